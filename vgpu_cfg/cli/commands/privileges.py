@@ -18,7 +18,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     planned,
 )
-from vgpu_cfg.planning.privileges.commands import Command
+from vgpu_cfg.planning.privileges.of_commands import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 EXIT_UNPROVEN = 9

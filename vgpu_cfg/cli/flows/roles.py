@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.need import Need
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.findings.options import PlanOptions
-    from vgpu_cfg.planning.privileges.commands import Command
+    from vgpu_cfg.planning.privileges.of_commands import Command
     from vgpu_cfg.planning.privileges.roles import Role
     from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -46,7 +46,7 @@ _ERRORS = (
 
 def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
     """Return the roles for whatever state a vCenter may be in."""
-    from vgpu_cfg.planning.privileges.of_file import could_need
+    from vgpu_cfg.planning.privileges.of_commands import could_need
     from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
 
     uses = {
@@ -66,8 +66,7 @@ def roles_for(
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.hosts.needed import shell_access
-    from vgpu_cfg.planning.privileges.commands import Command
-    from vgpu_cfg.planning.privileges.of_commands import Asked, needs_of
+    from vgpu_cfg.planning.privileges.of_commands import Asked, Command, needs_of
     from vgpu_cfg.planning.privileges.roles import make_roles
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
     from vgpu_cfg.planning.vms.forget_vms import make_forget_plan

@@ -1,21 +1,57 @@
-"""What each command needs for a plan, beyond the changes that it makes."""
+"""What each command needs for a plan, beyond the changes that it makes.
+
+Which needs the changes of a plan come to, and on which objects.
+
+Which commands privileges are told of. It loads nothing, so that --help is quick.
+
+What a plan file could ever need, whatever a vCenter holds: more than any one run does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import assert_never
 
 from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.need import Need, Needed
+from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.model.desired import DesiredPlan, TemplateSource
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.privileges.commands import Command
-from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
+from vgpu_cfg.planning.vms.settings.table import rows_of
+
+_OF_CLONES = frozenset({table.CLONE_TEMPLATE, table.CLONE_VM, table.CREATE_FROM_EXISTING, table.NEW_TPM})
+_OF_SCRATCH = frozenset({table.CREATE, table.FIRST_TPM})
+_OF_TPMS = frozenset({table.NEW_TPM, table.FIRST_TPM})
+_OF_SWITCHES = frozenset(
+    {table.MAKE_SWITCH, table.EDIT_SWITCH, table.SWITCH_MEMBERS, table.MAKE_PORTGROUP, table.EDIT_PORTGROUP}
+)
+_OF_ATTRIBUTES = frozenset({table.SET_ATTRIBUTES, table.DEFINE_ATTRIBUTES})
+
+
+class Command(StrEnum):
+    """A command, or several that need the same."""
+
+    READ = "read"
+    APPLY = "apply"
+    VERIFY = "verify"
+    DESTROY = "destroy"
+    IMPORT = "import"
+    FORGET = "forget"
+    CORDON = "cordon"
+    DRAIN = "drain"
+    UNCORDON = "uncordon"
+
+    @property
+    def reads_host_facts(self) -> bool:
+        """Whether it reads what the hosts tell that the plan prepares; what is destroyed is VMs."""
+        return self is not Command.DESTROY
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +206,89 @@ def _lock(observed: Inventory) -> Needed:
 
 def _definition(observed: Inventory, kind: str, name: str) -> Needed:
     return Needed(table.DEFINE_ATTRIBUTES, observed.vcenter.root_folder_moid, frozenset({(kind, name)}))
+
+
+def needs_of_changes(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
+    """Return what the plan's changes need, each need once per object.
+
+    What is done to a VM that is yet to be made is asked of the folder it will be in, what is done to a switch
+    that is yet to be made of its datacenter.
+    """
+    made = (found for change in plan.changes if (found := change.home()) is not None)
+    places = Places(observed, {(kind, name): moid for kind, name, moid in made}, rows_of)
+    return tuple(dict.fromkeys(needed for change in plan.changes for needed in change.privileges(places)))
+
+
+def could_need(command: Command, desired: DesiredPlan) -> tuple[Need, ...]:
+    """Return the needs that a command could come to with a plan file, reading among them."""
+    return tuple(dict.fromkeys((*_of_file_reading(command, desired), *_of_file_of(command, desired))))
+
+
+def _of_file_of(command: Command, desired: DesiredPlan) -> Iterator[Need]:
+    match command:
+        case Command.READ:
+            return
+        case Command.APPLY:
+            yield from _of_vms(desired)
+            yield from _of_hosts(desired)
+            yield from table.OF_RUNS
+        case Command.VERIFY:
+            if _takes_passwords(desired):
+                yield from table.TO_VERIFY
+        case Command.DESTROY:
+            yield from (*table.TO_DESTROY, *table.OF_RUNS)
+        case Command.IMPORT | Command.FORGET:
+            yield from (table.ADVANCED, *table.OF_RUNS)
+        case Command.CORDON:
+            yield from (table.CORDON, table.DEFINE_ATTRIBUTES, *table.OF_RUNS)
+        case Command.DRAIN | Command.UNCORDON:
+            yield from (*table.TO_WORK_ON_HOSTS, *table.OF_RUNS)
+        case _:
+            assert_never(command)
+
+
+def _of_file_reading(command: Command, desired: DesiredPlan) -> Iterator[Need]:
+    yield table.READING
+    yield table.READ_LOG
+    if desired.hosts and command.reads_host_facts:
+        yield from (table.READ_MODULES, table.READ_PACKAGES)
+    if any(vm.vtpm for vm in desired.vms):
+        yield table.READ_KEY_PROVIDERS
+    if any(vm.storage_policies for vm in desired.vms):
+        yield table.READ_STORAGE_POLICIES
+    if any(isinstance(vm.source, TemplateSource) and vm.source.library is not None for vm in desired.vms):
+        yield table.READ_LIBRARY
+    if any(vm.guest is not None and vm.guest.spec for vm in desired.vms):
+        yield table.READ_CUSTOMIZATION_SPECS
+
+
+def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
+    if not desired.vms:
+        return
+    sources = {vm.source.kind for vm in desired.vms if vm.source is not None}
+    applies: Mapping[frozenset[Need], bool] = {
+        _OF_CLONES: "template" in sources,
+        _OF_SCRATCH: "scratch" in sources,
+        _OF_TPMS: any(vm.vtpm for vm in desired.vms),
+        frozenset({table.CUSTOMIZE}): any(vm.guest is not None and vm.guest.spec for vm in desired.vms),
+        frozenset({table.DISK_POLICY}): any(vm.storage_policies for vm in desired.vms),
+        _OF_ATTRIBUTES: any(vm.attributes for vm in desired.vms),
+        frozenset({table.SET_TAGS}): any(vm.tags for vm in desired.vms),
+        frozenset({table.GUEST_OPERATIONS}): _takes_passwords(desired),
+    }
+    for need in table.OF_VMS:
+        if all(holds for needs, holds in applies.items() if need in needs):
+            yield need
+
+
+def _of_hosts(desired: DesiredPlan) -> Iterator[Need]:
+    has_switches = any(network.switch for network in desired.networks)
+    for need in table.OF_HOSTS:
+        if (desired.hosts and need not in _OF_SWITCHES) or (has_switches and need in _OF_SWITCHES):
+            yield need
+    if has_switches:
+        yield table.HOST_NETWORK
+
+
+def _takes_passwords(desired: DesiredPlan) -> bool:
+    return any(vm.guest is not None and vm.guest.login.password for vm in desired.vms)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.changes.need import READ_ONLY, Need, Needed, Place
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.privileges.commands import Command
+from vgpu_cfg.planning.privileges.of_commands import Command
 
 
 @dataclass(frozen=True, slots=True)
