@@ -51,7 +51,7 @@ from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.pool.quotas import report_quotas
 from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
-from vgpu_cfg.planning.remedies.cordons import report_cordons
+from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus

@@ -19,8 +19,7 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
-from vgpu_cfg.planning.remedies.cordons import lift_cordons
+from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness, lift_cordons
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 _MOST_GPUS = 4

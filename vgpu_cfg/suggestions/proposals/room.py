@@ -9,7 +9,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.remedies.cordons import uncordon
+from vgpu_cfg.planning.remedies.advice import uncordon
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
