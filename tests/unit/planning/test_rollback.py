@@ -38,8 +38,7 @@ from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
-from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
-from vgpu_cfg.planning.rollback.rollback import make_rollback
+from vgpu_cfg.planning.rollback.rollback import make_rollback, with_no_way_back
 
 PLAYED = "tests/cli/test_rollback.py plays it on the lab"
 HERE = "a test of this file"

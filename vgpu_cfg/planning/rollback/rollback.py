@@ -1,22 +1,66 @@
-"""The plan that takes a failed run back: the inverse of each change, in reverse order of what needed what."""
+"""The plan that takes a failed run back: the inverse of each change, in reverse order of what needed what.
+
+How hosts get their settings back: planned as any host is, with what was read before as what is wanted.
+
+What somebody would have to do by hand, what a closed window or `disruption` forbids, and what nobody told
+before is left out, with the reason; the host comes back into service all the same.
+
+Which changes of a plan a rollback could not undo: told before the run, where one is asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.base import all_needed
-from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.base import all_needed, of_kind
+from vgpu_cfg.changes.change import (
+    Change,
+    ChangeHost,
+    ColdBootHost,
+    EnterMaintenance,
+    ExitMaintenance,
+    PowerOffVm,
+    RebootHost,
+    RestartService,
+    ShutDownHost,
+)
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.changes.report import Outcome
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Impact, Subject
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.planning.described import PlanTables
 from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
+from vgpu_cfg.planning.host_settings.nics.handed_out import HOSTS_OWN, PASSTHROUGH
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
+from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.host_settings.table import setting
+from vgpu_cfg.planning.hosts.assess import HostAssessor, HostWork
+from vgpu_cfg.planning.hosts.sequence import HostSequence, is_by_hand
+from vgpu_cfg.planning.hosts.window import parse_window
 from vgpu_cfg.planning.rollback.run import FailedRun
-from vgpu_cfg.planning.rollback.undo_hosts import HostUndo, OfHost
 from vgpu_cfg.planning.rollback.undo_sites import OfSite, undo_site
 from vgpu_cfg.planning.rollback.undo_vms import OfVm, undo_vm
+
+OfHost = (
+    EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ColdBootHost
+    | ShutDownHost
+    | ExitMaintenance
+)
+
+_Wanted = dict[str, tuple[HostSetting, DesiredSetting]]
 
 
 def make_rollback(
@@ -159,3 +203,147 @@ def _backwards(changes: Sequence[Change]) -> list[Change]:
     for change in changes:
         visit(change)
     return ordered[::-1]
+
+
+@dataclass(slots=True)
+class HostUndo:
+    """Plans how hosts are taken back. `options` are those that the run was planned with."""
+
+    run: FailedRun
+    catalog: Catalog
+    options: PlanOptions
+    _observed: Inventory = field(init=False)
+
+    def undo(
+        self, moid: str, changes: Sequence[OfHost], first: Mapping[str, Change], needs: Iterable[str]
+    ) -> list[Change]:
+        """List what takes the changes of one host back, behind `needs`; `first` is undone before."""
+        self._observed = self._as_undone(first.values())
+        host = self.run.after.host_by_moid.get(moid)
+        if host is None or host.connection is not Connection.CONNECTED:
+            self._tell(changes[0].subject, "it does not answer", "bring it back; then `apply` again")
+            return []
+        wanted = self._wanted(changes)
+        work = self._work(host, wanted)
+        if work is None:
+            return []
+        sequence = HostSequence(
+            work.resolved,
+            work.phases,
+            work.evacuation,
+            first_needs=tuple(needs),
+            is_held=work.is_held,
+        )
+        return sequence.build()
+
+    def _as_undone(self, first: Iterable[Change]) -> Inventory:
+        """Return the estate once these are done: VMs that the run made have gone, others are off again."""
+        off = {one.vm.moid for one in of_kind(first, PowerOffVm)}
+        made = {vm.moid for vm in self.run.made.values()}
+        vms = tuple(
+            vm.model_copy(update={"power_state": PowerState.OFF}) if vm.moid in off else vm
+            for vm in self.run.after.vms
+            if vm.moid not in made
+        )
+        return self.run.after.model_copy(update={"vms": vms})
+
+    def _wanted(self, changes: Sequence[OfHost]) -> _Wanted:
+        """Return what the settings were that this run wrote, before it first wrote each."""
+        wanted: _Wanted = {}
+        for change in changes:
+            for target in change.brings:
+                if target.id in wanted:
+                    continue
+                row = setting(target.setting)
+                words = f"{row.title} {target.device}".rstrip()
+                if target.before is None:
+                    self._tell(change.subject, f"what {words} was before is not known")
+                elif row.stays(target.before):
+                    self._tell(change.subject, f"{words} stays {target.value}: {row.stays(target.before)}")
+                elif not row.same(target.value, target.before):
+                    back = DesiredSetting(target.setting, target.before, device=target.device)
+                    wanted[target.id] = (row, back)
+        return _with_those_that_come_back(wanted)
+
+    def _work(self, host: Host, wanted: _Wanted) -> HostWork | None:
+        """Return what is to be done on a host, with as much of what is wanted as can be."""
+        while True:
+            found = Findings()
+            resolved = self._resolved(host, wanted)
+            if resolved is None:
+                self._tell(
+                    Subject(kind="host", name=host.name, moid=host.moid), "it is not the plan's any more"
+                )
+                return None
+            assessor = HostAssessor(self.run.plan.desired, self._observed, self.options)
+            work = assessor.assess(resolved, found).work
+            refused = self._refused(resolved, work, found)
+            if not refused:
+                return None if work is None or work.is_blocked else work
+            for key, (why, remedy) in refused.items():
+                self._tell(resolved.subject, f"{key}: {why}", remedy)
+                del wanted[key]
+
+    def _resolved(self, host: Host, wanted: _Wanted) -> ResolvedHost | None:
+        found = resolve_hosts(self.run.plan.desired, self._observed, self.catalog, PlanOptions(), Findings())
+        one = next((one for one in found if one.view.host.moid == host.moid), None)
+        if one is not None:
+            one.desired_settings = dict(wanted)
+        return one
+
+    def _refused(
+        self, resolved: ResolvedHost, work: HostWork | None, findings: Findings
+    ) -> dict[str, tuple[str, str]]:
+        """Say which of the settings cannot be set back now, each with why and what to do."""
+        refused: dict[str, tuple[str, str]] = {}
+        is_closed = self._is_closed(resolved)
+        for drift in resolved.drifts:
+            key = drift.desired.id
+            remedy = f"set it back to {drift.desired.value or 'none'} by hand"
+            if drift.impact is Impact.HOST_COLD_BOOT:
+                refused[key] = ("it takes a cold boot, which somebody must do by hand", remedy)
+            elif is_by_hand(resolved, drift):
+                refused[key] = ("no way to write it is open to this plan", remedy)
+            elif is_closed and drift.impact is not Impact.NONE:
+                refused[key] = ("the window is closed: no host is restarted now", remedy)
+        for row, desired, reading in resolved.right:
+            if reading.configured != desired.value and desired.id in resolved.desired_settings:
+                why = f"it shows {reading.configured}, which does for {desired.value} and is not set back"
+                refused[desired.id] = (why, f"set {row.title} back by hand")
+        known = {one.desired.id for one in resolved.drifts} | {one.id for _, one, _ in resolved.right}
+        for key in resolved.desired_settings.keys() - known:
+            refused[key] = ("nothing shows what it is now", "set it back by hand")
+        if refused or work is None or not work.is_blocked:
+            return refused
+        errors = [one for one in findings.diagnostics() if one.severity is Severity.ERROR]
+        why = errors[0].message if errors else "the host cannot be changed now"
+        remedy = errors[0].remedy if errors else ""
+        disturbing = [one for one in resolved.drifts if one.impact is not Impact.NONE] or resolved.drifts
+        return {one.desired.id: (why, remedy) for one in disturbing}
+
+    def _is_closed(self, resolved: ResolvedHost) -> bool:
+        window = resolved.entry.disruption.window
+        return window is not None and not parse_window(window).is_open(self.run.after.read_at)
+
+    def _tell(self, subject: Subject, message: str, remedy: str = "") -> None:
+        self.run.findings.add(Code.NOT_UNDONE, subject, message, remedy)
+
+
+def _with_those_that_come_back(wanted: _Wanted) -> _Wanted:
+    """Say of the settings of NICs that are given back to the host that it can be asked for them then."""
+    back = {one.device for row, one in wanted.values() if row.key == PASSTHROUGH and one.value == HOSTS_OWN}
+    return {
+        key: (row, replace(one, comes_back=one.device.partition(" ")[0] in back and row.key != PASSTHROUGH))
+        for key, (row, one) in wanted.items()
+    }
+
+
+def with_no_way_back(plan: Plan) -> Plan:
+    """Return a plan that tells what of it a rollback could not undo (VG557)."""
+    findings = Findings.for_plan(plan.desired)
+    tables = PlanTables(plan)
+    for change in plan.changes:
+        for why in change.no_way_back(tables):
+            findings.add(Code.NO_WAY_BACK, change.subject, f"{change.id}: {why}")
+    found = tuple(one for one in findings.diagnostics() if one.code == Code.NO_WAY_BACK)
+    return plan.model_copy(update={"diagnostics": (*plan.diagnostics, *found)})

@@ -151,7 +151,7 @@ class _Applying:
 
     def _made(self, observed: Inventory, options: PlanOptions) -> Plan:
         from vgpu_cfg.planning.planner import make_plan
-        from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
+        from vgpu_cfg.planning.rollback.rollback import with_no_way_back
 
         plan = make_plan(self.desired, observed, load_catalog(), options)
         return with_no_way_back(plan) if self.how.on_failure is OnFailure.ROLL_BACK else plan
