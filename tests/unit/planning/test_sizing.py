@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.servers import GpuForm, Server, load_board_power, load_servers
 from vgpu_cfg.planning.sizing.candidates import Candidate, Way, size_framebuffer, size_model
-from vgpu_cfg.planning.sizing.memory import Model, Optimizer, Precision
-from vgpu_cfg.planning.sizing.room import room_of
+from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, room_of
 
 BOARDS = load_catalog().boards
 

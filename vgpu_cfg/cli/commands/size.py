@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
-from vgpu_cfg.planning.sizing.memory import Model, Optimizer, Precision
+from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from math import ceil
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.catalog.servers import BoardPower, Server
-from vgpu_cfg.planning.sizing.memory import Model, Precision
-from vgpu_cfg.planning.sizing.room import MEMORY_BY_FRAMEBUFFER, RoomSheet, room_of
+from vgpu_cfg.planning.sizing.standing import MEMORY_BY_FRAMEBUFFER, Model, Precision, RoomSheet, room_of
 
 USABLE = 0.9
 """The share of a framebuffer that is planned with, a rule of thumb: CUDA and fragments have the rest."""

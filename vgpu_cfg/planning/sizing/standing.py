@@ -1,4 +1,9 @@
-"""What the hosts that are there take of the room, as far as documents tell it of their models."""
+"""What the hosts that are there take of the room, as far as documents tell it of their models.
+
+What servers take of a room, and have in them: power, heat, rack units, supplies, PCIe slots, ports.
+
+What training a transformer keeps in a GPU's memory, by the formulas of papers.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,61 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from math import cbrt, ceil
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.catalog.servers import BoardPower, Server
+from vgpu_cfg.catalog.servers import BoardPower, GpuForm, Server
 from vgpu_cfg.model.observed.inventory import Gpu, Host
-from vgpu_cfg.planning.sizing.room import MEMORY_BY_FRAMEBUFFER, RoomSheet, room_of
+
+BTU_PER_HOUR_BY_WATT = 3.412142
+"""The International Table BTU (ISO 31-4) in an hour."""
+
+MEMORY_BY_FRAMEBUFFER = 2
+"""A server should have so many times its GPUs' framebuffer as memory, a rule of thumb."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomSheet:
+    """All servers of one model together. None is what is not known of it."""
+
+    server: str
+    servers: int
+    watts: int | None
+    btu_per_hour: int | None
+    rack_units: int | None
+    power_supplies: int | None
+    """One power cord each."""
+    gpu_slots: int
+    """PCIe slots that their GPUs take, each perhaps two wide; none where GPUs are SXM modules."""
+    pcie_slots: int | None
+    """PCIe slots of 16 lanes, those of GPUs included."""
+    switch_ports: int | None
+    """Ports of the compute network, one cable each."""
+    port_gbps: int | None
+
+
+def room_of(server: Server, gpus: int) -> RoomSheet:
+    """Return what as many servers take as have at least these GPUs."""
+    count = ceil(gpus / server.gpus)
+    watts = _times(count, server.max_watts)
+    return RoomSheet(
+        server=server.key,
+        servers=count,
+        watts=watts,
+        btu_per_hour=None if watts is None else round(watts * BTU_PER_HOUR_BY_WATT),
+        rack_units=_times(count, server.rack_units),
+        power_supplies=_times(count, server.power_supplies),
+        gpu_slots=count * server.gpus if server.form is GpuForm.PCIE else 0,
+        pcie_slots=_times(count, server.pcie_slots),
+        switch_ports=_times(count, server.compute_ports),
+        port_gbps=server.port_gbps,
+    )
+
+
+def _times(count: int, each: int | None) -> int | None:
+    return None if each is None else count * each
+
 
 _NO_LETTER = re.compile(r"[^a-z0-9]")
 
@@ -88,3 +143,82 @@ def _board(gpu: Gpu, catalog: Catalog) -> Board | None:
 def _name(gpu: Gpu, catalog: Catalog) -> str:
     board = _board(gpu, catalog)
     return gpu.name if board is None else board.name
+
+
+class Precision(StrEnum):
+    """The format of weights and gradients while they are computed with."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP32 = "fp32"
+
+
+class Optimizer(StrEnum):
+    """What is remembered of each parameter between steps."""
+
+    ADAMW = "adamw"
+    MOMENTUM = "momentum"
+    SGD = "sgd"
+
+
+_OPTIMIZER_VALUES = {Optimizer.ADAMW: 2, Optimizer.MOMENTUM: 1, Optimizer.SGD: 0}
+"""Values of 4 bytes for each parameter: two moments of Adam, one of momentum."""
+
+_HIDDEN_PER_LAYER = 128
+"""The width of GPT-3's layers by their number: 12288 by 96 (arXiv 2005.14165, table 2.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is trained: `sequence` in tokens, `batch` in sequences of one replica in one step."""
+
+    parameters: int
+    precision: Precision
+    optimizer: Optimizer
+    sequence: int
+    batch: int
+
+    @property
+    def layers(self) -> int:
+        """Layers by N = 12·L·h² (arXiv 2001.08361, section 2.1), with h = 128·L."""
+        return max(1, ceil(cbrt(self.parameters / (12 * _HIDDEN_PER_LAYER**2))))
+
+    @property
+    def hidden(self) -> int:
+        return _HIDDEN_PER_LAYER * self.layers
+
+    @property
+    def value_bytes(self) -> int:
+        return 4 if self.precision is Precision.FP32 else 2
+
+    @property
+    def gradient_bytes(self) -> int:
+        """What one replica's gradients have, and so what it exchanges with the others."""
+        return self.parameters * self.value_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Weights, gradients, the optimizer's values, and in 16-bit formats a copy of the weights in 32.
+
+        With AdamW 16 bytes a parameter: arXiv 1910.02054, section 3.1.
+        """
+        copy = 0 if self.precision is Precision.FP32 else 4
+        return self.parameters * (2 * self.value_bytes + copy + 4 * _OPTIMIZER_VALUES[self.optimizer])
+
+    @property
+    def most_activation_bytes(self) -> int:
+        """Activations of all layers: 34·s·b·h each in 16 bits, without attention's matrices.
+
+        arXiv 2205.05198, equation 2, less what fused attention or selective recomputation does not
+        keep (section 5). Twice as much in 32 bits, which overstates the dropout masks.
+        """
+        return self.layers * 17 * self.value_bytes * self._tokens_by_width
+
+    @property
+    def least_activation_bytes(self) -> int:
+        """Activations where each layer is computed again: its input, 2·s·b·h, and one layer at work."""
+        return (self.layers * self.value_bytes + 17 * self.value_bytes) * self._tokens_by_width
+
+    @property
+    def _tokens_by_width(self) -> int:
+        return self.sequence * self.batch * self.hidden

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from vgpu_cfg.planning.sizing.candidates import Candidate
-from vgpu_cfg.planning.sizing.memory import Model
-from vgpu_cfg.planning.sizing.standing import StandingHosts
+from vgpu_cfg.planning.sizing.standing import Model, StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 

@@ -8,9 +8,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
-from vgpu_cfg.planning.sizing.memory import Model
-from vgpu_cfg.planning.sizing.room import RoomSheet
-from vgpu_cfg.planning.sizing.standing import StandingHosts
+from vgpu_cfg.planning.sizing.standing import Model, RoomSheet, StandingHosts
 from vgpu_cfg.render.layout.lines import Column, both_ends, fold_hosts, hanging, size, table
 
 _MOST_SHOWN = 8
