@@ -55,7 +55,6 @@ from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
-from vgpu_cfg.planning.vms.checks.group_checks import check_groups
 from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
@@ -65,7 +64,7 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
     check_spread,
 )
 from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
-from vgpu_cfg.planning.vms.checks.vm_checks import check_settings
+from vgpu_cfg.planning.vms.checks.vm_checks import check_groups, check_settings
 from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
@@ -73,6 +72,7 @@ from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_ba
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
+from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
@@ -83,9 +83,8 @@ from vgpu_cfg.planning.vms.relocate import within_windows
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
 from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
-from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
+from vgpu_cfg.planning.vms.settings.cluster_rows import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
-from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.hosts.choose import Chosen

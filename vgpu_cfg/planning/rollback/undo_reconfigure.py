@@ -30,11 +30,12 @@ from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
-from vgpu_cfg.planning.vms.devices.storage_policies import disk_edit, home_edit
+from vgpu_cfg.planning.vms.devices.other_devices import disk_edit, home_edit
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.settings.edits import (
     VmEdit,
+    current,
     device_edit,
     joined,
     pair_edit,
@@ -42,7 +43,6 @@ from vgpu_cfg.planning.vms.settings.edits import (
     setting_spec,
     shown,
 )
-from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 

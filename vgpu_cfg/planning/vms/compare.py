@@ -19,8 +19,14 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
-from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits, compare_disks, compare_kind, compare_nics
-from vgpu_cfg.planning.vms.devices.storage_policies import compare_policies, policy_of
+from vgpu_cfg.planning.vms.devices.other_devices import (
+    DiskEdits,
+    compare_disks,
+    compare_kind,
+    compare_nics,
+    compare_policies,
+    policy_of,
+)
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.settings.edits import (
@@ -28,12 +34,12 @@ from vgpu_cfg.planning.vms.settings.edits import (
     TagEdit,
     VmEdit,
     VmEdits,
+    current,
     device_edit,
     pair_edit,
     setting_leaves,
     setting_spec,
 )
-from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW, OWN_ROWS
 from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted

@@ -24,7 +24,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.existing_vms import switch_off
-from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 
 FIRST_WARNING = timedelta(days=7)
 LAST_WARNING = timedelta(days=1)

@@ -25,9 +25,9 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.host_rules import leave_host_rules
 from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, mark_vm, refuse_nothing
+from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 from vgpu_cfg.planning.vms.rules import leave_rules
 from vgpu_cfg.planning.vms.settings.table import vm_setting
-from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 _Tie = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
 

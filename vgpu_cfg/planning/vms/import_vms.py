@@ -29,8 +29,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.new_vms import change_id
-from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+from vgpu_cfg.planning.vms.new_vms import change_id, plan_about_vms
 
 
 def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:

@@ -2,11 +2,13 @@
 
 A template of an older hardware version cannot be given devices that the version does
 not know: it is cloned without them, upgraded, and given its devices by one reconfigure.
+
+A plan about whose VMs are, or whether they are: what of it follows from its changes and findings alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,9 +24,14 @@ from vgpu_cfg.changes.change import (
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
 from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.plan import Plan, PlanTarget
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
-from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, Host
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.customization import await_customization, edits_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown
@@ -265,3 +272,34 @@ def _located(**where: str) -> Location:
 def with_needs(change: Change, needs: tuple[str, ...]) -> Change:
     """Return the change with more needs; those it has stay first."""
     return change.model_copy(update={"needs": tuple(dict.fromkeys((*change.needs, *needs)))})
+
+
+def plan_about_vms(
+    desired: DesiredPlan,
+    site: Site,
+    changes: Sequence[Change],
+    findings: Findings,
+    *,
+    in_sync: Iterable[str] = (),
+    orphans: Iterable[Vm] = (),
+    chosen: Iterable[str] | None = None,
+) -> Plan:
+    """Put a plan together; `chosen` names the VMs of which findings are told, None for all."""
+    observed, vcenter = site.observed, site.observed.vcenter
+    vms = {change.subject.moid or "" for change in changes if change.subject.kind == "vm"}
+    hosts = {change.host_moid for change in changes}
+    plan = Plan(
+        name=desired.name,
+        target=PlanTarget(
+            address=vcenter.address,
+            instance_uuid=vcenter.instance_uuid,
+            datacenter=site.datacenter.name if site.datacenter else "",
+        ),
+        read_at=observed.read_at,
+        desired=desired,
+        diagnostics=findings.diagnostics(chosen),
+        changes=tuple(changes),
+        in_sync=tuple(in_sync),
+        orphans=tuple(vm.name for vm in orphans),
+    )
+    return reckoned(plan, observed, all_disturbed(changes, observed, vms), vms=vms, hosts=hosts)

@@ -73,8 +73,8 @@ from vgpu_cfg.planning.vms.place_preferences import (
 from vgpu_cfg.planning.vms.placing import Surroundings, place_vm, wanted_functions
 from vgpu_cfg.planning.vms.relocate import relocation
 from vgpu_cfg.planning.vms.rules import Member
+from vgpu_cfg.planning.vms.settings.cluster_rows import Overridden
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
-from vgpu_cfg.planning.vms.settings.overrides import Overridden
 from vgpu_cfg.planning.vms.tags import check_tags
 
 

@@ -1,4 +1,7 @@
-"""What can be said of a VM's settings without its host: clashes, limits, dates, keys without effect."""
+"""What can be said of a VM's settings without its host: clashes, limits, dates, keys without effect.
+
+Whether a device group of a GPU with the NIC beside it is what the rest of the plan asks for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from vgpu_cfg.changes.kinds.configure_vm import raised_text
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, Host
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
@@ -19,7 +22,14 @@ from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
-from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+from vgpu_cfg.planning.vms.lookup.nic_match import (
+    NIC_PART,
+    functions_of,
+    nic_needs,
+    nic_parts,
+    offered,
+    places_of,
+)
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
@@ -193,3 +203,43 @@ def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[M
     for cluster in clusters:
         pools = [pool for pool in site.pools if pool.owner_moid == cluster.moid]
         yield f"resource pool of {cluster.name}", vm.resource_pool, pools
+
+
+def check_groups(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findings) -> None:
+    """Refuse a group with another vGPU, other devices than NICs, or a NIC that the plan does not ask for."""
+    for place, gpu in enumerate(resolved.gpus):
+        if not gpu.group:
+            continue
+        found = next(((one, host) for host in hosts if (one := offered(gpu.group, host)) is not None), None)
+        if found is None:
+            continue
+        group, host = found
+        for message, remedy in _faults(resolved, place, group, host):
+            findings.refuse_vm(Code.DEVICE_GROUP_UNLIKE, resolved.desired, message, remedy)
+
+
+def _faults(
+    resolved: ResolvedVm, place: int, group: DeviceGroupInfo, host: Host
+) -> Iterator[tuple[str, str]]:
+    name, asked = group.name, resolved.gpus[place].profile[0].name
+    profiles = [part.profile for part in group.parts if part.kind == VGPU_PART]
+    if profiles != [asked]:
+        told = listed(profiles) if profiles else "no vGPU"
+        yield f"the device group {name} has {told}, not one {asked}", "write the profile that the group has"
+        return
+    others = [part.kind for part in nic_parts(group) if part.kind != NIC_PART]
+    if others:
+        yield (
+            f"the device group {name} has {listed(dict.fromkeys(others))}, too, which no key asks for",
+            "take another group, or a vGPU and a NIC by themselves",
+        )
+        return
+    count = len(nic_parts(group))
+    wanted = functions_of(resolved.nics or ())
+    have = sum(1 for _ in places_of(wanted, {0: name}, host))
+    if have < count:
+        models = listed(part.name or NIC_PART for part in nic_parts(group))
+        yield (
+            f"the device group {name} brings {models}; `nics` has {have} of {count} passthrough NICs for it",
+            "add {type: passthrough, near: gpu} to its `nics` for each",
+        )

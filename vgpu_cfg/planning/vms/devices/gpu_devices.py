@@ -29,7 +29,7 @@ from vgpu_cfg.model.observed.vm import (
 )
 from vgpu_cfg.planning.estate.devices import FIRST_PCI_KEY
 from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
-from vgpu_cfg.planning.vms.lookup.vendor_groups import is_of_peers
+from vgpu_cfg.planning.vms.lookup.nic_match import is_of_peers
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic

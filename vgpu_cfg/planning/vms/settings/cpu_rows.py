@@ -15,7 +15,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, has_pinning_nics
-from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.setting import (
     Carrier,
     FoundVm,

@@ -1,6 +1,8 @@
 """The edits of one VM: each is what a reader sees together with the part of the request that carries it.
 
 What is shown and what is sent are made here at once, so that neither can be without the other.
+
+What a VM's extraConfig holds at a key.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, PolicyRef, VmSpec
 from vgpu_cfg.changes.values import Edit, extra_config_path, wire_text
 from vgpu_cfg.model.observed.tags import Tag
-from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting
 
 
@@ -144,3 +146,12 @@ def setting_leaves(setting: VmSetting, value: SettingValue) -> dict[str, str]:
         extra_config_path(path) if is_pair else path: wire_text(leaf)
         for path, leaf in setting.on_wire(value).items()
     }
+
+
+def current(key: str, detail: VmDetail) -> str | None:
+    """Return an extraConfig value; names in a VMX file are the same whatever their case (recalled)."""
+    exact = detail.extra_config.get(key)
+    if exact is not None:
+        return exact
+    folded = key.casefold()
+    return next((value for name, value in detail.extra_config.items() if name.casefold() == folded), None)

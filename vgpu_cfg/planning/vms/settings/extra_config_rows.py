@@ -15,7 +15,7 @@ from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
 
 P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")

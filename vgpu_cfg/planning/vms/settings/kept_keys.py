@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 

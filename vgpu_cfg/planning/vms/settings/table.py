@@ -1,15 +1,150 @@
-"""The table of all VM settings that this tool knows, in the order in which a plan tells them."""
+"""The table of all VM settings that this tool knows, in the order in which a plan tells them.
+
+Firmware, hardware version and virtual TPM of a VM.
+
+Sources: vSphere API reference, VirtualMachineConfigSpec and VirtualMachineBootOptions; vSphere Security 8.0,
+"Securing Virtual Machines with Virtual Trusted Platform Module" (EFI, hardware version 14, a key provider).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.cluster_rows import CLUSTER_SETTINGS
 from vgpu_cfg.planning.vms.settings.cpu_rows import CPU_SETTINGS
 from vgpu_cfg.planning.vms.settings.extra_config_rows import EXTRA_CONFIG_SETTINGS
-from vgpu_cfg.planning.vms.settings.hardware_rows import HARDWARE_SETTINGS
-from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is, as_stated
+
+EFI = "efi"
+_CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
+_BOOT_OPTIONS = "vSphere API reference, VirtualMachineBootOptions"
+_SETTINGS = "VirtualMachine.Config.Settings"
+
+
+def needs_efi(vm: PlacedVm) -> bool:
+    """Whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
+    return bool(vm.resolved.gpus) or vm.is_scratch
+
+
+def _version(vm: PlacedVm) -> Wanted | None:
+    """Ask for the version of a VM that is made without a template; of others a change raises it."""
+    return Wanted(vm.hardware_version, is_default=True) if vm.is_scratch and vm.hardware_version else None
+
+
+def _boot_delay(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("boot_delay")
+    return Wanted(stated * 1000) if isinstance(stated, int) else None
+
+
+def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
+    if needs_efi(vm) and vm.is_new:
+        return None
+    if vm.base.firmware.casefold() in ("", EFI):
+        return None
+    message = f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}"
+    return Objection(Code.OPTION_NEEDS_EFI, message, "clone a template that boots with EFI, or drop the key")
+
+
+def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or (not vm.is_new and vm.base.tpm_key is not None):
+        return None
+    if vm.key_providers is not None and not vm.key_providers:
+        message = "`vtpm: true` needs a key provider, and this vCenter has none"
+        remedy = "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`"
+        return Objection(Code.KEY_PROVIDER_ABSENT, message, remedy)
+    return _without_efi(vm, "`vtpm`")
+
+
+HARDWARE_SETTINGS = (
+    VmSetting(
+        key="hardware_version",
+        topic=Topic.HARDWARE,
+        name="version",
+        source=_CONFIG_SPEC,
+        desired=_version,
+        path="version",
+        leaves=lambda value: {"version": f"vmx-{value}"},
+        read=lambda detail: detail.hardware_version,
+        same=lambda value, detail: (detail.hardware_version or 0) >= int(value),
+        text=lambda value: f"vmx-{value}",
+        default="the newest that all hosts of the cluster run, where a VM is made without a template",
+        is_of_creation=True,
+        govc=lambda value: ("vm.upgrade", f"-version={value}"),
+        undo="there is no way back but a snapshot that was taken before",
+    ),
+    VmSetting(
+        key="firmware",
+        topic=Topic.HARDWARE,
+        name="firmware",
+        source=_CONFIG_SPEC,
+        desired=lambda vm: Wanted(EFI, is_default=True) if vm.is_new and needs_efi(vm) else None,
+        path="firmware",
+        read=lambda detail: detail.firmware,
+        same=lambda value, detail: detail.firmware.casefold() == value,
+        text=str,
+        default="efi for a VM with GPUs, else the template's",
+        follows=("gpus",),
+        privilege=_SETTINGS,
+        is_of_creation=True,
+        govc=lambda value: ("device.boot", "-firmware", str(value)),
+    ),
+    VmSetting(
+        key="secure_boot",
+        topic=Topic.HARDWARE,
+        name="secure boot",
+        source=_BOOT_OPTIONS,
+        desired=as_stated("secure_boot"),
+        path="bootOptions.efiSecureBootEnabled",
+        read_path="config.bootOptions.efiSecureBootEnabled",
+        unset=False,
+        plan_key="secure_boot",
+        in_file=as_it_is,
+        default="the template's",
+        privilege=_SETTINGS,
+        is_of_creation=True,
+        govc=lambda value: ("device.boot", f"-secure={str(value).lower()}"),
+        objects=lambda vm, value: _without_efi(vm, "`secure_boot`") if value else None,
+    ),
+    VmSetting(
+        key="boot_delay",
+        topic=Topic.HARDWARE,
+        name="boot delay",
+        source=f"{_BOOT_OPTIONS}: milliseconds",
+        desired=_boot_delay,
+        path="bootOptions.bootDelay",
+        read_path="config.bootOptions.bootDelay",
+        unset=0,
+        text=lambda value: f"{int(value) / 1000:g} s",
+        plan_key="boot_delay",
+        in_file=lambda value: -(-int(value) // 1000),
+        default="the template's",
+        privilege=_SETTINGS,
+        is_live=True,
+        govc=lambda value: ("device.boot", "-delay", str(value)),
+    ),
+    VmSetting(
+        key="vtpm",
+        topic=Topic.HARDWARE,
+        name="virtual TPM",
+        source="vSphere Security 8.0, virtual TPM: EFI, hardware version 14, a key provider",
+        desired=as_stated("vtpm"),
+        carrier=Carrier.DEVICE,
+        read=lambda detail: detail.tpm_key is not None,
+        unset=False,
+        plan_key="vtpm",
+        in_file=as_it_is,
+        default="the template's",
+        hardware=14,
+        client=lambda _value: "Add New Device > Trusted Platform Module",
+        undo="a virtual TPM that is removed takes its keys along",
+        objects=_objects_to_vtpm,
+    ),
+)
+
 
 VM_SETTINGS: tuple[VmSetting, ...] = (
     *HARDWARE_SETTINGS,
