@@ -16,8 +16,8 @@ from vgpu_cfg.cli.compose import SystemClock
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.recording.canonical import request_key
-from vgpu_cfg.recording.scrub import Scrubber
+from vgpu_cfg.recording.file import request_key
+from vgpu_cfg.recording.recorder import Scrubber
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust

@@ -18,8 +18,8 @@ from vgpu_cfg.recording import (
     load_recording,
     save_recording,
 )
-from vgpu_cfg.recording.canonical import request_key
-from vgpu_cfg.recording.scrub import SCRUBBED, Scrubber
+from vgpu_cfg.recording.file import request_key
+from vgpu_cfg.recording.recorder import SCRUBBED, Scrubber
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 VERSION = {"SOAPAction": '"urn:vim25/8.0.3.0"'}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.recording.file import Exchange, Recording, load_recording, save_recording
-from vgpu_cfg.recording.player import PlayingTransport
-from vgpu_cfg.recording.recorder import RecordingTransport
+from vgpu_cfg.recording.recorder import PlayingTransport, RecordingTransport
 
 __all__ = [
     "Exchange",
