@@ -34,10 +34,10 @@ FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.model.plan_file.entries", "VmEntry", "except_"): "merged before there is a model",
     Field("vgpu_cfg.parsers.allreduce", "AllReduce", "size_bytes"): "the probe's line has it, and is checked",
     Field("vgpu_cfg.plan_loading.header", "_Sections", "defaults"): "a section that is let through",
-    Field("vgpu_cfg.render.views.verification_report", "PairCell", "least_gbps"): "the page draws it",
-    Field("vgpu_cfg.render.views.verification_report", "PairMatrix", "cells"): "the page draws it",
-    Field("vgpu_cfg.render.views.verification_report", "ReportView", "baseline_begun"): "the page draws it",
-    Field("vgpu_cfg.render.views.verification_report", "ReportView", "matrices"): "the page draws it",
+    Field("vgpu_cfg.render.views.verification", "PairCell", "least_gbps"): "the page draws it",
+    Field("vgpu_cfg.render.views.verification", "PairMatrix", "cells"): "the page draws it",
+    Field("vgpu_cfg.render.views.verification", "ReportView", "baseline_begun"): "the page draws it",
+    Field("vgpu_cfg.render.views.verification", "ReportView", "matrices"): "the page draws it",
 }
 """Fields that no code reads by name, and who reads them."""
 

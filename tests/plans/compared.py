@@ -22,7 +22,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.views.plan.unknown import view_unknown
+from vgpu_cfg.render.views.plan.disruption import view_unknown
 from vgpu_cfg.render.views.plan.whole import canary_text
 
 Edits = dict[str, dict[str, Any]]

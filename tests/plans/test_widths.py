@@ -11,8 +11,7 @@ from tests.plans.test_whole import CASES
 from tests.widths import WIDTHS, Render, faults
 from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.suggestion import Suggestion
-from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.text.plan.fixes import render_fixes
+from vgpu_cfg.render.text.plan.findings import render_findings, render_fixes
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.suggestions import suggest
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         ServerPowers,
         Transport,
     )
-    from vgpu_cfg.render.markdown.parts import LabAccess
+    from vgpu_cfg.render.markdown.quoting import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
 
@@ -447,7 +447,7 @@ def lab_access(connection: Connection) -> LabAccess | None:
     if not connection.is_lab:
         return None
     from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE
-    from vgpu_cfg.render.markdown.parts import LabAccess
+    from vgpu_cfg.render.markdown.quoting import LabAccess
 
     folder = state_folder() / "lab"
     return LabAccess(

@@ -112,7 +112,7 @@ class Site:
         from vgpu_cfg.cli.flows.flow import server_of
         from vgpu_cfg.cli.flows.suggestion import find_fixes
         from vgpu_cfg.render.layout.lines import plain
-        from vgpu_cfg.render.text.plan.fixes import render_fixes
+        from vgpu_cfg.render.text.plan.findings import render_fixes
 
         if plan not in self._fixes:
             answer = self.planned(plan)

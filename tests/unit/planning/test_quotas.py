@@ -15,7 +15,7 @@ from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.planning.pool.hours import count_hours
 from vgpu_cfg.planning.pool.quotas import ShareUse, share_uses
 from vgpu_cfg.render.layout.lines import plain
-from vgpu_cfg.render.text.pool.shares import render_shares
+from vgpu_cfg.render.text.pool.gpus import render_shares
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 

@@ -42,18 +42,22 @@ from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.absence import absence_data
+from vgpu_cfg.render.data.documents import hand_over_data
 from vgpu_cfg.render.data.error import error_data
-from vgpu_cfg.render.data.hand_over import hand_over_data
-from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data, reservations_data
-from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.data.pool import (
+    fit_data,
+    hours_data,
+    pool_data,
+    rebalance_data,
+    reservations_data,
+    room_data,
+    site_changes_data,
+)
 from vgpu_cfg.render.data.several import several_data
-from vgpu_cfg.render.data.site_changes import site_changes_data
-from vgpu_cfg.render.data.sizing import room_data
-from vgpu_cfg.render.markdown.as_data import runbook_data
-from vgpu_cfg.render.views.estate.cordons import cordon_rows
-from vgpu_cfg.render.views.estate.fit import FitView
+from vgpu_cfg.render.markdown.as_run import runbook_data
+from vgpu_cfg.render.views.estate.fit import FitView, cordon_rows
 from vgpu_cfg.render.views.estate.inventory import InventoryView, view_inventory
-from vgpu_cfg.render.views.estate.wiring import AtsLinkRow, AtsRow, WiredRow
+from vgpu_cfg.render.views.estate.topology import AtsLinkRow, AtsRow, WiredRow
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 from vgpu_cfg.render.views.status import view_status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgpu_cfg.changes.suggestion import Suggestion
-from vgpu_cfg.render.text.plan.fixes import render_fixes
+from vgpu_cfg.render.text.plan.findings import render_fixes
 
 
 @pytest.mark.parametrize(("tried", "says"), [(1, "1 plan was tried"), (8, "8 plans were tried")])

@@ -13,7 +13,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
 from vgpu_cfg.render.page.run import render_run_page
-from vgpu_cfg.render.views.run.run_result import run_counts
+from vgpu_cfg.render.views.run.run_steps import run_counts
 
 HOSTILE = "</script><script>alert(1)</script>\"'&amp;\u202ex"
 CASE = "addresses-stay-when-workers-come"

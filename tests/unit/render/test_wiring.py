@@ -8,7 +8,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.views.estate.inventory import view_inventory
-from vgpu_cfg.render.views.estate.wiring import WiredRow, above_text
+from vgpu_cfg.render.views.estate.topology import WiredRow, above_text
 from vgpu_cfg.render.views.pictures.estate_map import view_map
 
 GPU, NIC = "0000:21:00.0", "0000:24:00.0"

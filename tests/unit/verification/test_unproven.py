@@ -8,12 +8,12 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification.plants import PLANTS
 from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.model.verification import CheckState, Verification
-from vgpu_cfg.render.data.verification import verification_data
+from vgpu_cfg.render.data.documents import verification_data
 from vgpu_cfg.render.junit import render_junit, verification_cases
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.page.verification import render_verification_page
 from vgpu_cfg.render.text.verification import render_verification
-from vgpu_cfg.render.views.verification_report import view_report
+from vgpu_cfg.render.views.verification import view_report
 from vgpu_cfg.verification import Choice, past_run
 
 WIDE = 100

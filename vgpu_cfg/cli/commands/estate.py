@@ -203,7 +203,7 @@ def _show_reservations(
     from vgpu_cfg.planning.findings.options import matches_any
     from vgpu_cfg.planning.pool.calendar import read_calendar
     from vgpu_cfg.render.data.pool import reservations_data
-    from vgpu_cfg.render.page.reservations import render_reservations_page
+    from vgpu_cfg.render.page.inventory import render_reservations_page
 
     server = observed.vcenter.address
     if observed.reservations is None:

@@ -99,10 +99,10 @@ def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFor
     from rich.text import Text
 
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.text.check_page import render_page
+    from vgpu_cfg.render.text.explain import render_page
 
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.explain import pages_data
+        from vgpu_cfg.render.data.documents import pages_data
 
         show.data(pages_data(pages))
         return
@@ -122,7 +122,7 @@ def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFor
 def _show_explanations(explained: tuple[Found, ...], output: OutputFormat) -> None:
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.faults import count_known
-    from vgpu_cfg.render.data.explain import explanations_data
+    from vgpu_cfg.render.data.documents import explanations_data
     from vgpu_cfg.render.text.explain import render_explanations
 
     if output is OutputFormat.JSON:
@@ -224,7 +224,7 @@ def datacenter_path_of(observed: Inventory, vm: Vm) -> str:
 
 def _show_diagnosis(found: Diagnosis, output: OutputFormat) -> None:
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.explain import diagnosis_data
+    from vgpu_cfg.render.data.documents import diagnosis_data
     from vgpu_cfg.render.text.explain import render_diagnosis
 
     if output is OutputFormat.JSON:

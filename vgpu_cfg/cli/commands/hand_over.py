@@ -87,7 +87,7 @@ def hand_over(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.model.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list
-    from vgpu_cfg.render.data.hand_over import hand_over_data
+    from vgpu_cfg.render.data.documents import hand_over_data
     from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
     if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):

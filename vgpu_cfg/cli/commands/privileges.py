@@ -80,7 +80,7 @@ def privileges(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.privileges import privileges_data
+    from vgpu_cfg.render.data.documents import privileges_data
     from vgpu_cfg.render.role_scripts import govc_script, powercli_script
     from vgpu_cfg.render.text.estate.privileges import render_privileges
 

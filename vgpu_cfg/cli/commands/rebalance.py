@@ -39,7 +39,7 @@ def rebalance(
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.moves.rebalance import RebalanceResult, plan_rebalance
     from vgpu_cfg.planning.remedies.lost_hosts import find_lost
-    from vgpu_cfg.render.data.rebalance import rebalance_data
+    from vgpu_cfg.render.data.pool import rebalance_data
     from vgpu_cfg.render.text.pool.rebalance import render_rebalance
 
     if not dry_run:

@@ -78,7 +78,7 @@ def size(
     from vgpu_cfg.cli.options.profiles import matching_boards
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
-    from vgpu_cfg.render.data.sizing import size_data
+    from vgpu_cfg.render.data.pool import size_data
     from vgpu_cfg.render.text.pool.sizing import render_size
 
     if (parameters is None) == (framebuffer is None):
@@ -113,7 +113,7 @@ def _show_room(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.standing import standing_hosts
-    from vgpu_cfg.render.data.sizing import room_data
+    from vgpu_cfg.render.data.pool import room_data
     from vgpu_cfg.render.text.pool.sizing import render_room
     from vgpu_cfg.settings.connection import resolve_connection
 

@@ -225,7 +225,7 @@ def _show_target(
     from vgpu_cfg.cli.flows.target_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.branches import branch_plan_data
+    from vgpu_cfg.render.data.documents import branch_plan_data
 
     number = branch.removeprefix("R").removeprefix("r")
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
@@ -242,7 +242,7 @@ def _show_target(
     if output is ReportFormat.JSON:
         show.data(branch_plan_data(found))
     else:
-        from vgpu_cfg.render.text.estate.branches import render_branch_plan
+        from vgpu_cfg.render.text.estate.templates import render_branch_plan
 
         show.lines(lambda width: render_branch_plan(found, width))
     if found.lacks:
@@ -309,9 +309,9 @@ def _write(
     path: Path, found: Verification, code: int, baseline: Baseline | None, earlier: tuple[PastRun, ...]
 ) -> None:
     from vgpu_cfg.cli.kept.whole_file import write_whole
-    from vgpu_cfg.render.data.verification import verification_data
+    from vgpu_cfg.render.data.documents import verification_data
     from vgpu_cfg.render.page.verification import render_verification_page
-    from vgpu_cfg.render.views.verification_report import view_report
+    from vgpu_cfg.render.views.verification import view_report
     from vgpu_cfg.verification import past_run
 
     view = view_report(found, past_run(found), exit_code=code, baseline=baseline, earlier=earlier)
@@ -325,7 +325,7 @@ def _show(found: Verification, output: ReportFormat, next_command: str, *, verbo
         show_report.verification(found)
         return
     if output is ReportFormat.JSON:
-        from vgpu_cfg.render.data.verification import verification_data
+        from vgpu_cfg.render.data.documents import verification_data
 
         show.data(verification_data(found))
         return

@@ -232,7 +232,7 @@ def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
 
 def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None:
     """Return what stands against carrying a plan out, None where nothing does."""
-    from vgpu_cfg.render.views.plan.findings import alike
+    from vgpu_cfg.render.views.plan.whole import alike
 
     errors = plan.errors
     if not errors:

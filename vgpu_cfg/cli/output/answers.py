@@ -99,8 +99,7 @@ def pool(
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.pool.gpus import render_pool
-    from vgpu_cfg.render.views.estate.cordons import cordon_rows
-    from vgpu_cfg.render.views.estate.use import UseTable
+    from vgpu_cfg.render.views.estate.fit import UseTable, cordon_rows
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
@@ -206,7 +205,7 @@ def plan(
 ) -> Answer:
     """Tell a plan that is only shown; `fixes` would let a refused one be carried out."""
     from vgpu_cfg.render.data.documents import plan_data
-    from vgpu_cfg.render.text.plan.fixes import render_fixes
+    from vgpu_cfg.render.text.plan.findings import render_fixes
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     def lines(width: int) -> Iterable[Text]:

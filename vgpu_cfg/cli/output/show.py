@@ -111,7 +111,7 @@ def marking(verb: str, made: Plan, then: Plan | None) -> None:
 
 def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     """Print what would let a refused plan be carried out."""
-    from vgpu_cfg.render.text.plan.fixes import render_fixes
+    from vgpu_cfg.render.text.plan.findings import render_fixes
 
     lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
@@ -194,7 +194,7 @@ def upkeep(
 
 def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
     """Print what of the found goes into a plan file."""
-    from vgpu_cfg.render.text.plan.as_found import render_found
+    from vgpu_cfg.render.text.plan.whole import render_found
 
     lines(lambda width: render_found(written, path, width, is_only_shown=is_only_shown))
 

@@ -52,8 +52,8 @@ def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[
 
 def locks(found: Locks, output: OutputFormat, *, server: str) -> None:
     """Print all runs that hold locks."""
-    from vgpu_cfg.render.data.locks import locks_data
-    from vgpu_cfg.render.text.run.locks import render_locks
+    from vgpu_cfg.render.data.history import locks_data
+    from vgpu_cfg.render.text.run.history import render_locks
 
     if output is OutputFormat.JSON:
         show.document("locks", **locks_data(found))
@@ -63,18 +63,18 @@ def locks(found: Locks, output: OutputFormat, *, server: str) -> None:
 
 def of_run(found: Locks, run: str, *, to_people: bool) -> None:
     """Print what a run has locked; on standard error, where standard output belongs to a program."""
-    from vgpu_cfg.render.text.run.locks import render_run_locks
+    from vgpu_cfg.render.text.run.history import render_run_locks
 
     show.lines(lambda width: render_run_locks(found, run, width), sys.stderr if to_people else None)
 
 
 def removed(run: str, gone: Sequence[Lock], output: OutputFormat) -> None:
     """Say which locks were removed."""
-    from vgpu_cfg.render.data.locks import lock_data
+    from vgpu_cfg.render.data.history import lock_data
 
     if output is OutputFormat.JSON:
         show.document("unlock", run=run, removed=[lock_data(lock) for lock in gone])
         return
-    from vgpu_cfg.render.text.run.locks import render_removed
+    from vgpu_cfg.render.text.run.history import render_removed
 
     show.lines(lambda width: render_removed(gone, width))

@@ -58,7 +58,7 @@ def watch_use(
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.pool.use import render_use
-    from vgpu_cfg.render.views.estate.use import UseTable
+    from vgpu_cfg.render.views.estate.fit import UseTable
 
     def frame() -> Frame:
         observed = read()
@@ -85,7 +85,7 @@ def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: b
 def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> bool:
     """Print what changed between two readings; return whether nothing did."""
     from vgpu_cfg.planning.site_changes import compare_sites
-    from vgpu_cfg.render.data.site_changes import site_changes_data
+    from vgpu_cfg.render.data.pool import site_changes_data
     from vgpu_cfg.render.text.plan.site_changes import render_site_changes
 
     changes = compare_sites(before, after)

@@ -2,27 +2,50 @@
 
 Each document says its `kind` and `format`. A key is never renamed within a format;
 new ones may be added.
+
+The JSON of a verification, told in docs/reference/json-output.md.
+
+The JSON of `verify --target-branch`, told in docs/reference/json-output.md.
+
+The JSON of what is handed over to another tool: its files, and the hosts in them.
+
+The JSON of explanations: stable keys, told in docs/reference/commands.md beside `vgpu-cfg explain`.
+
+The JSON of what a plan needs of vCenter, told in docs/reference/json-output.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vgpu_cfg.catalog import ProfileEntry
+from vgpu_cfg.changes.need import READ_ONLY
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.suggestion import AsFound, Suggestion
+from vgpu_cfg.knowledge.check_pages import CheckPage
+from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
+from vgpu_cfg.knowledge.verify_failures import Failure
+from vgpu_cfg.knowledge.vm_log import line_text
+from vgpu_cfg.model.compatibility import BranchPlan
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.ranges import HostList
+from vgpu_cfg.model.verification import CheckState, Verification
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data
-from vgpu_cfg.render.layout.boards import pci_text
+from vgpu_cfg.render.layout.profiles import pci_text
 from vgpu_cfg.render.views.estate.inventory import InventoryView
 from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
 from vgpu_cfg.render.views.run.host_result import HostRow, host_rows
-from vgpu_cfg.render.views.run.vm_result import result_rows
+from vgpu_cfg.render.views.run.run_steps import result_rows
 from vgpu_cfg.render.views.status import StatusView
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 
 
 def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
@@ -154,4 +177,131 @@ def _profile(entry: ProfileEntry) -> Data:
             "source": board.source,
             "date": board.date,
         },
+    }
+
+
+def verification_data(found: Verification) -> dict[str, Any]:
+    """Return the results with what was asked of them."""
+    return {
+        "kind": "verify",
+        "format": FORMAT,
+        **found.model_dump(mode="json"),
+        "passes": found.passes,
+        "counts": {state.value: len(found.in_state(state)) for state in CheckState},
+    }
+
+
+def branch_plan_data(found: BranchPlan) -> dict[str, Any]:
+    """Return each VM's stack beside the branch; what is unknown says so."""
+    return {
+        "kind": "target-branch",
+        "format": FORMAT,
+        **found.model_dump(mode="json"),
+        "fits": not found.lacks,
+    }
+
+
+def hand_over_data(tool: str, hosts: HostList, files: Mapping[str, str], notes: Sequence[str]) -> Data:
+    """Return the files by name, and the hosts that they were written from."""
+    listed = hosts.model_dump(mode="json")
+    return {
+        "kind": "hand-over",
+        "format": FORMAT,
+        "plan": hosts.plan,
+        "tool": tool,
+        "files": [{"name": name, "text": text} for name, text in files.items()],
+        "notes": list(notes),
+        "head": listed["head"],
+        "workers": listed["workers"],
+        "mesh_port": hosts.mesh_port,
+        "absent": list(hosts.absent),
+        "lost": list(hosts.lost),
+    }
+
+
+def pages_data(pages: Iterable[tuple[Code | Failure, CheckPage]]) -> Data:
+    """Return the pages of checks, divided at their headings; the texts are Markdown."""
+    return _explain_document(
+        checks=[
+            {
+                "code": page.code,
+                "title": check.summary,
+                "severity": check.severity.value,
+                "basis": str(check.basis),
+                "sections": [section.model_dump() for section in page.sections],
+            }
+            for check, page in pages
+        ]
+    )
+
+
+def explanations_data(explained: Sequence[Found]) -> Data:
+    """Return known failures, each with the line of the text that shows it, "" where it spans lines."""
+    return _explain_document(
+        is_known=bool(explained),
+        explanations=[
+            found.explanation.model_dump(mode="json")
+            | {"line": "" if found.line is None else line_text(found.line), "is_likely": found.is_likely}
+            for found in explained
+        ],
+        look_at=[] if explained else list(WHERE_TO_LOOK),
+    )
+
+
+def diagnosis_data(found: Diagnosis) -> Data:
+    """Return what is known of a VM's failure; of the VM only its name, path and state."""
+    vm = found.vm
+    content = found.model_dump(mode="json", exclude={"vm", "host"})
+    return _explain_document(
+        vm={
+            "name": vm.name,
+            "moid": vm.moid,
+            "inventory_path": vm.inventory_path,
+            "power_state": vm.power_state.value,
+            "host": found.host,
+            "plan": None if vm.mark is None else vm.mark.plan,
+        },
+        **content,
+    )
+
+
+def _explain_document(**content: object) -> Data:
+    return {"kind": "explain", "format": FORMAT, **content}
+
+
+def privileges_data(roles: Sequence[Role], plan: str, server: str) -> Data:
+    """Return the roles with where each is given, and what needs each privilege."""
+    return {
+        "kind": "privileges",
+        "format": FORMAT,
+        "plan": plan,
+        "server": server,
+        "read_only": list(READ_ONLY),
+        "roles": [
+            {
+                "name": role.name or None,
+                "objects": [_target(target) for target in role.targets],
+                "privileges": [_reason(reason) for reason in role.reasons],
+            }
+            for role in roles
+        ],
+    }
+
+
+def _target(target: Target) -> Data:
+    return {
+        "kind": target.place.name.lower(),
+        "moid": target.moid or None,
+        "path": target.path if target.moid else None,
+        "propagates": target.propagates,
+    }
+
+
+def _reason(reason: Reason) -> Data:
+    return {
+        "id": reason.privilege,
+        "commands": [str(command) for command in reason.commands],
+        "for": list(reason.uses),
+        "without": reason.without or None,
+        "is_recalled": reason.is_recalled,
     }

@@ -1,4 +1,7 @@
-"""Runs of the past as JSON."""
+"""Runs of the past as JSON.
+
+What programs get of locks.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.run.past_runs import RunRow
 from vgpu_cfg.render.views.run.run_steps import StepDone
@@ -48,3 +52,30 @@ def _run(row: RunRow) -> dict[str, Any]:
 
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
+
+
+def locks_data(found: Locks) -> dict[str, Any]:
+    """Return all locks, by the runs that hold them."""
+    return {
+        "now": found.now.isoformat(),
+        "runs": [
+            {
+                "run": run,
+                "is_silent": found.is_silent(run),
+                "beat_at": found.beat_of(run).isoformat(),
+                "holder": _holder(found.of_run(run)[0]),
+                "locks": [lock_data(lock) for lock in found.of_run(run)],
+            }
+            for run in found.runs
+        ],
+        "without_run": [lock_data(lock) for lock in found.unknown],
+    }
+
+
+def lock_data(lock: Lock) -> dict[str, Any]:
+    """Return one lock."""
+    return {"kind": lock.name.kind, "key": lock.name.key, "label": lock.name.label, "alarm": lock.moid}
+
+
+def _holder(lock: Lock) -> Any:
+    return lock.holder.model_dump(mode="json") if lock.holder is not None else None

@@ -1,4 +1,11 @@
-"""The JSON of the pool and of what fits: stable keys, told in docs/reference/json-output.md."""
+"""The JSON of the pool and of what fits: stable keys, told in docs/reference/json-output.md.
+
+The changes of a site as JSON.
+
+The JSON of a proposal of moves, told in docs/reference/json-output.md.
+
+The JSON of an estimate, told in docs/reference/json-output.md.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +15,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.moves.rebalance import Rebalance
 from vgpu_cfg.planning.pool.calendar import ReservationCalendar
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
@@ -17,9 +26,11 @@ from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.rooms import LaterRoom
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
+from vgpu_cfg.planning.site_changes import SiteChange
+from vgpu_cfg.planning.sizing.candidates import Candidate
+from vgpu_cfg.planning.sizing.standing import Model, StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data
-from vgpu_cfg.render.views.estate.cordons import CordonRow
-from vgpu_cfg.render.views.estate.fit import FitView
+from vgpu_cfg.render.views.estate.fit import CordonRow, FitView
 
 
 def pool_data(
@@ -232,4 +243,87 @@ def _stranded(one: Stranding) -> dict[str, Any]:
         "compute_slices": one.compute_slices,
         "size_gb": one.size_gb,
         "vms": list(one.vms),
+    }
+
+
+def site_changes_data(changes: Sequence[SiteChange], before: Inventory, after: Inventory) -> dict[str, Any]:
+    """Return what came, went and changed, and of when the two readings are."""
+    return {
+        "kind": "site-changes",
+        "format": FORMAT,
+        "server": after.vcenter.address,
+        "before": before.read_at.isoformat(),
+        "after": after.read_at.isoformat(),
+        "changes": [
+            {
+                "kind": change.kind,
+                "name": change.name,
+                "fate": change.fate.value,
+                "edits": [
+                    {"key": edit.key, "before": edit.before, "after": edit.after} for edit in change.edits
+                ],
+            }
+            for change in changes
+        ],
+    }
+
+
+def rebalance_data(found: Rebalance, plan: str, server: str, *, lost: Sequence[LostHost] = ()) -> Data:
+    """Return the proposal."""
+    return {
+        "kind": "rebalance",
+        "format": FORMAT,
+        "plan": plan,
+        "server": server,
+        "outcome": str(found.outcome),
+        "homeless": list(found.unplaced),
+        "moves": [asdict(move) | {"how": str(move.how)} for move in found.moves],
+        "doubts": list(found.uncertain_starts),
+        "restarts": [asdict(one) for one in found.restarts],
+        "stays": [asdict(one) for one in found.stays],
+        "lost_hosts": [one.model_dump(mode="json") for one in lost],
+        "trials": found.trials,
+        "errors": [error.model_dump(mode="json") for error in found.errors],
+    }
+
+
+def size_data(model: Model | None, workers: int, found: Sequence[Candidate]) -> Data:
+    """Return the estimate; no model where a framebuffer was asked for."""
+    return {
+        "kind": "size",
+        "format": FORMAT,
+        "is_estimate": True,
+        "workers": workers,
+        "model": None if model is None else _model_data(model),
+        "candidates": [asdict(one) | {"way": str(one.way)} for one in found],
+    }
+
+
+def room_data(found: Sequence[StandingHosts], clusters: Sequence[str], server: str) -> Data:
+    """Return what hosts that are there take of the room, model by model."""
+    return {
+        "kind": "room",
+        "format": FORMAT,
+        "server": server,
+        "clusters": list(clusters),
+        "models": [
+            asdict(one) | {"boards": dict(one.boards), "short_of_memory": dict(one.short_of_memory)}
+            for one in found
+        ],
+    }
+
+
+def _model_data(model: Model) -> Data:
+    return {
+        "parameters": model.parameters,
+        "precision": str(model.precision),
+        "optimizer": str(model.optimizer),
+        "sequence": model.sequence,
+        "batch": model.batch,
+        "layers": model.layers,
+        "hidden": model.hidden,
+        "state_bytes": model.state_bytes,
+        "gradient_bytes": model.gradient_bytes,
+        "least_activation_bytes": model.least_activation_bytes,
+        "most_activation_bytes": model.most_activation_bytes,
     }

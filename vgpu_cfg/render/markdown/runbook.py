@@ -15,11 +15,9 @@ from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.network_users import switch_needs
-from vgpu_cfg.render.markdown.parts import LabAccess, RunbookStep
-from vgpu_cfg.render.markdown.quoting import environment, tidy
+from vgpu_cfg.render.markdown.quoting import LabAccess, RunbookStep, environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view
-from vgpu_cfg.render.views.plan.disruption import disruption_rows
-from vgpu_cfg.render.views.plan.unknown import at_most
+from vgpu_cfg.render.views.plan.disruption import at_most, disruption_rows
 from vgpu_cfg.render.views.plan.whole import canary_text, plan_counts, waits_for
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}

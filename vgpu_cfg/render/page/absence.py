@@ -9,8 +9,7 @@ from typing import Any
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.upkeep.absence import Absence, How
 from vgpu_cfg.render.layout.lines import size
-from vgpu_cfg.render.page.frame import Tile, render_frame
-from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.estate.absence import view_absence
 from vgpu_cfg.render.views.pictures.absence_picture import AbsencePicture
 

@@ -2,6 +2,8 @@
 
 The policy in its head lets a browser run exactly the style and the script in it, and reach no address. Data
 stand in it as JSON, where names stay text whatever is in them.
+
+How a page says when: in UTC, since it is read elsewhere and later.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,7 +22,6 @@ from vgpu_cfg.model.wording import shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
 
 Tone: TypeAlias = Literal["", "good", "bad", "warn"]
 
@@ -102,3 +104,8 @@ def _asset(name: str) -> str:
 def _hash(text: str) -> str:
     """Return what a policy names an inline text by: CSP level 3, 2.3.1 "hash-source"."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def moment_words(moment: datetime) -> str:
+    """Say a moment to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M UTC}"

@@ -9,12 +9,10 @@ from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
-from vgpu_cfg.render.page.frame import Tile, render_frame
-from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture
 from vgpu_cfg.render.views.plan.disruption import disruption_rows
-from vgpu_cfg.render.views.plan.findings import error_count
-from vgpu_cfg.render.views.plan.whole import plan_counts
+from vgpu_cfg.render.views.plan.whole import error_count, plan_counts
 from vgpu_cfg.render.views.run.timeline import plan_timeline
 
 

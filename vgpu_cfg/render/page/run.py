@@ -13,13 +13,10 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import duration
-from vgpu_cfg.render.page.frame import Tile, render_frame
-from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.run.host_result import host_rows, other_left_behind
-from vgpu_cfg.render.views.run.run_result import run_counts, run_verdict
-from vgpu_cfg.render.views.run.run_steps import StepDone, steps_done
+from vgpu_cfg.render.views.run.run_steps import StepDone, run_counts, run_verdict, seconds_of, steps_done
 from vgpu_cfg.render.views.run.timeline import run_timeline
-from vgpu_cfg.render.views.run.vm_result import seconds_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from vgpu_cfg.changes.suggestion import Difference
-from vgpu_cfg.render.page.frame import Tile, render_frame
-from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, verdict_of
 

@@ -8,8 +8,7 @@ from typing import Any
 from vgpu_cfg.model.verification import Verification
 from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
-from vgpu_cfg.render.views.verification import STATE_WORDS
-from vgpu_cfg.render.views.verification_report import ReportView
+from vgpu_cfg.render.views.verification import STATE_WORDS, ReportView
 
 
 def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:

@@ -1,21 +1,23 @@
-"""How the state of a plan's hosts and VMs reads: a table of each, and the findings under them."""
+"""How the state of a plan's hosts and VMs reads: a table of each, and the findings under them.
+
+How the staging of a guest reads: what is brought into it, which way, and what became of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rich.text import Text
 
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.text.plan.unknown import render_unknown
+from vgpu_cfg.render.text.plan.whole import render_unknown
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.host_status import HostStatus
-from vgpu_cfg.render.views.status import StatusView, VmRow, state_word, verdict_of
+from vgpu_cfg.render.views.status import GuestStatus, StatusView, VmRow, state_word, verdict_of
 
 _COLUMNS = (
     Column("VM"),
@@ -29,6 +31,8 @@ _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _HOST_STYLES = {"held": "magenta", "in sync": "green", "does not respond": "red", "is disconnected": "red"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "not owned": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
+
+_STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "needs a manual step": "magenta"}
 
 
 def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -136,3 +140,14 @@ def _cells(row: VmRow, hosts: Mapping[str, str], *, with_guest: bool) -> list[Ce
         node_text(row),
         *guest,
     ]
+
+
+def guest_state(status: GuestStatus) -> Text:
+    """Write the state of a guest, as a table shows it."""
+    return Text(status.state, _STYLES.get(status.state, "red"))
+
+
+def guest_lines(status: GuestStatus) -> Iterable[str]:
+    """Yield what stands under a VM's row: what is to be staged, and what failed with its reason."""
+    if status.module:
+        yield f"guest: {status.module} {status.state}: {status.why or 'the guest does not say why'}"

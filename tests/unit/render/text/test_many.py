@@ -14,8 +14,7 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.text.run.hosts import render_hosts
-from vgpu_cfg.render.text.run.summary import render_summary
+from vgpu_cfg.render.text.run.summary import render_hosts, render_summary
 from vgpu_cfg.render.text.status import render_status
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView
 from vgpu_cfg.render.views.run import host_result

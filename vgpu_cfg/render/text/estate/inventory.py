@@ -1,19 +1,30 @@
-"""How an inventory reads: tables of hosts, GPUs by host, vGPU profiles, NICs and datastores."""
+"""How an inventory reads: tables of hosts, GPUs by host, vGPU profiles, NICs and datastores.
+
+How a table of what is cordoned reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rich.text import Text
 
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, size, table, table_rows
 from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
-from vgpu_cfg.render.text.estate.cordons import render_cordons
+from vgpu_cfg.render.views.estate.fit import CordonRow
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView, profile_text
-from vgpu_cfg.render.views.estate.topology import nic_text, nvlink_text, short
-from vgpu_cfg.render.views.estate.wiring import above_text, ats_text
+from vgpu_cfg.render.views.estate.topology import above_text, ats_text, nic_text, nvlink_text, short
+
+_COLUMNS = (
+    Column("HOST"),
+    Column("GPU"),
+    Column("REASON", is_flexible=True),
+    Column("BY", is_flexible=True),
+    Column("SINCE"),
+)
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -303,3 +314,15 @@ def _datastores(view: InventoryView) -> _Table:
 
 def _node(node: int | None) -> str:
     return "?" if node is None else str(node)
+
+
+def render_cordons(rows: Sequence[CordonRow], width: int) -> list[Text]:
+    """Lay out the cordons; nothing where there is none."""
+    if not rows:
+        return []
+    cells = [[row.host, row.gpu or "all", row.reason, row.by, _since(row.since)] for row in rows]
+    return [Text(""), Text("CORDONED", style="bold"), *table(_COLUMNS, cells, width)]
+
+
+def _since(text: str) -> str:
+    return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}" if text else ""

@@ -10,8 +10,8 @@ from rich.text import Text
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, size, table
+from vgpu_cfg.render.layout.profiles import pci_text
 
 _COLUMNS = (
     Column("PROFILE"),

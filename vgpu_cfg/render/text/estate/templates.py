@@ -1,9 +1,13 @@
-"""How it reads on a terminal what templates have: a table each, and what the plan asks for in vain."""
+"""How it reads on a terminal what templates have: a table each, and what the plan asks for in vain.
+
+How the stacks of VMs beside a driver branch read on a terminal: a table per VM, then what to ask.
+"""
 
 from __future__ import annotations
 
 from rich.text import Text
 
+from vgpu_cfg.model.compatibility import BranchPlan, BranchVerdict, FitsBranch, VmStack
 from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateState
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows
 
@@ -14,6 +18,15 @@ _WORDS = {
     TemplateState.NOT_ASKED: ("not asked", "dim"),
 }
 _COLUMNS = (Column(""), Column(""), Column("FOUND", is_flexible=True), Column("", is_flexible=True))
+
+_STYLES = {FitsBranch.YES: "green", FitsBranch.NO: "bold red", FitsBranch.UNKNOWN: "yellow"}
+_BRANCHES_COLUMNS = (
+    Column("PART"),
+    Column("FOUND", is_flexible=True),
+    Column("TODAY"),
+    Column("THEN"),
+    Column("WHY", is_flexible=True),
+)
 
 
 def render_template_looks(found: TemplateLooks, width: int) -> list[Text]:
@@ -38,3 +51,57 @@ def _look(look: TemplateLook, width: int) -> list[Text]:
         said = f"The plan asks for what it lacks: {', '.join(look.lacks)}."
         return [*lines, *fold(Text(said, "bold red"), width)]
     return lines
+
+
+def render_branch_plan(found: BranchPlan, width: int) -> list[Text]:
+    """Lay out the matrix; what is unknown stands with what to ask, once for each question."""
+    title = f" on {found.server}, to driver R{found.branch}, {found.begun:%Y-%m-%d %H:%M}"
+    lines = [Text.assemble((found.plan, "bold"), title)]
+    lines += [line for text in found.about for line in _folded(text, width)]
+    for stack in found.stacks:
+        lines += [Text(""), Text.assemble((stack.vm, "bold"), f"  {stack.host or 'on no host yet'}")]
+        if stack.unread:
+            lines += _folded(f"its guest was not asked: {stack.unread}", width)
+        lines += [
+            line for row in table_rows(_BRANCHES_COLUMNS, _rows(stack), width, indent=2) for line in row
+        ]
+        for number, step in enumerate(stack.order, start=1):
+            lines += _folded(f"{number}. {step}", width)
+    asked = _questions(found)
+    if asked:
+        lines += [Text(""), Text("WHAT TO ASK", style="bold")]
+        lines += [line for text in asked for line in _folded(text, width)]
+    return [*lines, Text(""), *_end(found, width)]
+
+
+def _end(found: BranchPlan, width: int) -> list[Text]:
+    if found.lacks:
+        return fold(Text(f"Does not fit: {', '.join(found.lacks)}.", "bold red"), width)
+    return fold(Text("Nothing of it is shut out by a document. What is unknown is no yes.", "yellow"), width)
+
+
+def _folded(text: str, width: int) -> list[Text]:
+    return [Text.assemble("  ", line) for line in fold(Text(text), width - 2, hang=2)]
+
+
+def _rows(stack: VmStack) -> list[list[Cell]]:
+    return [
+        [part.name, part.found or "not told", _sign(part.today), _sign(part.target), part.target.why]
+        for part in stack.parts
+    ]
+
+
+def _sign(verdict: BranchVerdict) -> Text:
+    return Text(verdict.fits.value, _STYLES[verdict.fits])
+
+
+def _questions(found: BranchPlan) -> list[str]:
+    """Return what to ask of what is unknown, each question once."""
+    return list(
+        dict.fromkeys(
+            f"{part.name}: {part.target.ask}"
+            for stack in found.stacks
+            for part in stack.parts
+            if part.target.fits is FitsBranch.UNKNOWN
+        )
+    )

@@ -1,20 +1,29 @@
-"""How a plan reads: disruptions first, changes with like VMs folded, findings, totals, and what to type."""
+"""How a plan reads: disruptions first, changes with like VMs folded, findings, totals, and what to type.
+
+How a plan file that takes in what was found reads: the lines that change, and what is left out.
+
+How what is not known reads: a block of its own, beside what is changed and what is disturbed.
+
+How VMs of a plan read whose hosts do not respond, where a command is about something else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import DestroyVm
-from vgpu_cfg.changes.plan import Canary, Plan
+from vgpu_cfg.changes.plan import Canary, LostHost, Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.suggestion import AsFound
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.remedies.lost_hosts import told_of
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging, short
 from vgpu_cfg.render.text.plan.changes import (
@@ -27,10 +36,8 @@ from vgpu_cfg.render.text.plan.changes import (
 )
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
 from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.text.plan.unknown import render_unknown
-from vgpu_cfg.render.views.plan.findings import error_count
-from vgpu_cfg.render.views.plan.unknown import view_unknown
-from vgpu_cfg.render.views.plan.whole import canary_text, plan_counts
+from vgpu_cfg.render.views.plan.disruption import UnknownRow, view_unknown
+from vgpu_cfg.render.views.plan.whole import canary_text, error_count, plan_counts
 
 _LEGEND = (
     ("+", "new", "green"),
@@ -62,6 +69,9 @@ _OF_VMS = {
     Code.ORPHAN_ELSEWHERE: "left the plan file with their folder",
 }
 """What findings say of VMs, before their names."""
+
+_STYLES = {"+": "green", "-": "red"}
+_LABEL = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +232,56 @@ def _stops(plan: Plan) -> str:
     if not numbers:
         return ""
     return f"stops at {short(map(str, numbers))} with exit 7, and says what to type then"
+
+
+def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) -> list[Text]:
+    """Lay out what changes in the file, and what stays different, with the reason."""
+    lines: list[Text] = []
+    if not found.lines and not found.left:
+        lines += fold(Text(f"{path}: nothing differs of what was named", "green"), width, hang=2)
+    if found.lines:
+        head = f"{path}: what was found of {', '.join(found.vms)}"
+        lines += [*fold(Text(head, "bold"), width, hang=2), Text("")]
+    for edit in found.lines:
+        depth = len(edit) - len(edit[1:].lstrip())
+        lines += fold(Text(f"  {edit}", style=_STYLES.get(edit[0], "")), width, hang=depth + 6)
+    if found.left:
+        lines += [Text("")] if found.lines else []
+        for one in found.left:
+            words = f"{one.vm} {one.what}: {one.why}"
+            lines += hanging("LEFT", words, width, indent=0, label_width=_LABEL, style="yellow")
+    if is_only_shown and found.lines:
+        lines += [Text(""), *fold(Text("nothing was written: --dry-run"), width, hang=2)]
+    return lines
+
+
+def render_unknown(rows: Sequence[UnknownRow], width: int) -> list[Text]:
+    """Say what is not known of which hosts, what it could come to, and who tells it; nothing where all is."""
+    lines: list[Text] = []
+    for number, row in enumerate(rows):
+        label = "" if number else "UNKNOWN"
+        lines += hanging(label, _words(row), width, indent=0, label_width=7, style="bold yellow")
+    return lines
+
+
+def _words(row: UnknownRow) -> str:
+    is_one_host, is_one = len(row.hosts) == 1, row.many == 1
+    whose = "its shell" if is_one_host else "their shells"
+    told = f"told by {whose} only" if row.is_of_shell else "not read"
+    each = "" if is_one_host else " each"
+    at_most = row.at_most
+    if at_most.startswith("up to"):
+        at_most += each
+    if at_most.startswith(("up to", "no restart")):
+        at_most += f" should {'it' if is_one else 'they'} differ"
+    what = f"{counted(row.many, 'setting')}{' of' if is_one_host else ' each of'} {fold_names(row.hosts)}"
+    return f"{what}, {told}: {', '.join(row.settings)}; {at_most}; {row.remedy}"
+
+
+def lost_lines(lost: Sequence[LostHost], width: int) -> list[Text]:
+    """Lay out a line for each such host."""
+    lines: list[Text] = []
+    for one in lost:
+        words = f"{one.host.name} {one.connection.words}: {'; '.join(told_of(one))}"
+        lines += hanging("LOST", words, width, indent=0, style="yellow")
+    return lines

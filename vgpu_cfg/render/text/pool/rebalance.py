@@ -11,7 +11,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
-from vgpu_cfg.render.text.plan.lost import lost_lines
+from vgpu_cfg.render.text.plan.whole import lost_lines
 
 _MOST_SHOWN = 6
 _COLUMNS = (

@@ -14,7 +14,7 @@ from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, fold_hosts, hanging, size, table_rows
 from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.views.estate.use import UseTable
+from vgpu_cfg.render.views.estate.fit import UseTable
 
 UNMEASURED = "not measurable"
 _COLUMNS = (

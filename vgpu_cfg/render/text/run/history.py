@@ -1,11 +1,15 @@
-"""How runs of the past read: a table, the newest first, and one run with its steps."""
+"""How runs of the past read: a table, the newest first, and one run with its steps.
+
+How locks read: runs that hold some, one of them with all that it has, and what was removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
 from vgpu_cfg.render.views.run.past_runs import RunRow
@@ -30,6 +34,15 @@ _STEPS = (
     Column("TOOK", is_right=True),
 )
 _STYLES = {"done": "green", "failed": "bold red", "waiting": "magenta", "stopped": "yellow", "": "yellow"}
+
+_LOCKS_COLUMNS = (
+    Column("RUN"),
+    Column("COMMAND"),
+    Column("WHO", is_flexible=True),
+    Column("SINCE", drop=1),
+    Column("HEARD OF", is_flexible=True),
+    Column("HAS LOCKED", is_flexible=True),
+)
 
 
 def render_history(rows: Sequence[RunRow], width: int, *, server: str, notes: Sequence[str]) -> list[Text]:
@@ -94,3 +107,75 @@ def _step_cells(step: StepDone) -> list[Cell]:
 
 def _notes(notes: Sequence[str], width: int) -> list[Text]:
     return [line for note in notes for line in hanging("NOTE", note, width, indent=0, label_width=6)]
+
+
+def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
+    """Lay all runs out that hold locks, then the locks that tell no run."""
+    unknown = [line for lock in found.unknown for line in _without_run(lock, width)]
+    if not found.runs:
+        return unknown or hanging("LOCKS", f"no run has locked anything of {server}", width, indent=0)
+    head = both_ends(
+        Text(counted(len(found.runs), "run"), "bold"), Text(f"{server}, by vCenter's clock", "dim"), width
+    )
+    return [*head, *table(_LOCKS_COLUMNS, [_locks_cells(found, run) for run in found.runs], width), *unknown]
+
+
+def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:
+    """Lay out what one run has locked."""
+    held = found.of_run(run)
+    holder = held[0].holder
+    lines = [Text.assemble((f"run {run}", "bold"), f"  {holder.command if holder else ''}".rstrip())]
+    facts = {
+        "plan": holder.plan if holder else "",
+        "who": f"{holder.user} on {holder.machine}, process {holder.pid}" if holder else "",
+        "as": held[0].account,
+        "since": moment_text(holder.since) if holder else "",
+        "heard": f"{moment_text(found.beat_of(run))}, {_heard(found, run)}",
+        "locked": _names(held),
+    }
+    for label, text in facts.items():
+        lines += hanging(label, text, width) if text else []
+    return lines
+
+
+def render_removed(gone: Sequence[Lock], width: int) -> list[Text]:
+    """Say what was removed, and what to do then."""
+    holder = gone[0].holder if gone else None
+    count = len({str(lock.name) for lock in gone})  # a plan's name and its id are one for people
+    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: they had gone"
+    lines = hanging("REMOVED", text, width, indent=0, label_width=8)
+    if holder is not None and holder.plan:
+        again = f"`vgpu-cfg {holder.command}` of {holder.plan} goes on where that run stopped"
+        lines += hanging("NEXT", again, width, indent=0, label_width=8)
+    return lines
+
+
+def _without_run(lock: Lock, width: int) -> list[Text]:
+    changed = f"last changed by {lock.account or 'nobody known'}, {moment_text(lock.beat_at)}"
+    text = f"{lock.name} is locked, and its lock tells no run ({changed})"
+    lines = hanging("LOCKS", text, width, indent=0)
+    return lines + hanging("do", f"remove the alarm {lock.name.text!r} in vCenter", width, indent=9)
+
+
+def _locks_cells(found: Locks, run: str) -> list[Cell]:
+    held = found.of_run(run)
+    holder = held[0].holder
+    if holder is None:
+        return [run, "", "", "", "", _names(held)]
+    return [
+        run,
+        f"{holder.command} of {holder.plan}" if holder.plan else holder.command,
+        f"{holder.user} on {holder.machine}",
+        moment_text(holder.since),
+        _heard(found, run),
+        _names(held),
+    ]
+
+
+def _heard(found: Locks, run: str) -> str:
+    ago = f"{duration((found.now - found.beat_of(run)).total_seconds())} ago"
+    return f"{ago}: silent" if found.is_silent(run) else ago
+
+
+def _names(locks: Iterable[Lock]) -> str:
+    return ", ".join(dict.fromkeys(str(lock.name) for lock in locks))

@@ -1,4 +1,9 @@
-"""How a run ends: one line, tables of its hosts and VMs, a block for each failure, what to type next."""
+"""How a run ends: one line, tables of its hosts and VMs, a block for each failure, what to type next.
+
+How the hosts of a run read: a row each, and under it what was not read back as wanted.
+
+How the taking back of a failed run ends: what was undone, what was not and why, and what is left.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +15,33 @@ from rich.text import Text
 
 from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import duration
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table, without_domain
+from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    fold,
+    hanging,
+    table,
+    table_rows,
+    without_domain,
+)
 from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.text.run.hosts import render_hosts
-from vgpu_cfg.render.text.run.rollback import render_rollback
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.run.host_result import (
+    HostRow,
     host_rows,
     is_settled,
     other_left_behind,
     reading_text,
     standing_text,
 )
-from vgpu_cfg.render.views.run.run_result import run_counts, run_verdict
-from vgpu_cfg.render.views.run.vm_result import ResultRow, result_rows, seconds_of
+from vgpu_cfg.render.views.run.run_steps import ResultRow, result_rows, run_counts, run_verdict, seconds_of
 
 _COLUMNS = (
     Column("VM"),
@@ -46,6 +59,16 @@ _MANY_STEPS = 3
 
 
 _VERDICT_STYLES = {"STOPPED": "yellow", "FAILED": "red", "WAITING": "magenta", "DONE": "green"}
+
+_HOSTS_COLUMNS = (
+    Column("HOST", is_flexible=True),
+    Column("STATE"),
+    Column("SET", is_right=True),
+    Column("REBOOTS", is_right=True),
+    Column("COLD BOOTS", is_right=True),
+    Column("READ BACK", is_flexible=True),
+    Column("TIME", is_right=True),
+)
 
 
 def render_summary(  # noqa: PLR0913 - what was done, and each command that may come after it
@@ -267,3 +290,73 @@ def _tail(words: Mapping[str, str], width: int) -> list[Text]:
         style = "dim" if label in ("LOG", "CHANGE") else "bold"
         lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
     return [Text(""), *lines] if lines else []
+
+
+def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
+    """Lay out a row per host, and under it what was not read back as wanted; count those of very many."""
+    if not rows:
+        return []
+    told, left = foremost(rows, _hosts_is_as_planned)
+    shortened = without_domain(row.name for row in told)
+    heading, *laid_out = table_rows(_HOSTS_COLUMNS, [_hosts_cells(row, shortened) for row in told], width)
+    lines = heading
+    for row, shown in zip(told, laid_out, strict=True):
+        lines += shown
+        for one in row.unsettled:
+            words = Text(f"~ {reading_text(one)}", "yellow")
+            lines += [Text("    ") + part for part in fold(words, width - 4, hang=2)]
+    return lines + others("hosts", (row.state for row in left), width, where="in the journal")
+
+
+def _hosts_is_as_planned(row: HostRow) -> bool:
+    return row.state == "ready" and not row.standing and not row.unsettled
+
+
+def _hosts_cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
+    styles = {"ready": "green", "failed": "bold red", "waiting": "magenta"}
+    settled = len(row.readings) - len(row.unsettled)
+    read = f"{settled} of {len(row.readings)} as wanted" if row.readings else ""
+    return [
+        shortened[row.name],
+        Text(row.state, styles.get(row.state, "")),
+        str(row.set),
+        str(row.reboots or ""),
+        str(row.cold_boots or ""),
+        read,
+        duration(row.seconds) if row.seconds else "",
+    ]
+
+
+def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str = "") -> list[Text]:
+    """Lay out what became of a rollback; `undo_command` removes by hand the VMs that the run made."""
+    if rollback is None:
+        return []
+    lines = _labelled("ROLLBACK", _rollback_head(rollback), width)
+    for outcome in rollback.outcomes:
+        if outcome.change_id not in rollback.done:
+            said = outcome.message.removeprefix(f"{outcome.change_id}: ")
+            lines += _labelled("", f"not done: {outcome.change_id}: {said}", width)
+            lines += _labelled("", f"do: {outcome.remedy}", width) if outcome.remedy else []
+    for one in rollback.kept:
+        word = "not undone" if one.code == Code.NOT_UNDONE else "left on purpose"
+        lines += _labelled("", f"{word}: {one.subject.name}: {one.message} ({one.code})", width)
+        lines += _labelled("", f"do: {one.remedy}", width) if one.remedy else []
+    for text in rollback.left_behind:
+        lines += _labelled("", f"left: {text}", width)
+    lines += _labelled("", f"by hand: {undo_command}", width) if undo_command else []
+    return [Text(""), *lines]
+
+
+def _rollback_head(rollback: Rollback) -> str:
+    if rollback.why_not:
+        return f"not made: {rollback.why_not}"
+    if not rollback.changes:
+        return "nothing to take back" if not rollback.kept else "nothing could be taken back"
+    done, total = len(rollback.done), len(rollback.changes)
+    if rollback.is_interrupted:
+        return f"stopped: {done} of {counted(total, 'change')} made"
+    return f"{f'{done} of ' if done < total else ''}{counted(total, 'change')} made"
+
+
+def _labelled(label: str, text: str, width: int) -> list[Text]:
+    return hanging(label, text, width, indent=0, label_width=9, style="bold yellow")

@@ -1,16 +1,23 @@
-"""The answer to how many more fit, with what was asked."""
+"""The answer to how many more fit, with what was asked.
+
+The use of GPUs as a table: its rows, whose they are, and how they are sorted.
+
+What is cordoned, as rows: of which host or GPU, why, by whom and since when.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.fit import next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.shapes import Fits
+from vgpu_cfg.planning.pool.use import UseRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +45,38 @@ class FitView:
     def next_step(self) -> str:
         """What would make room, where nothing fits."""
         return next_step(self.fits.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class UseTable:
+    """Rows in the order of the GPUs, or sorted where `sort` is given."""
+
+    rows: tuple[UseRow, ...]
+    by: UseBy = UseBy.GPU
+    sort: UseSort | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CordonRow:
+    """A cordon; `gpu` is empty where it is of the host, `by` and `since` where nobody told."""
+
+    host: str
+    gpu: str
+    reason: str
+    by: str
+    since: str
+
+
+def cordon_rows(hosts: Iterable[Host]) -> tuple[CordonRow, ...]:
+    """Make a row of each cordon, in the hosts' order."""
+    return tuple(
+        CordonRow(
+            host=host.name,
+            gpu=cordon.pci_id,
+            reason=cordon.reason,
+            by=cordon.by,
+            since=cordon.since.isoformat() if cordon.since is not None else "",
+        )
+        for host in hosts
+        for cordon in host.cordons
+    )

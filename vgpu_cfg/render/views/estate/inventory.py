@@ -17,16 +17,19 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.pool.gpus import obstacle_text, out_of_use
-from vgpu_cfg.render.views.estate.cordons import CordonRow, cordon_rows
+from vgpu_cfg.render.views.estate.fit import CordonRow, cordon_rows
 from vgpu_cfg.render.views.estate.topology import (
+    AtsRow,
     DisagreementRow,
     NearNicRow,
     NvlinkRow,
+    WiredRow,
+    ats_rows,
     disagreement_rows,
     near_nic_rows,
     nvlink_row,
+    wired_rows,
 )
-from vgpu_cfg.render.views.estate.wiring import AtsRow, WiredRow, ats_rows, wired_rows
 
 
 @dataclass(frozen=True, slots=True)

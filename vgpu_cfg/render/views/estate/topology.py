@@ -1,11 +1,21 @@
-"""A host's topology as rows for readers: whom NVLink joins, which NICs are near, what sources disagree on."""
+"""A host's topology as rows for readers: whom NVLink joins, which NICs are near, what sources disagree on.
+
+How GPUs and NICs of a host are wired, and the ATS chain of VMs that have both: as rows for readers.
+
+What nobody tells stays unknown: a function without a bridge has none here, and no link is made up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from vgpu_cfg.planning.capacity.topology import Source, Topology
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.planning.capacity.topology import Source, Topologies, Topology
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.rdma.chain import ats_chain
+from vgpu_cfg.planning.rdma.direct import direct_pairs, gpus_of, nics_of
 from vgpu_cfg.planning.vms.checks.topology_checks import disagreement_text
 
 
@@ -93,3 +103,92 @@ def nic_text(rows: Iterable[NearNicRow]) -> str:
 def short(pci_id: str) -> str:
     """Leave out the PCI domain where it is the first."""
     return pci_id.removeprefix("0000:")
+
+
+@dataclass(frozen=True, slots=True)
+class WiredRow:
+    """A GPU or a NIC and what is above it. `kind` is "gpu" or "nic", `bridges` the nearest first.
+
+    `has_root` tells that the last bridge is the root port; else what is above it nobody tells. `nvlink` is
+    None of a NIC, and where NVLink joins a GPU to none that is known. `vms` have it now.
+    """
+
+    host: str
+    pci_id: str
+    kind: str
+    name: str
+    numa_node: int | None
+    bridges: tuple[str, ...]
+    has_root: bool
+    nvlink: NvlinkRow | None
+    vms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtsLinkRow:
+    """A link of an ATS chain; `state` is "on", "off", "pending" or "unknown"."""
+
+    link: str
+    state: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtsRow:
+    """The ATS chain between a VM's NIC and its GPUs."""
+
+    vm: str
+    host: str
+    nic: str
+    gpus: tuple[str, ...]
+    links: tuple[AtsLinkRow, ...]
+
+
+def wired_rows(host: Host, topology: Topology, observed: Inventory) -> Iterator[WiredRow]:
+    """Yield the GPUs and RDMA NICs of a host, by address."""
+    vms = [vm for vm in observed.vms_by_host.get(host.moid, ()) if not vm.is_template]
+    gpus = {vm.name: gpus_of(vm, host) for vm in vms}
+    nics = {vm.name: nics_of(vm) for vm in vms}
+    names = {gpu.pci_id: gpu.name for gpu in host.gpus}
+    found = [(gpu.pci_id, "gpu") for gpu in host.gpus] + [(pci_id, "nic") for pci_id, _ in topology.nics()]
+    vmnics = dict(topology.nics())
+    for pci_id, kind in sorted(found):
+        device = host.device(pci_id)
+        model = device.device_name if device is not None else ""
+        nic = " ".join(word for word in (vmnics.get(pci_id, ""), model) if word)
+        holders = gpus if kind == "gpu" else nics
+        yield WiredRow(
+            host=host.name,
+            pci_id=pci_id,
+            kind=kind,
+            name=names[pci_id] if kind == "gpu" else nic,
+            numa_node=topology.numa_node(pci_id),
+            bridges=topology.bridges(pci_id),
+            has_root=topology.has_root(pci_id),
+            nvlink=nvlink_row(topology, pci_id) if kind == "gpu" else None,
+            vms=tuple(sorted(name for name, held in holders.items() if pci_id in held)),
+        )
+
+
+def ats_rows(host: Host, topologies: Topologies, observed: Inventory) -> Iterator[AtsRow]:
+    """Yield the chain of each RDMA NIC that a VM has beside a GPU, as it is now."""
+    view = HostView(host=host, facts=observed.facts.hosts.get(host.moid, HostFacts()))
+    topology = topologies.of(host)
+    for placed in direct_pairs(host, topology, observed):
+        links = ats_chain(placed, view, topology, ())
+        rows = tuple(AtsLinkRow(one.link, one.state.value, one.text, one.remedy) for one in links)
+        yield AtsRow(placed.vm, host.name, placed.nic, placed.gpus, rows)
+
+
+def above_text(row: WiredRow) -> str:
+    """Say what is above a function: "22:00.0 < 20:01.0 (root port)", "not told"."""
+    if not row.bridges:
+        return "not told"
+    chain = " < ".join(map(short, row.bridges))
+    return f"{chain} (root port)" if row.has_root else f"{chain} < not told"
+
+
+def ats_text(links: Iterable[AtsLinkRow]) -> str:
+    """Say the state of each link: "kernel on, vm options OFF"."""
+    return ", ".join(f"{one.link} {one.state.upper() if one.state == 'off' else one.state}" for one in links)

@@ -22,8 +22,7 @@ from vgpu_cfg.render.views.estate.inventory import (
     NumaRow,
     view_inventory,
 )
-from vgpu_cfg.render.views.estate.topology import nic_text, nvlink_text
-from vgpu_cfg.render.views.estate.wiring import AtsRow, WiredRow
+from vgpu_cfg.render.views.estate.topology import AtsRow, WiredRow, nic_text, nvlink_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,24 @@
-"""What a plan does to each host, what waits for which restart, and what all of it comes to, counted."""
+"""What a plan does to each host, what waits for which restart, and what all of it comes to, counted.
+
+A plan's changes as few short rows, where there is no room for more: like VMs and hosts are one.
+
+Findings as a reader counts them: what is said of several hosts or VMs alike is one.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.base import Restart, of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance, ExitMaintenance, PowerOnVm
-from vgpu_cfg.changes.plan import Canary, Plan
+from vgpu_cfg.changes.plan import Canary, Diagnostic, Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import as_counted, counted
+from vgpu_cfg.render.layout.lines import short
 
 Numbered = Sequence[tuple[int, Change]]
 
@@ -20,6 +27,9 @@ BLOCKED = "blocked"
 
 TASKS_OF_A_SECOND_START = 3
 """Where ESXi chose a GPU of another node: switch off, tie anew, switch on."""
+
+_KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network", "plan": "plan"}
+_MOST_EDITS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +183,94 @@ def canary_text(canary: Canary) -> str:
     """Say who goes first, and who waits until somebody has agreed."""
     changes = counted(len(canary.held), "change")
     return f"{fold_names(canary.names)}, then asks before {fold_names(canary.others)} ({changes})"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """What becomes of one or of several things that are treated alike.
+
+    `verb` is "new", "changed", "removed", "switched", "guest" or "by hand"; `where` the hosts that VMs
+    go to or stay on; `what` the values that change, of a new VM only those that the plan file states.
+    """
+
+    kind: str
+    names: str
+    verb: str
+    where: str
+    what: str
+    is_blocked: bool
+
+
+def change_rows(plan: Plan) -> tuple[ChangeRow, ...]:
+    """Return a row for each host, VM, cluster and network that changes, in the plan's order."""
+    subjects: dict[tuple[str, str], list[tuple[int, Change]]] = {}
+    for number, change in enumerate(plan.changes, 1):
+        subjects.setdefault((change.subject.kind, change.subject.name), []).append((number, change))
+    hosts = {placement.vm: placement.host_name for placement in plan.placements}
+    alike: dict[ChangeRow, list[str]] = {}
+    for (kind, name), numbered in subjects.items():
+        changes = [change for _, change in numbered]
+        effort = effort_of(name, numbered, plan.changes).text if kind == "host" else ""
+        row = ChangeRow(
+            kind=_KINDS.get(kind, kind),
+            names="",
+            verb=verb_of(changes),
+            where="",
+            what="; ".join(part for part in (effort, _what(changes)) if part),
+            is_blocked=any(change.id in plan.blocked for change in changes),
+        )
+        alike.setdefault(row, []).append(name)
+    return tuple(
+        replace(row, names=fold_names(names), where=_where(row, names, hosts)) for row, names in alike.items()
+    )
+
+
+def _where(row: ChangeRow, names: Sequence[str], hosts: Mapping[str, str]) -> str:
+    """Name the hosts that VMs go to or stay on."""
+    found = {hosts[name] for name in names if name in hosts} if row.kind == _KINDS["vm"] else set()
+    return fold_names(sorted(found, key=as_counted))
+
+
+def verb_of(changes: Sequence[Change]) -> str:
+    """Say in a word what becomes of something."""
+    if any(change.makes for change in changes):
+        return "new"
+    if any(change.deletes for change in changes):
+        return "removed"
+    if all(change.starts or change.stops for change in changes):
+        return "switched"
+    if all(change.staged for change in changes):
+        return "guest"
+    if all(change.face.is_by_hand for change in changes):
+        return "by hand"
+    return "changed"
+
+
+def _what(changes: Sequence[Change]) -> str:
+    words = Counter(text for change in changes for text in change.in_short)
+    return short((f"{count} x {text}" if count > 1 else text for text, count in words.items()), _MOST_EDITS)
+
+
+def alike(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return every finding once, its subjects as ranges, errors first."""
+    names: dict[Diagnostic, dict[str, None]] = {}
+    for found in findings:
+        shared = found.model_copy(update={"subject": found.subject.model_copy(update=_NOBODY)})
+        names.setdefault(shared, {})[found.subject.name] = None
+    merged = [
+        found.model_copy(
+            update={
+                "subject": found.subject.model_copy(update={"name": fold_names(sorted(own, key=as_counted))})
+            }
+        )
+        for found, own in names.items()
+    ]
+    return sorted(merged, key=lambda one: tuple(Severity).index(one.severity))
+
+
+_NOBODY = {"name": "", "moid": None}
+
+
+def error_count(findings: Sequence[Diagnostic]) -> int:
+    """Count the errors as they are shown."""
+    return sum(found.severity is Severity.ERROR for found in alike(findings))
