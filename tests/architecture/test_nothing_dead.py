@@ -56,7 +56,7 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.shells.guest.host_key", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.shells.guest.ssh", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "CharacterDataHandler"): _OF_EXPAT,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "EndElementHandler"): _OF_EXPAT,

@@ -3,6 +3,11 @@
 What a failure means to a user depends on the machine, so it is told here by its kind alone; the rooms of
 hosts and guests put their own words and remedies to it. No agent is ever forwarded, and no terminal is asked
 for.
+
+What the user's own OpenSSH configuration says of a machine: its address, port, user and key files.
+
+Of all the options these four are honoured; a jump host is refused rather than left out, since without
+it another machine might answer.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import paramiko
 
@@ -31,6 +37,9 @@ _CHUNK = 65536
 _SEND_SECONDS = 0.05
 """So long is waited for what a command prints while it does not take its input."""
 _KEY_TYPES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+
+_NOT_HONOURED = ("proxyjump", "proxycommand")
+
 
 # What went wrong is raised; without a handler Python would print paramiko's log to the user's console.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -306,3 +315,45 @@ def _left(deadline: float) -> float:
 
 def _said(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """What the configuration says of one host; `user` None where it says none."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str | None = None
+    key_files: tuple[str, ...] = ()
+
+
+def options_for(host_name: str, path: Path | None, failure: type[ReachError]) -> HostOptions:
+    """Look a machine up in an OpenSSH configuration file; without one, its name stands.
+
+    Raises `failure` where the file cannot be read, or asks for a jump host.
+    """
+    if path is None or not path.exists():
+        return HostOptions(host_name)
+    try:
+        found = paramiko.SSHConfig.from_path(str(path)).lookup(host_name)
+        port = int(found.get("port", DEFAULT_PORT))
+    except (OSError, ValueError, ImportError, paramiko.SSHException) as error:
+        raise failure(
+            f"cannot be read: {error}",
+            subject=str(path),
+            remedy="fix the file, or name no SSH configuration",
+        ) from error
+    jump = next((name for name in _NOT_HONOURED if found.get(name, "none") not in (None, "none")), None)
+    if jump is not None:
+        raise failure(
+            f"asks for {jump} to reach {host_name}, which is not supported",
+            subject=str(path),
+            remedy="run this tool where the host can be reached directly",
+        )
+    return HostOptions(
+        host=found.get("hostname", host_name),
+        port=port,
+        user=found.get("user"),
+        # As OpenSSH does: a key file that is not there is left out.
+        key_files=tuple(file for file in found.get("identityfile", ()) if Path(file).is_file()),
+    )

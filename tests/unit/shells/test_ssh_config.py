@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.shells.ssh_config import HostOptions, options_for
+from vgpu_cfg.shells.ssh import HostOptions, options_for
 
 
 def written(folder: Path, text: str) -> Path:

@@ -57,8 +57,7 @@ class EsxiShells:
         Raises HostShellError.
         """
         from vgpu_cfg.shells.esxi.ssh import ConnectionRefused, Login, open_channel
-        from vgpu_cfg.shells.ssh import Endpoint, secret_value
-        from vgpu_cfg.shells.ssh_config import options_for
+        from vgpu_cfg.shells.ssh import Endpoint, options_for, secret_value
 
         if access.ssh == "off":
             raise HostShellError(

@@ -12,8 +12,7 @@ from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.root import RootShell
-from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint, secret_value
-from vgpu_cfg.shells.ssh_config import HostOptions, options_for
+from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint, HostOptions, options_for, secret_value
 
 OWN_USER: str = UsersModule.model_fields["machine_user"].default
 """The account that this tool makes for itself."""
@@ -55,8 +54,7 @@ class SshGuestShells:
 
         GuestNotReady where no address answers, or none is known yet.
         """
-        from vgpu_cfg.shells.guest.host_key import GuestHostKeys
-        from vgpu_cfg.shells.guest.ssh import open_channel
+        from vgpu_cfg.shells.guest.ssh import GuestHostKeys, open_channel
 
         public = [ring.public_host_key(target.name, target.host_key) for ring in self._keys.by_age()]
         host_keys = GuestHostKeys(target.name, public, self._known_hosts)
