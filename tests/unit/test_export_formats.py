@@ -17,7 +17,7 @@ from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.ranges import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.staging.export import FORMATS, Exported, ExportOptions
-from vgpu_cfg.staging.export.slurm_job import enroot_image
+from vgpu_cfg.staging.export.slurm import enroot_image
 
 GPU = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
 SMALL = ListedHostGpu(profile="grid_a100-10c", board="A100", memory_mib=10240)

@@ -18,8 +18,8 @@ from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guests.guest import HEADER, JOINED, GuestFile, GuestSpec, clashes
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
 from vgpu_cfg.staging.bundle import RUNNER
-from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.netplan import network_config
+from vgpu_cfg.staging.rendering import StagingContext
 
 FIRST_RUN = "first"
 """The word by which the run that cloud-init starts is known in the report."""

@@ -1,15 +1,45 @@
-"""How text that goes into a guest is put together: jinja2 templates, and the filters that quote for them."""
+"""How text that goes into a guest is put together: jinja2 templates, and the filters that quote for them.
+
+How a module's two halves become one script: the common head, `check`, `apply`, and the way out of secrets.
+
+The bodies run under `set -eu`: a command that fails ends its half with that command's status. The
+head (templates/head.sh.j2) says which functions they may use.
+
+What a module of a guest becomes: files, and the two halves of its script.
+
+A file of `staging.modules` has one function `stage(module, context) -> Staged`. Its script is put
+together from `check` and `apply`; both are bodies of POSIX sh functions in which `why TEXT` says one
+line to the user and the exit status says how it went (see docs/reference/guest-bundle.md).
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.base import ModuleBase
+from vgpu_cfg.model.guests.guest import UNKNOWN, GuestFile, GuestSpec
+from vgpu_cfg.model.guests.modules import MODULE_ORDER
+from vgpu_cfg.shells.keys import PlanKeyRing
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+STATE_FOLDER = "/var/lib/vgpu-cfg"
+SCRIPTS_FOLDER = f"{STATE_FOLDER}/modules"
+FILES_FOLDER = f"{STATE_FOLDER}/files"
+"""Where files without secrets lie until a module's script compares them and puts them in their place."""
+
+SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
+"""Where files with secrets lie until the module that they are for has put them in their place."""
+
+REBOOT, HAND = 10, 20
+"""Exit statuses of `apply`: the guest restarts and goes on; the rest is a manual step."""
 
 
 def render(template: str, **values: object) -> str:
@@ -56,3 +86,79 @@ def environment() -> Environment:
     )
     made.filters |= {"sh": quote_sh, "systemd": quote_systemd}
     return made
+
+
+def script_path(kind: str) -> str:
+    """Return where the script of a module lies, numbered in the order of staging."""
+    return f"{SCRIPTS_FOLDER}/{MODULE_ORDER.index(kind) + 1:02d}-{kind}.sh"
+
+
+def source_file(name: str, content: str) -> GuestFile:
+    """Make a file without a secret that a script finds at `source NAME`."""
+    return GuestFile(path=f"{FILES_FOLDER}/{name}", content=content)
+
+
+def secret_file(name: str, content: str) -> GuestFile:
+    """Make a file that a script finds at `secret NAME`; it is removed once the module's check passes."""
+    return GuestFile(path=f"{SECRETS_FOLDER}/{name}", content=content, mode=0o600)
+
+
+def halves(template: str, *files: GuestFile, **parameters: object) -> Staged:
+    """Render a module's template twice: `half` is "check" or "apply", what stands outside is in both."""
+    return Staged(
+        check=render(template, half="check", **parameters),
+        apply=render(template, half="apply", **parameters),
+        files=files,
+    )
+
+
+def compose(kind: str, staged: Staged) -> str:
+    """Return the text of a module's script."""
+    secrets = [PurePosixPath(one.path).name for one in staged.files if one.path.startswith(SECRETS_FOLDER)]
+    return render(
+        "script.sh.j2", kind=kind, secrets=secrets, check=_body(staged.check), apply=_body(staged.apply)
+    )
+
+
+def _body(text: str) -> str:
+    """Return a function's body; an empty one would be a fault of syntax."""
+    return text.strip("\n") or ":"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingContext:
+    """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys.
+
+    `host_keys` says of VMs by which host key their guests are known (see `model.guests.host_keys`).
+    """
+
+    spec: GuestSpec
+    keys: PlanKeyRing
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    host_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, module: ModuleBase) -> StagingContext:
+        """Return what one module may use: of the secrets those that it states, which are fetched for it."""
+        own = {name: self.secrets[name] for name in module.secrets if name in self.secrets}
+        return replace(self, secrets=own)
+
+    def secret(self, name: str, what: str) -> str:
+        """Return the value of a secret. Raises GuestError where it has none."""
+        value = self.secrets.get(name, "").strip("\r\n")
+        if not value.strip():
+            remedy = "give it a value, where the plan file's secrets say that it is"
+            raise GuestError(f"{what} has no value", subject=f"{self.spec.vm}: secret {name}", remedy=remedy)
+        return value
+
+    def host_key(self, vm: str) -> str:
+        """Return the public host key of a VM's guest, "" where nobody knows it yet."""
+        return self.keys.public_host_key(vm, self.host_keys.get(vm, UNKNOWN))
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one module is in a guest. `files` are there before its script runs."""
+
+    check: str
+    apply: str
+    files: tuple[GuestFile, ...] = field(default=(), repr=False)

@@ -11,8 +11,8 @@ import hashlib
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import WorkerModule
-from vgpu_cfg.staging.container_values import checked_image, checked_path
-from vgpu_cfg.staging.module import StagingContext
+from vgpu_cfg.staging.container_unit import checked_image, checked_path
+from vgpu_cfg.staging.rendering import StagingContext
 
 CONTAINER = "vgpu-cfg-worker"
 """The name of the container in which training runs."""

@@ -20,7 +20,7 @@ from vgpu_cfg.planning.guests.plan_keys import keys_in, mark_of_clone, word_of_k
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging import cloud_init
 from vgpu_cfg.staging.bundle import RUNNER, bundle_files
-from vgpu_cfg.staging.module import StagingContext
+from vgpu_cfg.staging.rendering import StagingContext
 
 
 class Stager:

@@ -14,9 +14,8 @@ import pytest
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging.module import StagingContext
-from vgpu_cfg.staging.scripts import compose
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
+from vgpu_cfg.staging.rendering import StagingContext, compose
 
 SEED = b"the seed of a plan under test, 32 bytes and more"
 BASE_TOOLS = [

@@ -11,7 +11,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import HostEntry, HostNameModule, HostsModule, UsersModule
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBC7/GF1cpmxeYKiIn05Ip598TMagwjRARK0BoBICkU ada@desk"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPxT2m0cJqRv4yGJ2Ff9Gk1VQmU4nq6w2b7aYlD3o5sH theirs"

@@ -10,7 +10,7 @@ from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import DriverModule, LicenceModule, NouveauModule
 from vgpu_cfg.planning.guests.drivers import guest_drivers
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJzZWNyZXQifQ.c2ln"
 DEB = "https://repo.example.com/nvidia-linux-grid-580_580.95.05_amd64.deb"

@@ -12,9 +12,8 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import NetworkModule
 from vgpu_cfg.staging import cloud_init
-from vgpu_cfg.staging.netplan import network_config
-from vgpu_cfg.staging.network_manager import keyfile, link_file
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
+from vgpu_cfg.staging.netplan import keyfile, link_file, network_config
 
 MANAGEMENT = GuestNic(mac="00:50:56:00:00:01", dhcp=True)
 RDMA = GuestNic(

@@ -18,9 +18,17 @@ from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging import modules
-from vgpu_cfg.staging.module import Staged
-from vgpu_cfg.staging.rendering import environment, quote_sh, quote_systemd, render
-from vgpu_cfg.staging.scripts import compose, script_path, secret_file, source_file
+from vgpu_cfg.staging.rendering import (
+    Staged,
+    compose,
+    environment,
+    quote_sh,
+    quote_systemd,
+    render,
+    script_path,
+    secret_file,
+    source_file,
+)
 
 NASTY = [
     "a b",

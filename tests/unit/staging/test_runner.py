@@ -23,7 +23,7 @@ from vgpu_cfg.model.guests.modules import (
     NouveauModule,
 )
 from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
-from vgpu_cfg.staging.scripts import script_path
+from vgpu_cfg.staging.rendering import script_path
 
 MODULES: tuple[GuestModule, ...] = (
     LimitsModule(),

@@ -15,7 +15,7 @@ from tests.unit.staging.sandbox import Sandbox, context, spec_of, tool
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import AptMirror, SiteModule, SiteProxy
 from vgpu_cfg.model.plan_file.site_values import parse_certificates
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
 
 PROXY = SiteProxy(
     http="http://proxy.example.com:3128", https="http://proxy.example.com:3128", no_proxy=(".example.com",)

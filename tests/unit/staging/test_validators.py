@@ -39,12 +39,10 @@ from vgpu_cfg.model.guests.modules import (
 )
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
+from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files, stage_module
 from vgpu_cfg.staging.cloud_init import user_data
 from vgpu_cfg.staging.netplan import network_config
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import compose
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.rendering import compose, render
 
 SCHEMA = Path("/usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json")
 NICS = (

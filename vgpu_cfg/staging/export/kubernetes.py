@@ -4,18 +4,71 @@ A label's key is a prefix, which is a DNS name, and a name; its value has at mos
 `_` and `.`, and begins and ends with a letter or a digit (kubernetes.io, "Labels and Selectors"). Those of
 NVIDIA's GPU feature discovery (`nvidia.com/...`) are made in the cluster from what the node shows, and are
 left to it: these say what only the plan knows. A node is called as its host.
+
+Kueue's objects for a plan (kueue.x-k8s.io/v1beta1): a flavour for each kind of GPU, and queues.
+
+A ResourceFlavor names nodes by their labels, a ClusterQueue says how much of each there is, and jobs ask for
+a LocalQueue of their namespace (kueue.sigs.k8s.io, "Concepts"). Every flavour of a group lists the resources
+that the group covers, in their order; a job that asks for one that is not covered waits for ever.
+
+Values for the chart of NVIDIA's gpu-operator, and the licence that its driver takes where it brings one.
+
+Where the plan sees to the guest's driver, or says nothing of the guest, the driver is in the VM and holds its
+own licence: the operator leaves both alone. Else it brings a vGPU guest driver, from an image that its
+maker builds and keeps in a registry of his own, since NVIDIA's may not be published. That driver takes the
+licence from a secret with gridd.conf and client_configuration_token.tok (docs.nvidia.com, GPU Operator,
+"Using NVIDIA vGPU": driver.licensingConfig.secretName; older charts take a ConfigMap, by configMapName).
+
+Jobs that train on a plan's nodes: MPIJob (kubeflow.org/v2beta1) and PyTorchJob (kubeflow.org/v1).
+
+Their pods are in the node's network: NCCL's settings on a worker name interfaces and devices that no other
+network has. So the sshd that mpi-operator starts in workers listens at a port of its own, and the launcher's
+mpirun is told so. Of a PyTorchJob the operator tells nodes, ranks and processes by PET_*, which torchrun
+reads, but the master by MASTER_ADDR, which it does not (training-operator's source, envvar.go). With RDMA a
+pod is privileged, since /dev/infiniband is none of its devices otherwise.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from typing import Any
 
 from vgpu_cfg.model.ranges import HostList, ListedHost
-from vgpu_cfg.staging.export.gpu_operator import write_gpu_operator
-from vgpu_cfg.staging.export.kubernetes_jobs import write_jobs
-from vgpu_cfg.staging.export.kubernetes_names import GPU_PROFILE, PLAN, PREFIX, ROLE, label_value
-from vgpu_cfg.staging.export.kueue import write_kueue
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, header
+from vgpu_cfg.staging.export.kubernetes_names import (
+    GPU,
+    GPU_PROFILE,
+    PLAN,
+    PREFIX,
+    QUEUE,
+    ROLE,
+    label_value,
+    object_name,
+    queue_of,
+)
+from vgpu_cfg.staging.export.parts import (
+    RANK,
+    SETTINGS_FOLDER,
+    Exported,
+    ExportOptions,
+    header,
+    real_memory_mib,
+    yaml_of,
+)
+
+_API = "kueue.x-k8s.io/v1beta1"
+
+LICENCE_SECRET, NAMESPACE = "licensing-config", "gpu-operator"
+VALUES = "gpu-operator-values.yaml"
+_COMPUTE = 4
+"""FeatureType of gridd.conf for compute."""
+
+SSH_PORT = 22022
+"""Of the sshd in an MPIJob's workers: no port of the node's own, nor of the plan's containers."""
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 -- NCCL's ranks of one pod share memory there
+_INFINIBAND = "/dev/infiniband"
+_SHELL = ["sh", "-c"]
+_TRAIN = "train.py"
 
 
 def write_kubernetes(host_list: HostList, options: ExportOptions) -> Exported:
@@ -56,3 +109,225 @@ def _labels(host_list: HostList, host: ListedHost) -> list[str]:
     if host.gpus and host.gpus[0].memory_mib:
         labels[f"{PREFIX}/gpu-memory-mib"] = str(min(gpu.memory_mib or 0 for gpu in host.gpus))
     return [f"{key}={label_value(value)}" for key, value in labels.items()]
+
+
+def write_kueue(host_list: HostList) -> Exported:
+    """Write the flavours, a ClusterQueue and a LocalQueue, both called as the plan."""
+    by_kind: dict[str, list[ListedHost]] = {}
+    for host in host_list.workers:
+        by_kind.setdefault(".".join(host.gpu_kinds), []).append(host)
+    covered = ["cpu", "memory", GPU]
+    if not all(host.cpus and host.memory_mib for host in host_list.workers):
+        covered = [GPU]
+    flavours = {kind: object_name(f"{host_list.plan}-{kind or 'gpu'}") for kind in by_kind}
+    queue = queue_of(host_list)
+    objects = [
+        *(_flavour(host_list, name, kind) for kind, name in flavours.items()),
+        {
+            "apiVersion": _API,
+            "kind": "ClusterQueue",
+            "metadata": {"name": queue},
+            "spec": {
+                "namespaceSelector": {},
+                "resourceGroups": [
+                    {
+                        "coveredResources": covered,
+                        "flavors": [
+                            {"name": flavours[kind], "resources": _quotas(hosts, covered)}
+                            for kind, hosts in by_kind.items()
+                        ],
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": _API,
+            "kind": "LocalQueue",
+            "metadata": {"name": queue},
+            "spec": {"clusterQueue": queue},
+        },
+    ]
+    notes = ("kueue.yaml is for a cluster with Kueue; the LocalQueue belongs into the namespace of the jobs",)
+    return Exported({"kueue.yaml": yaml_of(host_list, *objects)}, notes)
+
+
+def _flavour(host_list: HostList, name: str, kind: str) -> dict[str, Any]:
+    labels = {PLAN: label_value(host_list.plan), ROLE: "worker"}
+    if kind:
+        labels[GPU_PROFILE] = label_value(kind)
+    return {
+        "apiVersion": _API,
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": {"nodeLabels": labels},
+    }
+
+
+def _quotas(hosts: Sequence[ListedHost], covered: Sequence[str]) -> list[dict[str, str | int]]:
+    amounts: dict[str, str | int] = {
+        "cpu": sum(host.cpus or 0 for host in hosts),
+        "memory": f"{sum(real_memory_mib(host.memory_mib or 0) for host in hosts)}Mi",
+        GPU: sum(len(host.gpus) for host in hosts),
+    }
+    return [{"name": name, "nominalQuota": amounts[name]} for name in covered]
+
+
+def write_gpu_operator(host_list: HostList) -> Exported:
+    """Write the chart's values, and a script that makes the licence's secret where the operator needs it."""
+    with_gpus = [host for host in host_list.workers if host.gpus]
+    own = [host for host in with_gpus if host.driver_in_guest]
+    is_brought = bool(with_gpus) and not own
+    has_vgpus = any(gpu.profile for host in with_gpus for gpu in host.gpus)
+    driver: dict[str, Any] = {"enabled": is_brought}
+    if is_brought and has_vgpus:
+        driver["licensingConfig"] = {"secretName": LICENCE_SECRET, "nlsEnabled": True}
+    if is_brought and any(host.has_rdma for host in with_gpus):
+        driver["rdma"] = {"enabled": True, "useHostMofed": True}
+    values = {"driver": driver, "toolkit": {"enabled": True}, "migManager": {"enabled": False}}
+    files = {VALUES: yaml_of(host_list, values)}
+    notes = [f"helm install gpu-operator nvidia/gpu-operator -n {NAMESPACE} -f {VALUES}"]
+    if not is_brought:
+        notes.append("the driver and its licence are in the guests: the operator brings neither")
+    if own and len(own) < len(with_gpus):
+        without = ", ".join(host.vm for host in with_gpus if not host.driver_in_guest)
+        notes.append(f"the plan sees to no driver in {without}, and the operator brings one to all or none")
+    if is_brought and has_vgpus:
+        files["licence-secret.sh"] = _secret(host_list)
+        notes.append("the driver's image is yours: --set driver.repository=... --set driver.version=...")
+        notes.append("run licence-secret.sh with the path of the licence's token before helm")
+    return Exported(files, tuple(notes))
+
+
+def _secret(host_list: HostList) -> str:
+    lines = [
+        "#!/bin/sh",
+        *header(host_list),
+        "# sh licence-secret.sh TOKEN_FILE [more words for kubectl]",
+        "set -eu",
+        "token=${1:?the path of the client configuration token is missing}",
+        "shift",
+        f"printf 'FeatureType=%s\\n' {_COMPUTE} |",
+        f"    kubectl create secret generic {LICENCE_SECRET} --namespace {NAMESPACE} \\",
+        '        --from-file=gridd.conf=/dev/stdin --from-file=client_configuration_token.tok="$token" "$@"',
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def write_jobs(host_list: HostList, _options: ExportOptions) -> Exported:
+    """Write both jobs; none of a plan without an image, since a pod needs one."""
+    if not host_list.image:
+        return Exported({}, ("the plan names no image, so there is no job: training: {image: IMAGE}",))
+    notes = [f"mpijob.yaml and pytorchjob.yaml run {_TRAIN} of the image: write your own command there"]
+    if len({host.slots for host in host_list.workers}) > 1:
+        notes.append("the workers have different numbers of GPUs: the jobs take of each what the least has")
+    files = {
+        "mpijob.yaml": yaml_of(host_list, _mpi_job(host_list)),
+        "pytorchjob.yaml": yaml_of(host_list, _pytorch_job(host_list)),
+    }
+    return Exported(files, tuple(notes))
+
+
+def _slots(host_list: HostList) -> int:
+    return min(host.slots for host in host_list.workers)
+
+
+def _metadata(host_list: HostList) -> dict[str, Any]:
+    return {"name": queue_of(host_list), "labels": {QUEUE: queue_of(host_list)}}
+
+
+def _mpi_job(host_list: HostList) -> dict[str, Any]:
+    count, slots = len(host_list.workers), _slots(host_list)
+    mpirun = [
+        *[
+            "mpirun",
+            "--allow-run-as-root",
+            "-np",
+            str(count * slots),
+            "--bind-to",
+            "none",
+            "--map-by",
+            "slot",
+        ],
+        *["--mca", "plm_rsh_args", f"-p {SSH_PORT}"],
+        *(word for name in sorted(host_list.environment) for word in ("-x", name)),
+        *[*_SHELL, RANK, "rank", "python3", _TRAIN],
+    ]
+    sshd = ["/usr/sbin/sshd", "-De", "-p", str(SSH_PORT)]
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": _metadata(host_list),
+        "spec": {
+            "slotsPerWorker": slots,
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": _pod(host_list, mpirun, "mpi", is_worker=False)},
+                "Worker": {"replicas": count, "template": _pod(host_list, sshd, "mpi", is_worker=True)},
+            },
+        },
+    }
+
+
+def _pytorch_job(host_list: HostList) -> dict[str, Any]:
+    start = f'set -- torchrun --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$@"; {RANK}'
+    command = [*_SHELL, start, "rank", _TRAIN]
+    replicas = {"Master": 1, "Worker": len(host_list.workers) - 1}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": _metadata(host_list),
+        "spec": {
+            "nprocPerNode": str(_slots(host_list)),
+            "pytorchReplicaSpecs": {
+                role: {
+                    "replicas": count,
+                    "restartPolicy": "OnFailure",
+                    "template": _pod(host_list, command, "pytorch", is_worker=True),
+                }
+                for role, count in replicas.items()
+                if count
+            },
+        },
+    }
+
+
+def _pod(host_list: HostList, command: list[str], container: str, *, is_worker: bool) -> dict[str, Any]:
+    folders = {"settings": (SETTINGS_FOLDER, SETTINGS_FOLDER)} | {
+        f"mount-{number}": (source, target)
+        for number, (source, _, target) in enumerate(one.partition(":") for one in host_list.mounts)
+    }
+    has_rdma = is_worker and any(host.has_rdma for host in host_list.workers)
+    if has_rdma:
+        folders["infiniband"] = (_INFINIBAND, _INFINIBAND)
+    main: dict[str, Any] = {"name": container, "image": host_list.image, "command": command}
+    if host_list.environment:
+        main["env"] = [
+            {"name": name, "value": value} for name, value in sorted(host_list.environment.items())
+        ]
+    if is_worker:
+        main["resources"] = {"limits": {GPU: min(len(host.gpus) for host in host_list.workers)}}
+        if has_rdma:
+            main["securityContext"] = {"privileged": True}
+        main["volumeMounts"] = [
+            *({"name": name, "mountPath": target} for name, (_, target) in folders.items()),
+            {"name": "shm", "mountPath": _SHARED_MEMORY},
+        ]
+    spec: dict[str, Any] = {
+        "hostNetwork": True,
+        "dnsPolicy": "ClusterFirstWithHostNet",
+        "nodeSelector": {PLAN: label_value(host_list.plan)} | ({ROLE: "worker"} if is_worker else {}),
+        "containers": [main],
+    }
+    if is_worker:
+        spec["volumes"] = [
+            *(
+                {"name": name, "hostPath": {"path": source, "type": _folder_type(source)}}
+                for name, (source, _) in folders.items()
+            ),
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        ]
+    return {"spec": spec}
+
+
+def _folder_type(path: str) -> str:
+    return "Directory" if path == _INFINIBAND else "DirectoryOrCreate"

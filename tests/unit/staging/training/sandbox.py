@@ -10,9 +10,8 @@ from pathlib import Path
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import compose
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
+from vgpu_cfg.staging.rendering import Staged, StagingContext, compose
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SEED = b"a seed for tests, of thirty-two bytes and more"

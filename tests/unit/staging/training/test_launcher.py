@@ -20,7 +20,7 @@ from vgpu_cfg.model.guests.training_modules import (
     TrainWorker,
     WorkerModule,
 )
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 PEERS = tuple(MeshPeer(vm=f"hvd-0{n}", names=(f"hvd-0{n}",), addresses=(f"10.111.0.1{n}",)) for n in (1, 2))

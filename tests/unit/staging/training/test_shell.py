@@ -31,8 +31,8 @@ from vgpu_cfg.model.guests.training_modules import (
     TrainWorker,
     WorkerModule,
 )
-from vgpu_cfg.staging.scripts import compose
-from vgpu_cfg.staging.table import stage_module
+from vgpu_cfg.staging.bundle import stage_module
+from vgpu_cfg.staging.rendering import compose
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 NIC = GuestNic(mac="00:50:56:aa:00:01", name="ens224")

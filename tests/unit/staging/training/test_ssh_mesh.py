@@ -15,7 +15,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.guest import DERIVED, UNKNOWN
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging.module import StagingContext
+from vgpu_cfg.staging.rendering import StagingContext
 
 MESH = "/etc/vgpu-cfg/mesh"
 PEERS = (

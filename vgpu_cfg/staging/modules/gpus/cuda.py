@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 from vgpu_cfg.model.guests.modules import CudaModule
 from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, check_cuda_version, check_url, package_kind
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
 
 NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
 DRIVERS = (

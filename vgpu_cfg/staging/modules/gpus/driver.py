@@ -7,8 +7,7 @@ import re
 from vgpu_cfg.model.guests.modules import DriverModule
 from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves
 
 _BRANCH = re.compile(r"[0-9]{3,4}")
 

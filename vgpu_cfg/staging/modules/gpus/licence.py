@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import LicenceModule
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, secret_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, secret_file
 
 _FEATURE_TYPES = (0, 1, 2, 4)
 

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.nics import requested_options
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.netplan import requested_options
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
 
 PROGRAM = "/opt/vgpu-cfg/nccl-env"
 _NEAR_TO_FAR = ("PIX", "PXB", "PHB", "SYS")

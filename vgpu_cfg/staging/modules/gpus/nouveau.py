@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.guests.modules import NouveauModule
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 _BLACKLIST = "blacklist nouveau\noptions nouveau modeset=0\n"
 

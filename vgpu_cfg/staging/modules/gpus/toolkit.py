@@ -8,8 +8,7 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.training_modules import ToolkitModule
 from vgpu_cfg.model.plan_file.guest_values import check_url
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render
 from vgpu_cfg.staging.runtimes import SERVICES
 
 NVIDIA = "https://nvidia.github.io/libnvidia-container"

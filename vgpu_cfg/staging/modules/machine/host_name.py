@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 
 def stage(module: HostNameModule, context: StagingContext) -> Staged:

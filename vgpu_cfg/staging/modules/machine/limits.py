@@ -6,8 +6,7 @@ import re
 
 from vgpu_cfg.model.guests.modules import LimitsModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 _SIZE = re.compile(r"([0-9]{1,10}) ?([KMGT])(i?B)?", re.IGNORECASE)
 _KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}

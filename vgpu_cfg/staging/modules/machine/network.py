@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.model.guests.modules import NetworkModule
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.netplan import network_config
-from vgpu_cfg.staging.network_manager import keyfile, link_file
-from vgpu_cfg.staging.nics import nic_arguments
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.netplan import keyfile, link_file, network_config, nic_arguments
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 
 def stage(module: NetworkModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all

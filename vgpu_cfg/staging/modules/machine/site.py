@@ -17,9 +17,8 @@ from vgpu_cfg.model.guests.modules import SiteModule, SiteProxy
 from vgpu_cfg.model.plan_file import site_values
 from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY, check_registry, check_url
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, secret_file, source_file
 from vgpu_cfg.staging.runtimes import SERVICES
-from vgpu_cfg.staging.scripts import halves, secret_file, source_file
 
 ENVIRONMENT = "/etc/vgpu-cfg/proxy.env"
 """The proxy's variables, which every script of a module and the runtimes' services read."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.modules import TimeModule
 from vgpu_cfg.model.plan_file.guest_values import check_time_server
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 _HEAD = "# Written by vgpu-cfg, from `guest.time` of the plan file.\n"
 

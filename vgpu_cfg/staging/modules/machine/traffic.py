@@ -8,10 +8,8 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import TrafficModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_port
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.container_unit import checked_port
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 
 FILES = {
     "/opt/vgpu-cfg/traffic": ("traffic.sh.j2", "755"),

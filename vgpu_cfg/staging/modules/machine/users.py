@@ -7,8 +7,7 @@ from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.model.plan_file.guest_values import check_shell
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 
 def stage(module: UsersModule, context: StagingContext) -> Staged:

@@ -6,9 +6,8 @@ import re
 
 from vgpu_cfg.model.guests.modules import NicFirmwareModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.nics import nic_arguments
-from vgpu_cfg.staging.scripts import halves
+from vgpu_cfg.staging.netplan import nic_arguments
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_]+")

@@ -8,8 +8,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import OfedModule
 from vgpu_cfg.model.plan_file.guest_values import OFED_PACKAGES, package_kind
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves
 
 _NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA tools"}
 _MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")

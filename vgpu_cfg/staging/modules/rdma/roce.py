@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import RoceModule
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.nics import nic_arguments
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.netplan import nic_arguments
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
 
 PROGRAM = "/usr/local/sbin/vgpu-cfg-roce"
 

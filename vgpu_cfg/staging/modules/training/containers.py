@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import ContainersModule
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render
 from vgpu_cfg.staging.runtimes import COMMANDS, SERVICES, STORES
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import ImageModule, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_image
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.container_unit import checked_image
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 from vgpu_cfg.staging.runtimes import COMMANDS, STORES, image_file
-from vgpu_cfg.staging.scripts import source_file
 
 PROBE = "image/probe"
 

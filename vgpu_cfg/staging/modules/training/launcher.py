@@ -10,13 +10,11 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import HostNameModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_port
-from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.container_unit import checked_port
 from vgpu_cfg.staging.modules.training.rank import FOLDER, container_words, enters
-from vgpu_cfg.staging.nics import requested_options
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.netplan import requested_options
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 from vgpu_cfg.staging.runtimes import mount_pairs
-from vgpu_cfg.staging.scripts import source_file
 
 COMMAND = "/usr/local/bin/train"
 FILES = {

@@ -12,13 +12,10 @@ from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import container_files
-from vgpu_cfg.staging.container_values import checked_image, checked_port
+from vgpu_cfg.staging.container_unit import checked_image, checked_port, container_files
 from vgpu_cfg.staging.dashboard import dashboard
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
 from vgpu_cfg.staging.runtimes import COMMANDS
-from vgpu_cfg.staging.scripts import secret_file, source_file
 
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file

@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import RankModule, WorkerModule
-from vgpu_cfg.staging.container_values import checked_image, checked_variable
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import quote_sh, render
+from vgpu_cfg.staging.container_unit import checked_image, checked_variable
+from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render, source_file
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file
-from vgpu_cfg.staging.scripts import source_file
 
 FOLDER = "/opt/vgpu-cfg"
 """Where containers find what is staged for training: it is mounted at the same path."""

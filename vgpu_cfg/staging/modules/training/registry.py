@@ -5,11 +5,9 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.model.plan_file.guest_values import check_registry_user
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_registry
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.container_unit import checked_registry
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file
 from vgpu_cfg.staging.runtimes import COMMANDS
-from vgpu_cfg.staging.scripts import secret_file
 
 SECRET = "registry-password"  # noqa: S105 - the name of a file
 

@@ -8,10 +8,8 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.model.plan_file.guest_values import check_folder
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_network
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.container_unit import checked_network
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
 

@@ -12,10 +12,8 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.guest import DERIVED
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_port
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import secret_file, source_file
+from vgpu_cfg.staging.container_unit import checked_port
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
 
 FOLDER = "/etc/vgpu-cfg/mesh"
 

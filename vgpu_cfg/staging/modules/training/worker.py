@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import WorkerModule
 from vgpu_cfg.staging.container_unit import container_files
-from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 from vgpu_cfg.staging.runtimes import COMMANDS, CONTAINER, LOGS_FOLDER, run_command
-from vgpu_cfg.staging.scripts import source_file
 
 START = "/opt/vgpu-cfg/worker-start"
 

@@ -4,6 +4,12 @@ Every node has its rank, and the first one is the master: with c10d a rank would
 master's address be what its host name resolves to (torch/distributed/run.py). Options are written with
 underscores, which torchrun takes in every version; with hyphens only since 2.0. What starts a rank on the
 worker with NCCL's settings starts torchrun, whose processes inherit them.
+
+Host files of Horovod and of Open MPI: a line for each worker, with its slots.
+
+Both read `NAME slots=N`. Horovod takes the first word and what follows the first `=`, so nothing else may
+stand on a line (horovod/runner/common/util/hosts.py, parse_host_files, 0.28.1); Open MPI takes comments
+too, which are left out for that reason (docs.open-mpi.org, "Scheduling processes across hosts").
 """
 
 from __future__ import annotations
@@ -48,3 +54,21 @@ def _script(host_list: HostList, host: ListedHost, rank: int, first: str, port: 
         RANK,
     ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def write_horovod(host_list: HostList, _options: ExportOptions) -> Exported:
+    """Write the host file for `horovodrun --hostfile`."""
+    port = f" -p {host_list.mesh_port}" if host_list.mesh_port is not None else ""
+    command = f"horovodrun -np {host_list.processes} --hostfile hostfile{port} python train.py"
+    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
+
+
+def write_mpi(host_list: HostList, _options: ExportOptions) -> Exported:
+    """Write the host file for `mpirun --hostfile`."""
+    port = f" --mca plm_rsh_args '-p {host_list.mesh_port}'" if host_list.mesh_port is not None else ""
+    command = f"mpirun -np {host_list.processes} --hostfile hostfile{port} python train.py"
+    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
+
+
+def _lines(host_list: HostList) -> str:
+    return "".join(f"{host.host_name} slots={host.slots}\n" for host in host_list.workers)
