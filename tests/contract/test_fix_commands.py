@@ -11,9 +11,9 @@ from tests.contract.conftest import NEEDS_GO, built
 from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
 from tests.plans.test_fixes import source_of
+from vgpu_cfg.suggestions.candidate import attempt
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
-from vgpu_cfg.suggestions.trial import attempt
 
 
 def commands() -> set[tuple[str, ...]]:

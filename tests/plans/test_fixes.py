@@ -21,8 +21,8 @@ from vgpu_cfg.documents import dump, read_document
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.suggestions.candidate import PlanSource, with_flags
 from vgpu_cfg.suggestions.search import Found, Search
-from vgpu_cfg.suggestions.trial import PlanSource, with_flags
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = Path(__file__).parent / "fixes.yaml"

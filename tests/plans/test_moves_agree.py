@@ -21,10 +21,9 @@ from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
-from vgpu_cfg.suggestions.candidate import Cost
-from vgpu_cfg.suggestions.proposals.residents import move_away
+from vgpu_cfg.suggestions.candidate import Cost, Trial
+from vgpu_cfg.suggestions.proposals.room import move_away
 from vgpu_cfg.suggestions.situation import Situation
-from vgpu_cfg.suggestions.trial import Trial
 
 CATALOG = load_catalog()
 NO_FILE: Any = None

@@ -26,9 +26,8 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, vm_setting
-from vgpu_cfg.suggestions.candidate import Candidate
+from vgpu_cfg.suggestions.candidate import Candidate, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.situation import Situation
-from vgpu_cfg.suggestions.trial import PlanSource, Trial, attempt
 
 _OF_FINDING: Mapping[str, Sequence[str]] = {Code.DISK_SHRINKS: ("disks",)}
 _EXCEPT = "except"

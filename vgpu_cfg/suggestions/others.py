@@ -24,8 +24,7 @@ from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, why_cold
 from vgpu_cfg.suggestions.acts import offering_all
-from vgpu_cfg.suggestions.candidate import Candidate
-from vgpu_cfg.suggestions.trial import Trial
+from vgpu_cfg.suggestions.candidate import Candidate, Trial
 
 _STAYS, _OFF, _MOVES = 3, 2, 1
 """What a VM weighs that must leave its host: no other takes it, it is off for it, it moves as it runs."""

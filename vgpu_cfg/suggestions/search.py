@@ -2,22 +2,29 @@
 
 What needs nobody's leave goes first, then what disturbs least. The search is bounded by work, never by
 time, so that it finds the same on every machine.
+
+What the plan of a fix disturbs: the rows of DISRUPTION, and what runs on hosts with steps by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.documents import changed_lines
-from vgpu_cfg.suggestions.candidate import Candidate, Cost
-from vgpu_cfg.suggestions.disturbance import disturbed
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
+from vgpu_cfg.render.views.plan.disruption import disruption_rows
+from vgpu_cfg.suggestions.acts import is_added
+from vgpu_cfg.suggestions.candidate import Candidate, Cost, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
-from vgpu_cfg.suggestions.trial import PlanSource, Trial, attempt
 
 MOST_TRIALS = 150
 FEWEST_TRIALS = 12
@@ -250,3 +257,18 @@ def _key(candidates: Collection[Candidate]) -> frozenset[str]:
 def _most_trials(trial: Trial) -> int:
     size = len(trial.plan.desired.vms) + len(trial.observed.vms) + 10 * len(trial.observed.hosts)
     return max(FEWEST_TRIALS, min(MOST_TRIALS, _WORK // max(1, size)))
+
+
+def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
+    """Yield who is disturbed and how, hosts first; nothing of hosts that are still to be bought."""
+    changes = tuple(one for one in plan.changes if not is_added(one.subject.moid or ""))
+    reached = tuple(one for one in plan.disturbed if not is_added(one.subject.moid or ""))
+    shown = plan.model_copy(update={"changes": changes, "disturbed": reached})
+    yield from (f"{who}: {how}" for who, how in disruption_rows(shown))
+    by_hand = {change.host_moid or change.subject.moid for change in of_kind(changes, ManualStep)}
+    own = {vm.name for vm in plan.desired.vms}
+    for host in observed.hosts:
+        others = [vm.name for vm in running_vms(host, observed) if vm.name not in own]
+        if host.moid in by_hand:
+            there = f"; others there: {fold_names(others)}" if others else ""
+            yield f"{host.name}: steps by hand{there}"

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.remedies.advice import FARTHEST_FIRST
 from vgpu_cfg.suggestions.acts import is_added
-from vgpu_cfg.suggestions.trial import Trial
+from vgpu_cfg.suggestions.candidate import Trial
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.suggestions.candidate import Candidate
-from vgpu_cfg.suggestions.proposals.guest_keys import propose_guest_keys
 from vgpu_cfg.suggestions.proposals.host_entries import propose_host_entries
 from vgpu_cfg.suggestions.proposals.names import propose_names
 from vgpu_cfg.suggestions.proposals.outside import propose_acts
 from vgpu_cfg.suggestions.proposals.plan_keys import propose_plan_keys
 from vgpu_cfg.suggestions.proposals.room import propose_room
-from vgpu_cfg.suggestions.proposals.vm_keys import propose_vm_keys
+from vgpu_cfg.suggestions.proposals.vm_keys import propose_guest_keys, propose_vm_keys
 from vgpu_cfg.suggestions.situation import Situation
 
 _ROOMS = (

@@ -41,7 +41,7 @@ from vgpu_cfg.suggestions.acts import (
     with_network,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
-from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
+from vgpu_cfg.suggestions.proposals.room import is_protected, move_away, switch_off
 from vgpu_cfg.suggestions.situation import Situation
 
 _NEWER_ESXI = (
