@@ -34,7 +34,7 @@ from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.markdown.runbook import runbook_steps
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.render.views.status import gpus_by_vm, view_status
-from vgpu_cfg.verification.plan_views import make_guest_views
+from vgpu_cfg.verification.views import make_guest_views
 
 WIDE = 400
 TWICE = re.compile(r"(?:^|\s)(\S+) -> \1\*?(?=$|  | \()")

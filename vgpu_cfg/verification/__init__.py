@@ -9,12 +9,10 @@ generator that never touches a machine itself.
 
 from __future__ import annotations
 
-from vgpu_cfg.verification.baseline import baseline_of, figures_of, past_run
-from vgpu_cfg.verification.choice import Choice
-from vgpu_cfg.verification.plan_views import make_guest_views, make_host_views
+from vgpu_cfg.verification.learned import baseline_of, figures_of, past_run
 from vgpu_cfg.verification.run import Channels, verify
-from vgpu_cfg.verification.table import CHECKS
-from vgpu_cfg.verification.views import GuestView, HostView
+from vgpu_cfg.verification.table import CHECKS, Choice
+from vgpu_cfg.verification.views import GuestView, HostView, make_guest_views, make_host_views
 
 __all__ = [
     "CHECKS",

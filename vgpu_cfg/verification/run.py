@@ -1,4 +1,9 @@
-"""A whole run: machines side by side, then pairs, then all together; what rests on a failure is not asked."""
+"""A whole run: machines side by side, then pairs, then all together; what rests on a failure is not asked.
+
+In which order pairs meet, and whether what a check rests on holds.
+
+Carries one check out: its steps to shells, their answers back to it, and errors into verdicts.
+"""
 
 from __future__ import annotations
 
@@ -9,43 +14,46 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from vgpu_cfg.errors import ReachError
-from vgpu_cfg.model.verification import (
-    Baseline,
-    CheckResult,
-    CheckState,
-    CheckSubject,
-    Verification,
-    VmPlace,
+from vgpu_cfg.errors import GuestError, Interrupted, ReachError
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, CheckSubject, Verification, VmPlace
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.ports import GuestShell, HostShell, ShellResult
+from vgpu_cfg.verification.asking import (
+    Asking,
+    Command,
+    Pause,
+    ReadClock,
+    Step,
+    Verdict,
+    WriteFile,
+    bounded,
+    failed,
 )
-from vgpu_cfg.ports import GuestShell, HostShell
-from vgpu_cfg.verification.asking import Asking, Verdict, bounded
-from vgpu_cfg.verification.baseline import held_against
 from vgpu_cfg.verification.checks.training_checks import TrainingView
-from vgpu_cfg.verification.choice import Choice
-from vgpu_cfg.verification.driving import Machines, drive
-from vgpu_cfg.verification.learned import Learned
-from vgpu_cfg.verification.order import broken, rounds
-from vgpu_cfg.verification.pair_view import PairView
+from vgpu_cfg.verification.learned import Learned, held_against
 from vgpu_cfg.verification.table import (
     BY_KEY,
     CHECKS,
     CheckBase,
+    Choice,
     GuestCheck,
     HostCheck,
     PairCheck,
     TrainingCheck,
     needed_for,
 )
-from vgpu_cfg.verification.views import GuestView, HostView
+from vgpu_cfg.verification.views import GuestView, HostView, PairView
 
 Found = dict[tuple[str, str], CheckResult]
 """Results by (check, subject's name)."""
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
+
+_BROKEN = (CheckState.FAILED, CheckState.NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,3 +333,109 @@ class _Run:
 
 def _is_proof(proof: CheckResult, of: CheckResult) -> bool:
     return proof.state is CheckState.PASSED and set(of.subject.vms) <= set(proof.subject.vms)
+
+
+def broken(
+    check: CheckBase, found: Mapping[tuple[str, str], CheckResult], among: Sequence[str], *, own: str
+) -> str:
+    """Say which broken link a check rests on, "" where none is.
+
+    `among` names the subjects whose links count. The one that failed itself is told, not its followers.
+    """
+    for key in check.rests_on:
+        for name in among:
+            result = found.get((key, name))
+            if result is None or result.state not in _BROKEN:
+                continue
+            if result.state is CheckState.NOT_ASKED:
+                where = "" if name == own or " on " in result.why else f" on {name}"
+                return f"{result.why}{where}"
+            return f"{key} failed" if name == own else f"{key} failed on {name}"
+    return ""
+
+
+def rounds(count: int) -> list[list[tuple[int, int]]]:
+    """Divide all pairs of `count` members into rounds in which each takes part once at most.
+
+    The first member stays in its place while the others go round (the circle method).
+    """
+    places: list[int | None] = [*range(count), *([None] if count % 2 else [])]
+    made: list[list[tuple[int, int]]] = []
+    for _ in range(max(0, len(places) - 1)):
+        half = len(places) // 2
+        facing = zip(places[:half], reversed(places[half:]), strict=True)
+        made.append(
+            [
+                (min(one, other), max(one, other))
+                for one, other in facing
+                if one is not None and other is not None
+            ]
+        )
+        places = [places[0], places[-1], *places[1:-1]]
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The shells that a check may use, by name; "" is its own subject's. `now` is vCenter's clock."""
+
+    shells: Mapping[str, Callable[[], GuestShell | HostShell]]
+    pause: Callable[[float], None]
+    stopped: threading.Event
+    now: Callable[[], datetime]
+
+
+def drive(asking: Asking, machines: Machines) -> Verdict:
+    """Carry a check out to its verdict.
+
+    Raises Interrupted where the run is broken off, after the check has stopped what it started.
+    """
+    try:
+        return _drive(asking, machines)
+    except UnreadableOutput as error:
+        return failed(VerifyCode.NOT_UNDERSTOOD, error.message, remedy=error.remedy)
+    except GuestError as error:
+        return failed(VerifyCode.GUEST_UNREACHED, error.message, remedy=error.remedy)
+    except ReachError as error:
+        return failed(VerifyCode.NOT_UNDERSTOOD, error.message, remedy=error.remedy)
+
+
+def _drive(asking: Asking, machines: Machines) -> Verdict:
+    try:
+        step = next(asking)
+        while True:
+            try:
+                answer = _carry_out(step, machines)
+            except BaseException as error:  # noqa: BLE001 - the check stops what it started, then raises it again
+                step = asking.throw(error)
+            else:
+                step = asking.send(answer)
+    except StopIteration as ended:
+        verdict: Verdict = ended.value
+        return verdict
+
+
+def _carry_out(step: Step, machines: Machines) -> ShellResult:
+    if isinstance(step, Command) and step.is_cleanup:
+        try:
+            return _run(step, machines)
+        except ReachError as error:  # what was to be stopped ends by itself, and the reason is told already
+            return ShellResult(status=1, stderr=error.message)
+    if machines.stopped.is_set():
+        raise Interrupted("stopped", remedy="run it again")
+    match step:
+        case Command():
+            return _run(step, machines)
+        case WriteFile():
+            shell: Any = machines.shells[step.on]()  # a guest's: no check writes to a host
+            shell.write_file(step.path, step.content.encode(), step.mode)
+            return ShellResult(status=0)
+        case Pause():
+            machines.pause(step.seconds)
+            return ShellResult(status=0)
+        case ReadClock():
+            return ShellResult(status=0, stdout=f"{machines.now().timestamp():.6f}")
+
+
+def _run(step: Command, machines: Machines) -> ShellResult:
+    return machines.shells[step.on]().run(step.arguments, timeout_seconds=step.timeout_seconds)

@@ -1,16 +1,19 @@
-"""All checks: of what kind, in which order, what each rests on, and which of them measure."""
+"""All checks: of what kind, in which order, what each rests on, and which of them measure.
+
+Which checks a run makes: globs over their names, and what quick means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.verification.asking import Asking
 from vgpu_cfg.verification.checks import (
     alike_checks,
-    clock_checks,
-    congestion_checks,
     container_checks,
     gpudirect_checks,
     guest_checks,
@@ -22,11 +25,9 @@ from vgpu_cfg.verification.checks import (
     network_checks,
     pair_checks,
     training_checks,
-    worker_checks,
 )
 from vgpu_cfg.verification.checks.training_checks import TrainingView
-from vgpu_cfg.verification.pair_view import PairView
-from vgpu_cfg.verification.views import GuestView, HostView
+from vgpu_cfg.verification.views import GuestView, HostView, PairView
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ CHECKS: tuple[Check, ...] = (
     HostCheck("near", "GPU and NIC", ("connected",), False, host_checks.ask_near),
     GuestCheck("reached", "guest answers", (), False, guest_checks.ask_reached),
     GuestCheck("staged", "staging", ("reached",), False, guest_checks.ask_staged),
-    GuestCheck("clock", "clock", ("reached",), False, clock_checks.ask_clock),
+    GuestCheck("clock", "clock", ("reached",), False, machine_checks.ask_clock),
     GuestCheck("kernel-log", "kernel's log", ("reached",), False, machine_checks.ask_kernel_log),
     GuestCheck("room", "room on disks", ("reached",), False, machine_checks.ask_room),
     GuestCheck("driver", "NVIDIA driver", ("reached",), False, guest_checks.ask_driver),
@@ -122,7 +123,11 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck("framework", "PyTorch or MPI", ("runtime",), False, container_checks.ask_framework),
     GuestCheck("worker", "worker container", ("runtime",), False, container_checks.ask_worker),
     GuestCheck(
-        "worker-limits", "worker's limits", ("worker", "gpus", "rdma"), False, worker_checks.ask_worker_limits
+        "worker-limits",
+        "worker's limits",
+        ("worker", "gpus", "rdma"),
+        False,
+        container_checks.ask_worker_limits,
     ),
     GuestCheck("metrics", "metrics", ("reached",), False, monitoring_checks.ask_exporters),
     PairCheck("ssh", "ssh mesh", ("reached", "worker"), False, pair_checks.ask_ssh),
@@ -139,7 +144,7 @@ CHECKS: tuple[Check, ...] = (
         "loss and congestion",
         ("bandwidth",),
         True,
-        congestion_checks.ask_congestion,
+        link_checks.ask_congestion,
     ),
     PairCheck(
         "bandwidth-gpu",
@@ -178,3 +183,28 @@ def needed_for(keys: Iterable[str]) -> frozenset[str]:
             needed.add(key)
             todo.extend(BY_KEY[key].rests_on)
     return frozenset(needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user asked for. `only` are globs over names of checks; empty means all.
+
+    `is_quick` leaves out what measures bandwidth. `parallel` is how many machines are asked at once.
+    """
+
+    only: tuple[str, ...] = ()
+    is_quick: bool = False
+    parallel: int = 8
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    def shows(self, check: str) -> bool:
+        """Whether a check was asked for by name."""
+        names = (check, check.removeprefix("host-"))
+        return not self.only or any(fnmatchcase(name, glob) for name in names for glob in self.only)
+
+
+def unknown_globs(globs: Iterable[str], checks: Iterable[str]) -> tuple[str, ...]:
+    """Return the globs that match no check."""
+    known = tuple(checks)
+    names = {name for check in known for name in (check, check.removeprefix("host-"))}
+    return tuple(glob for glob in globs if not any(fnmatchcase(name, glob) for name in names))

@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.verification import CHECKS, Choice
-from vgpu_cfg.verification.order import rounds
+from vgpu_cfg.verification.run import rounds
 from vgpu_cfg.verification.table import needed_for
 
 

@@ -164,7 +164,7 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
     """Divide globs at commas; refuse one that matches no check."""
     from vgpu_cfg.documents import did_you_mean
     from vgpu_cfg.verification import CHECKS
-    from vgpu_cfg.verification.choice import unknown_globs
+    from vgpu_cfg.verification.table import unknown_globs
 
     globs = tuple(word for text in only or () for word in text.split(",") if word)
     if only and not globs:

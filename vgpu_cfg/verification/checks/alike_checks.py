@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.verification.asking import TIMED_OUT, Asking, Command, failed, passed, said, skipped, unproven
-from vgpu_cfg.verification.checks.container_checks import CLIENTS, IMAGES_FOLDER
+from vgpu_cfg.verification.checks.container_checks import CLIENTS, CONTAINER, IMAGES_FOLDER
 from vgpu_cfg.verification.checks.training_checks import TrainingView
-from vgpu_cfg.verification.checks.worker_checks import CONTAINER
 from vgpu_cfg.verification.views import GuestView
 
 _ALONE = "there is only one worker, with nobody to differ from"

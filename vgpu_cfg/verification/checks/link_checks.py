@@ -3,18 +3,42 @@
 A port that came up slower reports its own speed as the line rate, so that measurements against it look
 well. What it should be comes from elsewhere: the plan file, else the catalogue of NICs, and what the port
 says it could do.
+
+What NICs counted while a pair was measured: loss, pauses and notifications, and on which priority it ran.
+
+A network that is lossless for RDMA pauses and marks; it never loses or reorders a packet of its priority.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.rdma.counters import (
+    GLOBAL_PAUSE,
+    LINK_ERRORS,
+    LOST,
+    NOTIFIED,
+    RECEIVER_LATE,
+    dropped,
+    parse_hw_counters,
+    parse_statistics,
+    pause_duration,
+    paused,
+    risen,
+    sent_by_priority,
+)
 from vgpu_cfg.parsers.rdma.devices import PcieLink, PortSpeed, parse_pcie_link, parse_port_speed
+from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,
+    Step,
     failed,
     is_absent,
     missing,
@@ -23,9 +47,20 @@ from vgpu_cfg.verification.asking import (
     unproven,
 )
 from vgpu_cfg.verification.learned import RdmaNic
-from vgpu_cfg.verification.views import GuestView
+from vgpu_cfg.verification.views import GuestView, PairView
 
 _FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+
+Rail: TypeAlias = tuple[RdmaNic, RdmaNic]
+Counters: TypeAlias = dict[tuple[str, str, str], dict[str, int]]
+"""By end of the pair, interface and source ("ethtool", "sysfs"): what each counter stands at."""
+
+SOURCE, TARGET = "source", "target"
+_MUCH_PAUSED, _MANY_PAUSES = 0.05, 10_000
+"""Below this share of the time, or so many where a NIC tells no time, pauses do not explain a slow pair."""
+
+_ENOUGH_BYTES = 100_000_000
+"""Below this the share of a priority says nothing."""
 
 
 def pcie_files(interface: str) -> tuple[str, ...]:
@@ -116,3 +151,149 @@ def _link_fault(view: GuestView, nic: RdmaNic, link: PcieLink) -> str:
     # A board in a slot of fewer lanes is somebody's choice only where the plan file says what it shall carry.
     is_narrow = link.width is not None and link.most_width is not None and link.width < link.most_width
     return ", fewer lanes than it has" if is_narrow and view.thresholds.line_gbps is None else ""
+
+
+def read_counters(view: PairView, rails: Sequence[Rail]) -> Generator[Step, ShellResult, Counters]:
+    """Read what the NICs of both ends have counted; what a NIC does not tell is left out."""
+    found: Counters = {}
+    for own, other in rails:
+        for end, vm, nic in ((SOURCE, view.source.name, own), (TARGET, view.target.name, other)):
+            answer = yield Command(("ethtool", "-S", nic.interface), on=vm)
+            with contextlib.suppress(UnreadableOutput):
+                if answer.status == 0:
+                    found[end, nic.interface, "ethtool"] = parse_statistics(answer.stdout)
+            folder = f"/sys/class/infiniband/{nic.device}/ports/{nic.port}/hw_counters"
+            answer = yield Command(("sh", "-c", f"grep -s . {folder}/*"), on=vm)
+            with contextlib.suppress(UnreadableOutput):
+                if answer.status == 0:
+                    found[end, nic.device, "sysfs"] = parse_hw_counters(answer.stdout)
+    return found
+
+
+def counted(before: Counters, after: Counters) -> dict[str, float]:
+    """Return by how much each counter of interest rose, by `END_COUNTER`, over all rails."""
+    found: dict[str, float] = {}
+    for key, counts in before.items():
+        for name, number in risen(counts, after.get(key, {})).items():
+            if name in _WATCHED:
+                found[f"{key[0]}_{name}"] = found.get(f"{key[0]}_{name}", 0) + number
+    return found
+
+
+_PRIORITIES = range(8)
+_WATCHED = frozenset(
+    [*LOST, *LINK_ERRORS, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE]
+    + [
+        name
+        for priority in _PRIORITIES
+        for name in (*paused(priority), pause_duration(priority), *dropped(priority))
+    ]
+    + [f"{side}_prio{priority}_bytes" for side in ("tx", "rx") for priority in _PRIORITIES]
+)
+
+
+def lost_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say which counters of loss rose and where, "" where none did."""
+    return _risen_words(view, counts, (*LOST, *dropped(_priority(view))))
+
+
+def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say which counters of damaged packets rose and where, "" where none did."""
+    return _risen_words(view, counts, LINK_ERRORS)
+
+
+def paused_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say how often the sender's port was told to pause, and for how long; "" where that was little."""
+    priority = _priority(view)
+    times = counts.get(f"{SOURCE}_{paused(priority)[0]}", 0)
+    seconds = counts.get(f"{SOURCE}_{pause_duration(priority)}", 0) / 1e6
+    if seconds < _MUCH_PAUSED * view.thresholds.seconds and (seconds or times < _MANY_PAUSES):
+        return ""
+    lasted = f", for {seconds:.1f} s" if seconds else ""
+    return f"priority {priority} of {view.source.name} was paused {times:.0f} times{lasted}"
+
+
+def _priority(view: PairView) -> int:
+    return view.source.roce.priority if view.source.roce is not None else 0
+
+
+def _risen_words(view: PairView, counts: Mapping[str, float], names: Sequence[str]) -> str:
+    ends = ((SOURCE, view.source.name), (TARGET, view.target.name))
+    return ", ".join(
+        f"{name} {counts[key]:.0f} on {vm}"
+        for end, vm in ends
+        for name in names
+        if counts.get(key := f"{end}_{name}", 0) > 0
+    )
+
+
+def ask_congestion(view: PairView) -> Asking:
+    """Judge what was counted while host memory was measured."""
+    yield from ()
+    measured = view.earlier.get(("bandwidth", view.name))
+    if measured is not None and measured.state is CheckState.SKIPPED:
+        return skipped("nothing was measured over RDMA between them")
+    numbers = measured.measured if measured is not None else {}
+    counts = {name: value for name, value in numbers.items() if name.startswith((f"{SOURCE}_", f"{TARGET}_"))}
+    if not counts and not any(
+        end.roce is not None and end.roce.owns_port for end in (view.source, view.target)
+    ):
+        return skipped("no port belongs to these guests: the hosts' NICs count what is lost", is_asked=True)
+    if measured is None or not counts:
+        return unproven("their NICs tell no counters, so whether packets were lost is not known")
+    damaged = damaged_words(view, counts)
+    if damaged:
+        return failed(VerifyCode.LINK_ERRORS, damaged, "no packet damaged", measured=counts)
+    lost = lost_words(view, counts)
+    if lost:
+        return failed(VerifyCode.RDMA_LOSS, lost, "no packet lost or out of order", measured=counts)
+    roce = view.source.roce
+    if roce is not None and roce.owns_port:
+        elsewhere = _elsewhere(view, counts, roce.priority)
+        if elsewhere:
+            return failed(
+                VerifyCode.WRONG_PRIORITY, elsewhere, f"all on priority {roce.priority}", measured=counts
+            )
+    return passed(
+        _words(counts, roce.priority if roce is not None else 0),
+        "no packet lost or out of order",
+        measured=counts,
+    )
+
+
+def _elsewhere(view: PairView, counts: Mapping[str, float], priority: int) -> str:
+    """Say where the traffic did not run on the priority that PFC protects, or where the whole link paused."""
+    for end, vm, side in ((SOURCE, view.source.name, "tx"), (TARGET, view.target.name, "rx")):
+        own = {
+            name.removeprefix(f"{end}_"): int(value)
+            for name, value in counts.items()
+            if name.startswith(f"{end}_")
+        }
+        for name in GLOBAL_PAUSE:
+            if own.get(name):
+                return f"{name} {own[name]} on {vm}: the whole link paused"
+        by_priority = sent_by_priority(own, side)
+        total = sum(by_priority.values())
+        if total >= _ENOUGH_BYTES and by_priority.get(priority, 0) * 2 < total:
+            most = max(by_priority, key=lambda number: by_priority[number])
+            verb = "sent" if side == "tx" else "received"
+            return f"{vm} {verb} {by_priority[most] / total:.0%} on priority {most}"
+    return ""
+
+
+def _words(counts: Mapping[str, float], priority: int) -> str:
+    """Say how often was paused and marked, as far as it is told."""
+    received, sent = (
+        [counts[key] for end in (SOURCE, TARGET) if (key := f"{end}_{name}") in counts]
+        for name in paused(priority)
+    )
+    marked, notified = (
+        [counts[key] for end in (SOURCE, TARGET) if (key := f"{end}_{name}") in counts]
+        for name in ("np_ecn_marked_roce_packets", "np_cnp_sent")
+    )
+    words = ["nothing lost"]
+    if received or sent:
+        words.append(f"priority {priority} paused {sum(received):.0f} times, asked to {sum(sent):.0f}")
+    if marked or notified:
+        words.append(f"{sum(marked):.0f} packets marked by ECN, {sum(notified):.0f} CNPs sent")
+    return "; ".join(words)

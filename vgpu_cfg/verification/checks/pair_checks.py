@@ -24,16 +24,16 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
-from vgpu_cfg.verification.checks.congestion_checks import (
+from vgpu_cfg.verification.checks.guest_checks import BOOT_ID
+from vgpu_cfg.verification.checks.link_checks import (
     counted,
     damaged_words,
     lost_words,
     paused_words,
     read_counters,
 )
-from vgpu_cfg.verification.checks.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
-from vgpu_cfg.verification.pair_view import PairView
+from vgpu_cfg.verification.views import PairView
 
 MESH_CONFIG = "/etc/vgpu-cfg/mesh/ssh_config"
 FIRST_PORT = 18515
