@@ -23,7 +23,7 @@ from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.history.origins import read_origins
+from vgpu_cfg.vsphere.history.collectors import read_origins
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.outage import Outage

@@ -27,7 +27,7 @@ from tests.faults.harness.mishaps import Mishap
 from tests.faults.harness.results import Key
 from tests.faults.harness.wires import Place
 from vgpu_cfg.shells.ssh import SshConnection
-from vgpu_cfg.vsphere.wire import budget
+from vgpu_cfg.vsphere.wire import transport
 
 _METHOD = re.compile(rb"<soapenv:Body>\s*<(\w+)")
 _ESXCLI = re.compile(rb"<method[^>]*>vim\.EsxCLI\.([\w.]+)<")
@@ -167,7 +167,7 @@ class Explorer:
 
 def _shorten_patience() -> None:
     """Give the exchange that is under way as little time as the server lets pass."""
-    spent = budget._BUDGET.get()
+    spent = transport._BUDGET.get()
     if spent is not None:
         spent.deadline = spent.now() + mishaps.SILENCE_SECONDS
 

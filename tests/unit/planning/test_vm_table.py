@@ -32,7 +32,7 @@ from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
 from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, Numbers, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
-from vgpu_cfg.vsphere.wire.paths import leaves_of, set_path
+from vgpu_cfg.vsphere.wire.leaves import leaves_of, set_path
 
 PLAN_FILE_PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "plan-file.md"
 CLUSTER_LISTS: Mapping[str, Any] = {

@@ -50,7 +50,7 @@ def look_back(
     Raises NotFound for a server or a context that is not there.
     """
     from vgpu_cfg.execution import Wanted, joined, runs_of_entries
-    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+    from vgpu_cfg.vsphere.history.collectors import RunEntryReader
 
     connection = _connection(flags, request)
     wanted = Wanted(

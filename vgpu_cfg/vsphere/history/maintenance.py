@@ -16,8 +16,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.model.locks import SILENT_AFTER, Lock
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.runs import RunEntry, entry_of_lock
-from vgpu_cfg.vsphere.history.collectors import held, pages
-from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+from vgpu_cfg.vsphere.history.collectors import RunEntryReader, held, pages
 from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session

@@ -36,7 +36,7 @@ from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.esxcli import Esxcli
 from vgpu_cfg.vsphere.wire.faults import fault_name, is_host_silent, is_not_offered, to_error
-from vgpu_cfg.vsphere.wire.paths import plain
+from vgpu_cfg.vsphere.wire.leaves import plain
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.versions import is_at_least
 

@@ -3,6 +3,8 @@
 Hosts of one ESXi build with the same boards under the same driver give the same answers,
 so one of them is asked for all. The driver itself shows in no bulk property; the names and
 memory it gives the GPUs stand for it.
+
+What a vendor's device group is made of, as a host tells it: each part's kind, and which device it is.
 """
 
 from __future__ import annotations
@@ -15,11 +17,10 @@ from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
+from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, GroupPart, Host, ProfileInfo
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
-from vgpu_cfg.vsphere.reading.device_groups import make_group
 from vgpu_cfg.vsphere.reading.spared import Spared
-from vgpu_cfg.vsphere.reading.vms import hardware_version
+from vgpu_cfg.vsphere.reading.vms import dvx, hardware_version, nics, passthroughs, vgpus
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import is_host_silent, is_not_offered, to_error
@@ -314,3 +315,42 @@ def _asked(call: Callable[[], Answer], what: str, subject: str) -> Answer | None
         if is_host_silent(fault):
             return None
         raise to_error(fault, what, subject) from fault
+
+
+def make_group(info: Any) -> DeviceGroupInfo:
+    """Make a device group of vim `VendorDeviceGroupInfo`."""
+    return DeviceGroupInfo(
+        name=info.deviceGroupName,
+        description=info.deviceGroupDescription or "",
+        parts=tuple(_part(component) for component in info.componentDeviceInfo or ()),
+    )
+
+
+def _part(component: Any) -> GroupPart:
+    """Keep a part whole; one whose device is of a kind that is not known keeps its words."""
+    device = component.device
+    place = getattr(device, "deviceGroupInfo", None)
+    part = GroupPart(
+        kind=str(component.type),
+        vendor=component.vendorName or "",
+        name=component.deviceName or "",
+        sequence=None if place is None else place.sequenceId,
+    )
+    return part.model_copy(update=_told_by([device]))
+
+
+def _told_by(devices: list[Any]) -> dict[str, Any]:
+    for vgpu in vgpus(devices):
+        return {"profile": vgpu.profile}
+    for passed in passthroughs(devices):
+        return {
+            "pci_id": passed.pci_id,
+            "allowed": passed.allowed,
+            "sub_ids": passed.sub_ids,
+            "label": passed.label,
+        }
+    for other in dvx(devices):
+        return {"device_class": other.device_class}
+    for nic in nics(devices):
+        return {"pci_id": nic.function, "device_class": nic.dvx_class}
+    return {}

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem
-from vgpu_cfg.vsphere.wire.rest_values import ids_of, mapping_of, text_of
+from vgpu_cfg.vsphere.wire.rest import ids_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session
 
 LIBRARIES = "/com/vmware/content/library"

@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.ports import HostScope
-from vgpu_cfg.vsphere.reading.overrides import vm_overrides
+from vgpu_cfg.vsphere.reading.sharing import vm_overrides
 from vgpu_cfg.vsphere.wire.collector import Item
 
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")

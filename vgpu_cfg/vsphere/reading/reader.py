@@ -24,8 +24,8 @@ from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
-from vgpu_cfg.vsphere.history.origins import read_origins
-from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
+from vgpu_cfg.vsphere.history.collectors import read_origins
+from vgpu_cfg.vsphere.host_facts.passes import narrowed, preparable
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.again import unchanged
@@ -37,12 +37,11 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
     read_max_hardware_versions,
     read_system_ids,
 )
-from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
+from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, mark_nics
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
 from vgpu_cfg.vsphere.reading.libraries import read_library_items
 from vgpu_cfg.vsphere.reading.licences import read_licences
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_held, read_locks
-from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
     KnownRoles,

@@ -1,4 +1,7 @@
-"""How tags are read: categories with their tags, and those of VMs. Each id that is listed is asked about."""
+"""How tags are read: categories with their tags, and those of VMs. Each id that is listed is asked about.
+
+How custom attributes are read: their names stand in `availableField`, their texts in `customValue`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from vgpu_cfg.model.observed.tags import VM_TYPE, Tag, TagCategory
-from vgpu_cfg.vsphere.wire.rest_values import ids_of, list_of, mapping_of, text_of
+from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.rest import ids_of, list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session
 
 CATEGORIES = "/com/vmware/cis/tagging/category"
@@ -83,3 +87,10 @@ def _tags(session: Session, category: TagCategory) -> Iterator[Tag]:
 
 def _of(path: str, one: str) -> str:
     return f"{path}/id:{quote(one, safe=':')}"
+
+
+def custom_attributes(item: Item) -> Mapping[str, str]:
+    """Return the custom attributes of a host or a VM that hold a text, by name."""
+    names = {field.key: field.name for field in item.get("availableField") or ()}
+    texts = {value.key: str(getattr(value, "value", None) or "") for value in item.get("customValue") or ()}
+    return {names[key]: text for key, text in texts.items() if key in names and text}

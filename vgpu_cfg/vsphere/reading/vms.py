@@ -1,4 +1,7 @@
-"""What a VM's properties mean: power, owner mark and, in detail, its hardware as plain values."""
+"""What a VM's properties mean: power, owner mark and, in detail, its hardware as plain values.
+
+What vCenter knows of a guest from its tools (vim `GuestInfo`), as plain values.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from vgpu_cfg.model.observed.vm import (
     MARK_VM_KEY,
     DiskController,
     DvxDevice,
+    GuestNicSeen,
+    GuestSeen,
     OwnerMark,
     PassthroughDevice,
     PowerState,
@@ -27,13 +32,12 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
-from vgpu_cfg.vsphere.reading.custom_attributes import custom_attributes
-from vgpu_cfg.vsphere.reading.guests import guest_seen
 from vgpu_cfg.vsphere.reading.hosts import pci_address
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
 from vgpu_cfg.vsphere.reading.places import Places
+from vgpu_cfg.vsphere.reading.tags import custom_attributes
 from vgpu_cfg.vsphere.wire.collector import Item
-from vgpu_cfg.vsphere.wire.paths import plain
+from vgpu_cfg.vsphere.wire.leaves import plain
 
 OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
 """Prefixes of the extraConfig keys that are always kept."""
@@ -68,6 +72,12 @@ _CONTROLLER_KINDS: Mapping[Any, str] = {
     vim.vm.device.VirtualSATAController: "sata",
     vim.vm.device.VirtualIDEController: "ide",
 }
+
+TOOLS_RUNNING = "guestToolsRunning"
+"""vim `VirtualMachineToolsRunningStatus`; the other states are that they do not run, or run scripts."""
+
+_GONE = frozenset({"deprecated", "duplicate", "inaccessible", "invalid"})
+"""vim `NetIpConfigInfoIpAddressStatus` of addresses that the guest does not use."""
 
 
 def hardware_version(text: str | None) -> int | None:
@@ -359,3 +369,36 @@ def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
         for kind, word in _CONTROLLER_KINDS.items():
             if isinstance(device, kind):
                 yield _controller(device.key, word)
+
+
+def guest_seen(item: Item) -> GuestSeen | None:
+    """Make what is known of a VM's guest; None where vCenter tells nothing at all."""
+    status = item.get("guest.toolsRunningStatus")
+    if status is None and item.get("guest.net") is None and item.get("guest.hostName") is None:
+        return None
+    return GuestSeen.one_of_many(
+        tools_running=str(status) == TOOLS_RUNNING,
+        host_name=item.get("guest.hostName") or "",
+        address=item.get("guest.ipAddress") or "",
+        nics=tuple(_nics(item.get("guest.net") or ())),
+    )
+
+
+def _nics(nets: Iterable[Any]) -> Iterable[GuestNicSeen]:
+    """Yield the guest's NICs; one without a MAC address is none of the VM's, such as docker0."""
+    for net in nets:
+        if net.macAddress:
+            yield GuestNicSeen.one_of_many(
+                mac=net.macAddress.casefold(), addresses=tuple(_addresses(net)), network=net.network or ""
+            )
+
+
+def _addresses(net: Any) -> Iterable[str]:
+    """Yield the addresses in use, with their prefix lengths; plain ones where the tools tell no more."""
+    config = getattr(net, "ipConfig", None)
+    if config is None:
+        yield from net.ipAddress or ()
+        return
+    for one in config.ipAddress or ():
+        if one.state not in _GONE:
+            yield f"{one.ipAddress}/{one.prefixLength}"

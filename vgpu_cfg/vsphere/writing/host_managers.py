@@ -2,14 +2,24 @@
 
 One round trip brings the host's name, its API version, its managers and whatever else a
 write has to merge into. Nothing is kept between writes: what is merged was read just before.
+
+How what is asked of a host's devices and options is merged into what the host has, in vSphere's words.
+
+Everything here is pure: what was read goes in, what is sent comes out. A field that nobody asks
+about goes back as it was read, since most of these objects replace the old one whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from pyVmomi import VmomiSupport, vim
+
+from vgpu_cfg.changes.kinds.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import NotFound, VersionTooOld
+from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session
@@ -25,6 +35,13 @@ ManagerName = Literal[
     "serviceSystem",
 ]
 """Properties of vim `HostConfigManager` that are used here."""
+
+VGPU_MODES: Mapping[VgpuMode, str] = {VgpuMode.SAME_SIZE: "sameSize", VgpuMode.MIXED_SIZE: "mixedSize"}
+"""vim `HostGraphicsConfigVgpuMode` (8.0.3.0)."""
+
+OptionSetting: TypeAlias = bool | int | str
+
+_LONG: Any = VmomiSupport.vmodlTypes["long"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +112,102 @@ def only_host(session: Session, moid: str, items: list[Item]) -> HostManagers:
     raise NotFound(
         "the host is no longer there", subject=moid, remedy="plan again: the inventory has changed"
     )
+
+
+def graphics_config(current: Any, write: GraphicsWrite) -> Any:
+    """Return a host's graphics configuration with what is asked changed.
+
+    An entry for a device overrides the host's default type. One that is made for a vGPU mode alone
+    gets the default as its type, which the API requires. A mode that is unset stays unchanged (govmomi,
+    HostGraphicsConfigDeviceType), so none is sent that nobody asks about: what is configured may not
+    hold since a reboot, and asserting it may fail on a GPU in use.
+    """
+    default = str(write.default_type or current.hostDefaultGraphicsType)
+    entries = {str(entry.deviceId).lower(): _device_type(entry) for entry in current.deviceType or ()}
+    for pci_id in (*write.graphics_types, *write.vgpu_modes):
+        made = vim.host.GraphicsConfig.DeviceType(deviceId=pci_id, graphicsType=default)
+        entries.setdefault(pci_id, made)
+    for pci_id, graphics_type in write.graphics_types.items():
+        entries[pci_id].graphicsType = str(graphics_type)
+    for pci_id, mode in write.vgpu_modes.items():
+        entries[pci_id].vgpuMode = VGPU_MODES[mode]
+    return vim.host.GraphicsConfig(
+        hostDefaultGraphicsType=default,
+        sharedPassthruAssignmentPolicy=str(write.assignment_policy or current.sharedPassthruAssignmentPolicy),
+        deviceType=list(entries.values()),
+    )
+
+
+def _device_type(entry: Any) -> Any:
+    return vim.host.GraphicsConfig.DeviceType(deviceId=entry.deviceId, graphicsType=entry.graphicsType)
+
+
+def passthrough_configs(infos: Sequence[Any], write: PassthroughWrite, host_name: str) -> list[Any]:
+    """Return what `UpdatePassthruConfig` takes for each function that the write names.
+
+    `infos` is the host's `pciPassthruInfo`. `applyNow` (7.0) is left unset: the host then applies at
+    once what it can, and the rest when it boots (govmomi, HostPciPassthruConfig). Raises NotFound for
+    a function that the host does not list, NotOffered for virtual functions where there can be none.
+    """
+    by_id = {str(info.id).lower(): info for info in infos}
+    configs = []
+    for device in write.devices:
+        info = by_id.get(device.pci_id)
+        if info is None:
+            raise NotFound(
+                f"the host lists no PCI function {device.pci_id}",
+                subject=host_name,
+                remedy="plan again: the inventory has changed",
+            )
+        configs.append(_passthrough_config(info, device, host_name))
+    return configs
+
+
+def _passthrough_config(info: Any, device: PassthroughDevice, host_name: str) -> Any:
+    is_capable = isinstance(info, vim.host.SriovInfo) and bool(info.sriovCapable)
+    functions = device.virtual_functions
+    if functions and not is_capable:
+        raise not_offered(f"{device.pci_id} has no SR-IOV", host_name)
+    if functions is None and is_capable and info.sriovEnabled:
+        # One that is handed through whole can have none; else those that nobody asks about stay.
+        functions = 0 if device.is_passthrough else int(info.numVirtualFunctionRequested or 0)
+    label = device.label if device.label is not None else getattr(info, "hardwareLabel", None)
+    common = {
+        "id": info.id,
+        "passthruEnabled": bool(info.passthruEnabled)
+        if device.is_passthrough is None
+        else device.is_passthrough,
+        "hardwareLabel": label,
+    }
+    if functions is None or not is_capable:
+        return vim.host.PciPassthruConfig(**common)
+    return vim.host.SriovConfig(**common, sriovEnabled=functions > 0, numVirtualFunction=functions)
+
+
+def option_values(options: Mapping[str, OptionSetting], current: Mapping[str, Any]) -> list[Any]:
+    """Return options as the server wants them, each in the type that it has there.
+
+    A LongOption refuses an xsd:int, which a plain integer goes out as. `current` holds the values
+    that were read; what is not among them goes as it is.
+    """
+    return [
+        vim.option.OptionValue(key=key, value=as_type_of(value, current.get(key)))
+        for key, value in options.items()
+    ]
+
+
+def as_type_of(value: OptionSetting, current: Any) -> Any:
+    """Return a value in the type of another: bool, long, int or str; as it is where it does not fit."""
+    match current:
+        case bool():
+            return {"true": True, "false": False}.get(str(value).lower(), value)
+        case _ if isinstance(current, int) and not isinstance(value, bool):
+            number = _LONG if isinstance(current, _LONG) else int
+            try:
+                return number(value)
+            except ValueError:
+                return value
+        case str():
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        case _:
+            return value

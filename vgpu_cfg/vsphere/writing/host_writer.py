@@ -41,12 +41,12 @@ from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing import alarms, attributes, network_writer
-from vgpu_cfg.vsphere.writing.host_managers import read_managers
-from vgpu_cfg.vsphere.writing.host_specs import (
+from vgpu_cfg.vsphere.writing.host_managers import (
     as_type_of,
     graphics_config,
     option_values,
     passthrough_configs,
+    read_managers,
 )
 
 VGPU_MODE_SINCE = "8.0.3.0"

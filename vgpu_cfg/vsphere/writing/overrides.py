@@ -14,9 +14,9 @@ from pyVmomi import vim
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
 from vgpu_cfg.planning.vms.settings.table import rows_of
-from vgpu_cfg.vsphere.reading.overrides import entries
+from vgpu_cfg.vsphere.reading.sharing import entries
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.wire.paths import set_path
+from vgpu_cfg.vsphere.wire.leaves import set_path
 from vgpu_cfg.vsphere.wire.session import Session
 
 _CONFIGURATION = (Paths("vim.ClusterComputeResource", ("configurationEx",)),)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+from vgpu_cfg.vsphere.history.collectors import RunEntryReader
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 

@@ -2,6 +2,11 @@
 
 All that the API takes at once goes at once: a clone that carries its devices, reservation
 and firmware is one task where one setting after the other would be ten.
+
+Which system id a host has, asked when a fixed passthrough device is made and the plan does not know it.
+
+A host tells its system id with the functions that are passed through and with its SR-IOV NICs, so of one
+without such a NIC that a plan prepares it is not known before the plan has handed out the first.
 """
 
 from __future__ import annotations
@@ -13,16 +18,24 @@ from pyVmomi import vim
 
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
-from vgpu_cfg.changes.kinds.vm_spec import SetDiskPolicy, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, SetDiskPolicy, VmSpec
+from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of
-from vgpu_cfg.vsphere.wire.paths import set_path
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.wire.config_target import system_id_of
+from vgpu_cfg.vsphere.wire.faults import translated
+from vgpu_cfg.vsphere.wire.leaves import set_path
+from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.devices import device_groups, device_specs, profile_specs
 
 NUMA_AND_GROUPS_SINCE = "8.0.0.1"
 """The API version that brought device groups, virtual NUMA nodes and a node for each device."""
+
+_BROWSER = (Paths("vim.ComputeResource", ("environmentBrowser",)),)
+_HOST = (Paths("vim.VirtualMachine", ("runtime.host",)),)
 
 
 def config_spec(spec: VmSpec, devices: Sequence[Any], vm: str) -> Any:
@@ -111,3 +124,42 @@ def scratch_spec(change: CreateVm, guest_id: str, instance_uuid: str | None = No
 def extra_config(values: Mapping[str, str]) -> list[Any]:
     """Return extraConfig options; one with an empty value deletes its key."""
     return [vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
+
+
+def with_system_ids(
+    session: Session, spec: VmSpec, *, host_moid: str | None = None, vm_moid: str = ""
+) -> VmSpec:
+    """Return a spec whose fixed passthrough devices name their host's system id; without a host, the VM's.
+
+    Raises NotFound where the host does not report it: then nothing of it is passed through.
+    """
+    lacking = [edit for edit in spec.devices if edit.lacks_system]
+    if not lacking:
+        return spec
+    host_moid = host_moid or _host_of(session, vm_moid)
+    system_id = _system_id(session, host_moid)
+    if not system_id:
+        raise NotFound(
+            f"the host reports no system id for {lacking[0].lacks_system}, which fixed passthrough names",
+            subject=host_moid,
+            remedy="see that the device is passed through, and plan again",
+        )
+    devices: tuple[DeviceEdit, ...] = tuple(
+        edit.model_copy(update={"system_id": system_id}) if edit in lacking else edit for edit in spec.devices
+    )
+    return spec.model_copy(update={"devices": devices})
+
+
+def _host_of(session: Session, vm_moid: str) -> str:
+    found = collect_from(session, _HOST, [Start("vim.VirtualMachine", vm_moid)])
+    return next((moid for item in found if (moid := item.moid_of("runtime.host"))), "")
+
+
+def _system_id(session: Session, host_moid: str) -> str:
+    found = collect_from(session, _BROWSER, [Start("vim.HostSystem", host_moid, follow="parent")])
+    browser: Any = next((item.get("environmentBrowser") for item in found), None)
+    if browser is None:
+        return ""
+    with translated("reading the system id of a host", host_moid):
+        target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
+    return system_id_of(target)

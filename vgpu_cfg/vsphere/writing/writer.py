@@ -1,32 +1,38 @@
-"""How a change becomes a vCenter task. Whoever holds a writer can change things; a reader cannot."""
+"""How a change becomes a vCenter task. Whoever holds a writer can change things; a reader cannot.
+
+How a reservation is kept at vCenter: as locks are, a disabled alarm of the root folder.
+
+How tags are given to a VM and taken from it: several in one call, which says what it did not do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from vgpu_cfg.changes.change import CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, MakeFromScratch
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
-from vgpu_cfg.errors import NotFound
+from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.tags import VM_TYPE
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import TaskUpdate
+from vgpu_cfg.vsphere.reading.tags import ASSOCIATIONS
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.customization import filled_spec
 from vgpu_cfg.vsphere.writing.devices import needs_current
+from vgpu_cfg.vsphere.writing.locks import disabled_alarm
 from vgpu_cfg.vsphere.writing.overrides import override_specs
-from vgpu_cfg.vsphere.writing.reservations import write_reservation
-from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
-from vgpu_cfg.vsphere.writing.system_ids import with_system_ids
-from vgpu_cfg.vsphere.writing.tags import set_vm_tags
+from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec, with_system_ids
 from vgpu_cfg.vsphere.writing.tasks import TaskWatch
 
 _DEVICES = (Paths("vim.VirtualMachine", ("config.hardware.device",)),)
@@ -255,3 +261,54 @@ class VCenterWriter:
 
 def _moid(task: Any) -> str:
     return str(task._moId)
+
+
+def write_reservation(session: Session, reservation: Reservation | None, alarm: str) -> bool:
+    """Make, change or remove a reservation in one call; `alarm` is the moid of what is there, "" for nothing.
+
+    Returns False where another of its name was made meanwhile, or what was there has gone.
+    """
+    manager = alarm_manager(session)
+    root = session.service_content.rootFolder
+    kept = vim.alarm.Alarm(alarm, session.stub) if alarm else None
+    with translated("writing the reservation", alarm or str(root._moId)):
+        try:
+            if reservation is None:
+                if kept is not None:
+                    kept.RemoveAlarm()
+                return kept is not None
+            spec = disabled_alarm(reservation.alarm_name, reservation.text)
+            if kept is None:
+                manager.CreateAlarm(root, spec)
+            else:
+                kept.ReconfigureAlarm(spec)
+        except (vim.fault.DuplicateName, vmodl.fault.ManagedObjectNotFound):
+            return False
+    return True
+
+
+def set_vm_tags(session: Session, vm_moid: str, detach: Sequence[str], attach: Sequence[str]) -> None:
+    """Take tags from a VM, then give it others, by their ids; a round trip each where there are any.
+
+    Nothing is done about a tag that the VM has not, or has already (vSphere Automation API, TagAssociation).
+    """
+    for action, ids in (
+        ("detach-multiple-tags-from-object", detach),
+        ("attach-multiple-tags-to-object", attach),
+    ):
+        if ids:
+            _change(session, vm_moid, action, ids)
+
+
+def _change(session: Session, vm_moid: str, action: str, ids: Sequence[str]) -> None:
+    what = f"{action.partition('-')[0]}ing tags, {vm_moid}"
+    body = {"object_id": {"type": VM_TYPE, "id": vm_moid}, "tag_ids": list(ids)}
+    found = session.rest.act(ASSOCIATIONS, action, body, what)
+    if isinstance(found, dict) and found.get("success") is False:
+        messages = found.get("error_messages") or ()
+        said = " ".join(str(one.get("default_message") or "") for one in messages if isinstance(one, dict))
+        raise VCenterError(
+            f"{what}: {said or 'vCenter did not do it for every tag'}",
+            subject=vm_moid,
+            remedy="see that the tags are still there and that the account may assign them; then plan again",
+        )

@@ -15,7 +15,7 @@ from tests.unit.lab.host_rig import A100_HOST, BUNDLE_8, CX6_0, L40S_HOST, HostR
 from vgpu_cfg.lab.esxcli.answers import COMMANDS
 from vgpu_cfg.lab.esxcli.system import OPTIONS
 from vgpu_cfg.lab.esxcli.xml import namespace_info
-from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
+from vgpu_cfg.vsphere.wire.esxcli import retrieve_executer, soap_argument
 
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 SPACE = "{urn:vim25}"
@@ -215,7 +215,7 @@ def test_a_fault_can_be_scripted() -> None:
     assert rows(rig, "hardware.pci.list")
 
 
-LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.wire.declared_types"
+LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.wire.esxcli"
 
 
 @pytest.mark.parametrize("order", [(LAB, CLIENT), (CLIENT, LAB), (LAB,), (CLIENT,)])

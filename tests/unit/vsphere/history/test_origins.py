@@ -11,7 +11,7 @@ from pyVmomi import vim, vmodl
 from tests.unit.vsphere.scripted import NOON, content, item, reading, session_on, typed
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.observed.vm import VmOrigin
-from vgpu_cfg.vsphere.history.origins import MOST_ASKED, read_origins
+from vgpu_cfg.vsphere.history.collectors import MOST_ASKED, read_origins
 
 VM = vim.VirtualMachine("vm-1")
 

@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.host_facts import (
     SoftwarePackage,
 )
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice, VCenter
-from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
+from vgpu_cfg.vsphere.host_facts.passes import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
 
 A100 = PciDevice(pci_id="0000:3b:00.0", vendor_id=0x10DE, device_id=0x20F1)

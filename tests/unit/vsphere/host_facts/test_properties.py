@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     Vmknic,
 )
-from vgpu_cfg.vsphere.host_facts.properties import (
+from vgpu_cfg.vsphere.host_facts.reader import (
     Networks,
     attributes_by_key,
     base_facts,
@@ -30,7 +30,7 @@ from vgpu_cfg.vsphere.host_facts.properties import (
     silence,
 )
 from vgpu_cfg.vsphere.wire.collector import Item
-from vgpu_cfg.vsphere.wire.paths import plain as plain_value
+from vgpu_cfg.vsphere.wire.leaves import plain as plain_value
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MARK = HostMark(plan="train", since=NOON, maintenance=True, waiting={"ats": NOON})

@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, GroupPart
-from vgpu_cfg.vsphere.reading.device_groups import make_group
+from vgpu_cfg.vsphere.reading.host_kinds import make_group
 
 _Group: Any = vim.vm.VendorDeviceGroupInfo
 _device = vim.vm.device

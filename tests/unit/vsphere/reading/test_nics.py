@@ -8,7 +8,7 @@ import pytest
 
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
-from vgpu_cfg.vsphere.reading.nics import mark_nics
+from vgpu_cfg.vsphere.reading.hosts import mark_nics
 
 GPU_IDS, NIC_IDS = (0x10DE, 0x20F1), (0x15B3, 0x101D)
 

@@ -7,7 +7,7 @@ import importlib
 import pytest
 from pyVmomi import VmomiSupport
 
-from vgpu_cfg.vsphere.wire import declared_types
+from vgpu_cfg.vsphere.wire import esxcli
 
 NAMES = (
     "ReflectManagedMethodExecuter",
@@ -21,7 +21,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_type_that_is_declared_already_is_used_as_it_is(name: str) -> None:
     before = VmomiSupport.GuessWsdlType(name)
-    importlib.reload(declared_types)
+    importlib.reload(esxcli)
     assert VmomiSupport.GuessWsdlType(name) is before
 
 

@@ -15,10 +15,9 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.plan_values import MIB, Limits
 from vgpu_cfg.vsphere.wire.allowances import patient
-from vgpu_cfg.vsphere.wire.budget import Budget
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.wire.transport import Budget, HttpsTransport, Trust
 
 pytestmark = pytest.mark.enable_socket
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.decodings import Judged, stub_of
 from tests.unit.vsphere.soap_answers import ENVELOPE, VERSION
-from vgpu_cfg.vsphere.reading.parts import OF_VMS
+from vgpu_cfg.vsphere.reading.passes import OF_VMS
 from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, UnreadableAnswer
 
 STUB = stub_of(VERSION)

@@ -12,7 +12,7 @@ from vgpu_cfg.changes.kinds.change_host import GraphicsWrite, PassthroughDevice,
 from vgpu_cfg.errors import NotFound, NotOffered
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.vsphere.writing.host_specs import (
+from vgpu_cfg.vsphere.writing.host_managers import (
     as_type_of,
     graphics_config,
     option_values,
