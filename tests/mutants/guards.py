@@ -48,7 +48,7 @@ _OWNERSHIP, _PROTECTION = f"{_P}estate/ownership.py", f"{_P}estate/protection.py
 _DESTROY, _EXPIRY, _IMPORT = (f"{_P}vms/{name}.py" for name in ("destroy", "expiry", "import_vms"))
 _ORPHANS, _UPKEEP = f"{_P}estate/orphans.py", f"{_P}upkeep/reach.py"
 _RESOLVER, _DRAIN = f"{_P}vms/lookup/vm_resolver.py", f"{_P}upkeep/drain.py"
-_WINDOWS, _VM = "execution/run/windows.py", "model/observed/vm.py"
+_WINDOWS, _VM = "execution/run/scheduler.py", "model/observed/vm.py"
 _STRANGERS = "test_a_vm_of_another_owner_is_not_deleted"
 _PROTECTED = "test_what_is_protected_is_not_written"
 
@@ -321,7 +321,7 @@ GUARDS = (
     ),
     Guard(
         "max_hosts_down",
-        "execution/run/waves.py",
+        "execution/run/scheduler.py",
         "for wave, _ in self._down) < self._limit[place[0]]",
         "for wave, _ in self._down) < self._limit[place[0]] + 9",
         "test_no_more_hosts_go_down_than_max_hosts_down[1-False]",
@@ -343,29 +343,29 @@ GUARDS = (
     Guard(
         "--only",
         _DESTROY,
-        'if options.selects(vm.name, host_names.get(vm.host_moid or "", ""))]',
-        "if options is not None and host_names is not None]",
+        "if options.selects(vm.name, observed.host_name_of(vm))]",
+        "if options is not None and observed is not None]",
         "test_only_keeps_other_vms_out_of_each_command[destroy]",
     ),
     Guard(
         "--only",
         _EXPIRY,
-        '        if not chosen.selects(vm.name, hosts.get(existing.host_moid or "", "")):\n',
+        "        if not chosen.selects(vm.name, observed.host_name_of(existing)):\n",
         "        if False:\n",
         "test_only_keeps_other_vms_out_of_each_command[expired]",
     ),
     Guard(
         "--only",
         _IMPORT,
-        "        if not options.selects(wanted.name, host):\n",
-        "        if False:\n",
+        'if not options.selects(wanted.name, observed.host_name_of(found) if found is not None else ""):',
+        "if False:",
         "test_only_keeps_other_vms_out_of_each_command[import]",
     ),
     Guard(
         "--only",
         _IMPORT,
-        'if options.selects(vm.name, hosts.get(vm.host_moid or "", ""))]',
-        "if hosts is not None]",
+        "if options.selects(vm.name, observed.host_name_of(vm))]",
+        "if observed is not None]",
         "test_only_keeps_other_vms_out_of_each_command[forget]",
     ),
     Guard(

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.proof.hosts import Host, NotPermitted, Port, check_permitted, host, switch
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
 from vgpu_cfg.staging.rendering import render
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
 PYTHON = Path(__file__).resolve().parents[2] / ".cache" / "proof" / "env" / "bin" / "python"

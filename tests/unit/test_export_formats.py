@@ -15,7 +15,7 @@ import pytest
 
 from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DoesNotFit
-from vgpu_cfg.model.ranges import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.staging.export import FORMATS, Exported, ExportOptions
 from vgpu_cfg.staging.export.slurm import enroot_image
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from vgpu_cfg.cli.options import shared
-from vgpu_cfg.cli.options.shared import print_version, version_lines
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.cli.output.standard_streams import output_failure
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
 from vgpu_cfg.model.wording import as_json, shown
@@ -37,62 +37,62 @@ class Listed:
 
 
 LISTED = (
-    Listed("validate", "plan", shared.PLAN,
+    Listed("validate", "plan", panels.PLAN,
            "Check a plan file by itself, without a vCenter: every fault with its line."),
-    Listed("plan", "plan", shared.PLAN, "Show what would change, and why; nothing is changed."),
-    Listed("apply", "plan", shared.PLAN, "Apply a plan: show it, ask, carry it out, read back the result."),
-    Listed("status", "plan", shared.LOOK,
+    Listed("plan", "plan", panels.PLAN, "Show what would change, and why; nothing is changed."),
+    Listed("apply", "plan", panels.PLAN, "Apply a plan: show it, ask, carry it out, read back the result."),
+    Listed("status", "plan", panels.LOOK,
            "Show what the plan owns, where it runs, what has drifted, and by whose hand."),
-    Listed("destroy", "plan", shared.PLAN,
+    Listed("destroy", "plan", panels.PLAN,
            "Delete the VMs that the plan file names and owns, and their rules."),
-    Listed("import", "ownership", shared.PLAN,
+    Listed("import", "ownership", panels.PLAN,
            "Make VMs the plan's that are there already, by name and folder; show what apply "
            "would change then."),
-    Listed("forget", "ownership", shared.PLAN,
+    Listed("forget", "ownership", panels.PLAN,
            "Give VMs up: take the plan's marks and rules away from them; they run on as they are."),
-    Listed("verify", "verify", shared.CHECK,
+    Listed("verify", "verify", panels.CHECK,
            "Check inside hosts and guests that training will work; exit 8 where a check fails, 9 "
            "if it cannot."),
-    Listed("explain", "explain", shared.CHECK,
+    Listed("explain", "explain", panels.CHECK,
            "Say what a finding's code, an error text or a VM's last failure means, and what to do about it."),
-    Listed("inventory", "estate", shared.LOOK,
+    Listed("inventory", "estate", panels.LOOK,
            "Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."),
-    Listed("profiles", "estate", shared.LOOK,
+    Listed("profiles", "estate", panels.LOOK,
            "List the vGPU profiles of the catalogue: boards, sizes, how many fit on a GPU."),
-    Listed("schema", "estate", shared.HAND, "Print the JSON schema of the plan file, for editors and CI."),
-    Listed("record", "estate", shared.HAND,
+    Listed("schema", "estate", panels.HAND, "Print the JSON schema of the plan file, for editors and CI."),
+    Listed("record", "estate", panels.HAND,
            "Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."),
-    Listed("history", "history", shared.LOOK,
+    Listed("history", "history", panels.LOOK,
            "Show who ran what, when, from where and how it ended, from any machine."),
-    Listed("metrics", "metrics", shared.LOOK,
+    Listed("metrics", "metrics", panels.LOOK,
            "Tell Prometheus of capacity, holders, use, drift and last runs."),
-    Listed("usage", "usage", shared.LOOK,
+    Listed("usage", "usage", panels.LOOK,
            "Count the GPU-hours that VMs held, from vCenter's power events, as far as they reach."),
-    Listed("fit", "fit", shared.LOOK,
+    Listed("fit", "fit", panels.LOOK,
            "Count how many more of a profile, or of a VM of a plan file, fit on each host, and "
            "say why no more."),
-    Listed("size", "size", shared.LOOK,
+    Listed("size", "size", panels.LOOK,
            "Estimate which profiles or GPUs a model takes, how long a step lasts, and what it takes of "
            "the room."),
-    Listed("rebalance", "rebalance", shared.PLAN,
+    Listed("rebalance", "rebalance", panels.PLAN,
            "Propose the fewest moves of running VMs after which every VM of a plan fits."),
-    Listed("cordon", "upkeep", shared.HOSTS,
+    Listed("cordon", "upkeep", panels.HOSTS,
            "Keep new VMs off hosts or GPUs, for everybody; what runs there stays."),
-    Listed("drain", "upkeep", shared.HOSTS,
+    Listed("drain", "upkeep", panels.HOSTS,
            "Empty a host for work on it: cordon it, move its VMs away, and remember where they were."),
-    Listed("uncordon", "upkeep", shared.HOSTS,
+    Listed("uncordon", "upkeep", panels.HOSTS,
            "Give hosts or GPUs back that were cordoned, and bring home the VMs that a drain took away."),
-    Listed("unlock", "unlock", shared.PLAN,
+    Listed("unlock", "unlock", panels.PLAN,
            "Remove the locks that a run left which has died; without a run, list who has locked what."),
-    Listed("runbook", "runbook", shared.HAND,
+    Listed("runbook", "runbook", panels.HAND,
            "Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."),
-    Listed("export", "export", shared.HAND,
+    Listed("export", "export", panels.HAND,
            "Write a plan file for VMs and hosts that are there: planning on it changes nothing."),
-    Listed("hand-over", "hand_over", shared.HAND,
+    Listed("hand-over", "hand_over", panels.HAND,
            "Write the plan's hosts as a host file, an inventory or a pool for another tool."),
-    Listed("privileges", "privileges", shared.HAND,
+    Listed("privileges", "privileges", panels.HAND,
            "Tell which privileges a plan needs at vCenter, on which objects, and write the roles."),
-    Listed("lab", "lab", shared.LAB,
+    Listed("lab", "lab", panels.LAB,
            "A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100."),
 )  # fmt: skip
 

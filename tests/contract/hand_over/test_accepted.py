@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.documents import dump, parse_text
-from vgpu_cfg.model.ranges import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
 HERE = Path(__file__).resolve().parent

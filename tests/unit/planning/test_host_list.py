@@ -18,11 +18,11 @@ from vgpu_cfg.model.desired import (
     DesiredVm,
     TemplateSource,
 )
+from vgpu_cfg.model.host_list import HostList, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry, PackageEntry
 from vgpu_cfg.model.plan_values import SecretReference
-from vgpu_cfg.model.ranges import HostList, ListedHostGpu
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.guests.host_list import make_host_list
 

@@ -99,7 +99,7 @@ def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFor
     from rich.text import Text
 
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.text.explain import render_page
+    from vgpu_cfg.render.text.check_page import render_page
 
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import pages_data

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, age_of, connected, planned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.cli.options.since import age_of
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

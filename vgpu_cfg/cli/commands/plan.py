@@ -210,7 +210,8 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.preparing.request import proposed, read_request
+    from vgpu_cfg.cli.flows.preparing.plan_id import proposed
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.preparing.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept import whole_file

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, age_of, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.since import age_of
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 

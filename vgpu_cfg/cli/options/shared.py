@@ -4,24 +4,16 @@ Typer reads a function's signature. `connected` appends the options that say whi
 server to talk to and hands the command one `ConnectionFlags`; `planned` does the
 same for what fills a plan file's variables.
 
-What `--since` means: how long ago, or since which day.
-
 What `export --update` was told: whose values go into the plan file, and how far it goes.
-
-What a report of a bug must say about an installation: versions of vgpu-cfg, Python and its libraries.
-
-Under which headings help lists the commands.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,19 +31,6 @@ if TYPE_CHECKING:
 _CONNECTION = "Connection"
 _RUN = "Run"
 _SCOPE = "What is allowed, and of what part"
-
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE = re.compile(r"(\d{1,5})([mhdw])")
-
-LIBRARIES = ("pyvmomi", "pydantic", "highspy", "paramiko")
-"""They decide what vCenter is asked, how a plan file is read, where VMs go and how shells answer."""
-
-PLAN = "Plan and run"
-LOOK = "Look"
-HOSTS = "Work on hosts"
-CHECK = "Check and explain"
-HAND = "Hand over"
-LAB = "Lab"
 
 
 class OutputFormat(StrEnum):
@@ -456,21 +435,6 @@ def adding(
     return decorate
 
 
-def age_of(text: str) -> timedelta:
-    """Read how long ago something may be: a number with its unit, or a day. Raises BadParameter."""
-    if (found := _AGE.fullmatch(text)) is not None:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"{text!r} is neither a time such as 7d, 12h or 2w nor a day such as 2026-11-01"
-        raise typer.BadParameter(message, param_hint="--since") from error
-    age = datetime.now(UTC) - moment.astimezone()
-    if age < timedelta():
-        raise typer.BadParameter(f"{text} is yet to come", param_hint="--since")
-    return age
-
-
 @dataclass(frozen=True, slots=True)
 class UpdateOptions:
     """Which VMs, by globs of their names, and whether the file is written unasked, or not at all."""
@@ -479,22 +443,3 @@ class UpdateOptions:
     yes: bool = False
     dry_run: bool = False
     output: OutputFormat = OutputFormat.TEXT
-
-
-def version_lines() -> list[str]:
-    """Return the version alone, where a script reads it, and a line of what it runs on."""
-    import platform
-    from importlib.metadata import version
-
-    from vgpu_cfg import __version__
-
-    system = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    libraries = (f"{name} {version(name)}" for name in LIBRARIES)
-    return [f"vgpu-cfg {__version__}", ", ".join((system, *libraries))]
-
-
-def print_version(wanted: bool) -> None:
-    """Print the versions and end the program, where the option is given."""
-    if wanted:
-        typer.echo("\n".join(version_lines()))
-        raise typer.Exit

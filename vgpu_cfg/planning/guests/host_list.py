@@ -12,10 +12,10 @@ from typing import Literal
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
-from vgpu_cfg.model.ranges import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, own_vms
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.expand.guests import MACHINE_USER

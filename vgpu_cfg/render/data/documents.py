@@ -30,8 +30,8 @@ from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.compatibility import BranchPlan
+from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.model.verification import CheckState, Verification
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.privileges.roles import Reason, Role, Target

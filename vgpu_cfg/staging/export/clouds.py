@@ -17,7 +17,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import (
     Exported,
     ExportOptions,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.clouds import write_dstack, write_skypilot
 from vgpu_cfg.staging.export.kubernetes import write_kubernetes
 from vgpu_cfg.staging.export.launchers import write_horovod, write_mpi, write_torchrun

@@ -34,7 +34,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.kubernetes_names import (
     GPU,
     GPU_PROFILE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.ranges import HostList
+from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.staging.export.parts import text_of
 
 PREFIX = "vgpu-cfg"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import RANK, Exported, ExportOptions, header, with_port
 
 DEFAULT_PORT = 29400

@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DoesNotFit
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 
 SETTINGS_FOLDER = "/opt/vgpu-cfg"
 """Where each worker keeps the settings of NCCL that hold on it (`nccl.env`), and what starts a rank so."""

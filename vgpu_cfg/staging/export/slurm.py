@@ -22,7 +22,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.model.ranges import HostList, ListedHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import (
     RANK,
     SETTINGS_FOLDER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from vgpu_cfg.model.ranges import HostList
+from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.staging.export.parts import Exported, ExportOptions, with_port
 
 DEFAULT_PORT = 12345
