@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from tests.architecture.size_script import size
 from tests.architecture.sources import modules
 
 MOST_FILES = 31
@@ -14,7 +13,7 @@ OPTIONS = "PlanOptions"
 
 def takes_options(source: str) -> bool:
     """Whether a function takes a plan's options."""
-    functions = (node for node in ast.walk(size().parsed(source)) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     taken = (argument.annotation for one in functions for argument in (*one.args.args, *one.args.kwonlyargs))
     return any(OPTIONS in ast.unparse(annotation) for annotation in taken if annotation is not None)
 

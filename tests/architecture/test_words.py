@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.size_script import size
 from tests.architecture.sources import ROOT, modules, named
 
 PAGE = ROOT / "docs" / "reference" / "words.md"
@@ -55,7 +54,7 @@ def words_of(identifier: str) -> list[str]:
 
 def identifiers(source: str) -> Iterator[str]:
     """Yield all names that a module defines, takes or reads; imported modules part by part."""
-    for node in ast.walk(size().parsed(source)):
+    for node in ast.walk(ast.parse(source)):
         for field in ("id", "attr", "name", "arg", "asname", "module"):
             value = getattr(node, field, None)
             if isinstance(value, str):

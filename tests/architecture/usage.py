@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.architecture.size_script import size
 from tests.architecture.sources import PACKAGE, ROOT, modules, project_files
 
 _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter"})
@@ -35,7 +34,7 @@ class Field(NamedTuple):
 @cache
 def trees() -> dict[str, ast.Module]:
     """Parse every module of the program, by its dotted name."""
-    return {_dotted(path): size().parsed(path.read_text(encoding="utf-8")) for path in modules()}
+    return {_dotted(path): ast.parse(path.read_text(encoding="utf-8")) for path in modules()}
 
 
 def _dotted(path: Path) -> str:
