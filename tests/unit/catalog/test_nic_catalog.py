@@ -14,7 +14,7 @@ from vgpu_cfg.catalog.nic import NicCatalog, load_nics
 from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
 from vgpu_cfg.errors import DocumentError
 
-NICS = Path(__file__).resolve().parents[2] / "profiles" / "nics"
+NICS = Path(__file__).resolve().parents[3] / "profiles" / "nics"
 STEMS = sorted(path.stem for path in NICS.glob("*.yaml"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.plan_files import HEADER, Loader, asked, load_fixture
+from tests.unit.plan_loading.plan_files import HEADER, Loader, asked, load_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, TemplateSource
 from vgpu_cfg.model.plan_file import ProtectEntry

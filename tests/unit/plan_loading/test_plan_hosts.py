@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.plan_files import HEADER, Loader, asked, load_fixture
+from tests.unit.plan_loading.plan_files import HEADER, Loader, asked, load_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.plan_files import HEADER, Loader, VmLoader, load_fixture, load_vm_fixture
+from tests.unit.plan_loading.plan_files import HEADER, Loader, VmLoader, load_fixture, load_vm_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import (
     DesiredDiskGrowth,

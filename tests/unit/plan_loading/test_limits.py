@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.plan_files import HEADER
+from tests.unit.plan_loading.plan_files import HEADER
 from vgpu_cfg.documents import MOST_FILE_BYTES, Limit, read_bytes, read_document
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.ranges import read_members

@@ -20,7 +20,7 @@ from vgpu_cfg.catalog.board_file import (
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
-PROFILES = Path(__file__).resolve().parents[2] / "profiles"
+PROFILES = Path(__file__).resolve().parents[3] / "profiles"
 PREFIXES = sorted(path.stem for path in PROFILES.glob("*.yaml"))
 
 FEWER_THAN_FIT = {

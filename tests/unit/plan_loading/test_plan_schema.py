@@ -15,7 +15,7 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.plan_file import VmKeys, plan_file_schema
 from vgpu_cfg.plan_loading import load_plan
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HEADER = "version: 1\nname: p\nvcenter: prod\n"
 SCHEMA = plan_file_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -12,7 +12,7 @@ from vgpu_cfg.catalog import NVIDIA, Board, Catalog, load_catalog, resolve_profi
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.vgpu import VgpuProfile
 
-PROFILES = Path(__file__).resolve().parents[2] / "profiles"
+PROFILES = Path(__file__).resolve().parents[3] / "profiles"
 PREFIXES = sorted(path.stem for path in PROFILES.glob("*.yaml"))
 
 

@@ -21,7 +21,7 @@ from vgpu_cfg.documents import dump, parse_text
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.plan_loading import load_plan
 
-FOLDER = Path(__file__).parents[1] / "malformed"
+FOLDER = Path(__file__).parents[2] / "malformed"
 CASES = sorted(path.name for path in FOLDER.glob("*.yaml"))
 
 
