@@ -1,33 +1,50 @@
 # ruff: noqa: INP001 - mkdocs loads it by its path
-"""How the site is put together: its sections are the headings of docs/README.md, with their pages."""
+"""The site's navigation: the headings and pages of docs/README.md. No page of the site fetches anything."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from posixpath import relpath
+from posixpath import normpath, relpath
 from typing import Any
 
-_HEADING = re.compile(r"^## (?P<title>.+)$")
+_HEADING = re.compile(r"^(?P<level>##|###) (?P<title>.+)$")
 _PAGE = re.compile(r"^\* \[(?P<title>[^\]]+)\]\((?P<path>[^)#]+\.md)\)")
 _SHIM = re.compile(r'https://[^"]+/iframe-worker/shim')
 _OWN_SHIM = "iframe-worker/shim/index.js"
 
 
 def on_config(config: Any) -> Any:
-    """Give the site its navigation."""
+    """Give the site its navigation: a tab for each section, a group for each heading in it."""
     folder = Path(config["docs_dir"])
-    sections: list[dict[str, Any]] = []
-    for line in (folder / "docs" / "README.md").read_text(encoding="utf-8").splitlines():
+    index = (folder / "docs" / "README.md").read_text(encoding="utf-8")
+    config["nav"] = [{"vgpu-cfg": "README.md"}, *navigation(index)]
+    return config
+
+
+def navigation(index: str) -> list[dict[str, Any]]:
+    """Return the sections of docs/README.md; a heading without pages, as of numbered lists, gets no group."""
+    tabs: list[dict[str, list[Any]]] = []
+    pages: list[Any] = []
+    for line in index.splitlines():
         heading, page = _HEADING.match(line), _PAGE.match(line)
         if heading:
-            sections.append({heading["title"]: []})
-        elif page and sections:
-            (pages,) = sections[-1].values()
-            pages.append({page["title"].replace("`", ""): f"docs/{page['path']}"})
-    about = [{"Changes": "CHANGELOG.md"}, {"Contribute": "CONTRIBUTING.md"}]
-    config["nav"] = [{"vgpu-cfg": "README.md"}, *sections, {"About": about}]
-    return config
+            pages = []
+            (tabs if heading["level"] == "##" else _pages_of(tabs[-1])).append({heading["title"]: pages})
+        elif page:
+            pages.append({page["title"].replace("`", ""): normpath(f"docs/{page['path']}")})
+    return [
+        {title: [one for one in found if _has_pages(one)] for title, found in tab.items()} for tab in tabs
+    ]
+
+
+def _pages_of(section: dict[str, list[Any]]) -> list[Any]:
+    (pages,) = section.values()
+    return pages
+
+
+def _has_pages(entry: dict[str, Any]) -> bool:
+    return all(entry.values())
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
