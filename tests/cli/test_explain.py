@@ -33,7 +33,7 @@ def test_a_code_shows_its_page(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "vg301")
     assert done.out.startswith("VG301  the host cannot reserve that much memory")
     assert "error, recalled" in done.out.splitlines()[0]
-    for heading in ("What it says", "Why it matters", "How to be sure", "How to fix it", "Source"):
+    for heading in ("How to fix it", "What it means", "How to be sure", "Why"):
         assert heading in done.out.splitlines()
     assert "govc host.info -host esx-01.example.com" in done.out
     assert "```" not in done.out
@@ -52,7 +52,7 @@ def test_a_code_as_json_is_divided_as_its_page_is(vgpu_cfg: CommandLine) -> None
     (check,) = document["checks"]
     assert (check["code"], check["severity"], check["basis"]) == ("VG301", "error", "recalled")
     assert check["title"] == "the host cannot reserve that much memory"
-    assert [section["heading"] for section in check["sections"]][:2] == ["What it says", "Why it matters"]
+    assert [section["heading"] for section in check["sections"]][:2] == ["How to fix it", "What it means"]
     assert all(section["text"] for section in check["sections"])
 
 

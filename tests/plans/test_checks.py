@@ -93,12 +93,12 @@ def test_a_check_without_a_case_is_asserted_where_that_is_said(code: Code) -> No
 )
 def test_the_page_of_a_check_says_what_the_tool_says(code: Code) -> None:
     path = PAGES / f"{code}.md"
-    before, _, rest = path.read_text(encoding="utf-8").partition("```text\n")
+    before, _, rest = path.read_text(encoding="utf-8").partition("## What it means\n\n```text\n")
     shown, _, after = rest.partition("```")
     printed = findings()[code]
     if IS_REWRITING and not any(says(shown, found) for found in printed):
         shown = example(max(printed, key=lambda found: likeness(shown, found)), name_on(shown))
-        path.write_text(f"{before}```text\n{shown}```{after}", encoding="utf-8")
+        path.write_text(f"{before}## What it means\n\n```text\n{shown}```{after}", encoding="utf-8")
     assert any(says(shown, found) for found in printed), [words_of(found) for found in printed]
 
 

@@ -18,13 +18,13 @@ PAGE = """# VG301: too little memory
 |---|---|
 | error | recalled |
 
-## What it says
+## What it means
 
 ```text
 VG301  a
 ```
 
-## Source
+## Why
 
 A guide.
 """
@@ -33,7 +33,7 @@ A guide.
 def test_a_page_is_divided_at_its_headings() -> None:
     page = make_page("VG301", PAGE)
     assert (page.code, page.title) == ("VG301", "too little memory")
-    assert [section.heading for section in page.sections] == ["What it says", "Source"]
+    assert [section.heading for section in page.sections] == ["What it means", "Why"]
     assert page.sections[0].text == "```text\nVG301  a\n```"
     assert page.sections[1].text == "A guide."
 
@@ -75,6 +75,6 @@ def test_every_page_is_read_with_its_parts(code: str) -> None:
     page = read_page(code)
     assert page is not None
     assert page.title
-    assert {"Why it matters", "How to be sure"} <= {section.heading for section in page.sections}
+    assert {"How to fix it", "How to be sure"} <= {section.heading for section in page.sections}
     assert all(section.text for section in page.sections)
     assert code in {one.value for one in (*Code, *FAILURES)}

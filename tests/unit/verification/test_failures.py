@@ -38,7 +38,7 @@ def test_the_case_ends_in_its_code(case: Case) -> None:
 def test_the_page_says_what_the_tool_says(case: Case) -> None:
     page = read_page(case.code.value)
     assert page is not None
-    (says,) = [section.text for section in page.sections if section.heading == "What it says"]
+    (says,) = [section.text for section in page.sections if section.heading == "What it means"]
     shown = says.partition("```text\n")[2].partition("```")[0]
     printed = plain(finding_lines(case.result(), WIDE))
     if IS_REWRITING and shown.split() != printed.split():

@@ -170,8 +170,8 @@ class Findings:
 
 
 def _why_not(code: Code) -> str:
-    if code.basis is Basis.VERIFIED:
-        return "it rests on a verified fact"
+    if code.basis in {Basis.DOCUMENTED, Basis.OBSERVED}:
+        return f"its basis is {code.basis}"
     return "without it there is still nothing to plan"
 
 
