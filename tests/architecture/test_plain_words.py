@@ -15,7 +15,7 @@ MOST = {
     "README": 17,
     "tutorial": 8,
     "how-to": 427,
-    "explanation": 371,
+    "explanation": 181,
     "reference": 195,
     "checks": 525,
     "decisions": 516,
