@@ -1,4 +1,4 @@
-"""`train` starts TensorFlow, Ray, DeepSpeed and Lightning on two hosts, by the files of their how-tos.
+"""`train` starts TensorFlow, Ray, DeepSpeed and Lightning on two hosts, by the files of the guide.
 
 TensorFlow 2.12 is that of the proof with Horovod. `script/build-frameworks` fetches Ray, and with `--all`
 what takes gigabytes, too: PyTorch with DeepSpeed, Lightning and Ray Train, and a later TensorFlow.
@@ -34,12 +34,14 @@ def programs_of(name: str) -> Path:
     return folder
 
 
-def on_page(page: str, fence: str) -> str:
-    """Return the first block of this kind that a how-to shows."""
-    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
-    found = re.search(rf"^```{fence}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+def in_guide(section: str, fence: str) -> str:
+    """Return the first block of this kind in a section of the guide."""
+    text = (ROOT / "docs" / "how-to" / "train-on-several-vms.md").read_text(encoding="utf-8")
+    _, found, after = text.partition(f"# {section}\n")
+    assert found, section
+    block = re.search(rf"^```{fence}\n(.*?)^```$", after.partition("\n#")[0], re.MULTILINE | re.DOTALL)
+    assert block is not None, section
+    return block[1]
 
 
 def train(guests: Guests, by: str, folder: Path, program: str, *before: str, **environment: str) -> list[str]:
@@ -52,15 +54,15 @@ def train(guests: Guests, by: str, folder: Path, program: str, *before: str, **e
 
 
 def with_ray_script(guests: Guests) -> tuple[str, ...]:
-    """Put ray.sh of the page on both hosts; return what starts it."""
+    """Put ray.sh of the guide on both hosts; return what starts it."""
     for one in guests.hosts:
-        one.write("/tmp/ray.sh", on_page("train-with-ray", "sh"))
+        one.write("/tmp/ray.sh", in_guide("Ray", "sh"))
     return ("sh", "/tmp/ray.sh")
 
 
 @pytest.mark.parametrize("release", ["tensorflow-2.12", "tensorflow"])
 def test_tensorflow_trains_on_both(guests: Guests, release: str) -> None:
-    program = on_page("train-with-tensorflow", "python")
+    program = in_guide("TensorFlow", "python")
     for number, said in enumerate(train(guests, "none", programs_of(release), program)):
         # Either host alone would come to another weight.
         assert f"worker {number}, 2 GPUs or hosts in all: -16.25\n" in said
@@ -84,17 +86,17 @@ def test_ray_is_ended_everywhere(guests: Guests) -> None:
 
 def test_ray_train_trains_on_both(guests: Guests) -> None:
     folder = programs_of("torch")
-    program = on_page("train-with-ray", "python")
+    program = in_guide("Ray", "python")
     first, _ = train(guests, "none", folder, program, *with_ray_script(guests))
     assert_weights_agree(first)
 
 
 @pytest.mark.parametrize("by", ["torchrun", "mpi"])
-@pytest.mark.parametrize("page", ["train-with-deepspeed", "train-with-torchrun"])
-def test_deepspeed_and_lightning_train_on_both(guests: Guests, page: str, by: str) -> None:
+@pytest.mark.parametrize("section", ["DeepSpeed", "Lightning and NeMo"])
+def test_deepspeed_and_lightning_train_on_both(guests: Guests, section: str, by: str) -> None:
     folder = programs_of("torch")
     said = train(
-        guests, by, folder, on_page(page, "python"), TORCH_EXTENSIONS_DIR=str(folder.parent / "extensions")
+        guests, by, folder, in_guide(section, "python"), TORCH_EXTENSIONS_DIR=str(folder.parent / "extensions")
     )
     assert_weights_agree("".join(said))
 

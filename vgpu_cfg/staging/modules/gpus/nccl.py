@@ -2,7 +2,7 @@
 
 The variables are those of NVIDIA's NCCL documentation, "Environment Variables" (docs/userguide/source/env.rst
 in the sources of 2.31), the file is read by `ncclTopoGetXmlFromFile` (src/graph/xml.cc). Which variable came
-with which version stands in docs/how-to/use-nccl-settings.md.
+with which version stands in docs/reference/train.md.
 """
 
 from __future__ import annotations
