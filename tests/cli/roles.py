@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Host, LabState
 from vgpu_cfg.lab.state.roles import Permission, Role
 
@@ -39,6 +40,11 @@ class Given:
         with lab.transaction():
             lab.state.roles.clear()
             lab.state.permissions.clear()
+        self.add(lab, without)
+
+    def add(self, lab: Simulation, without: Collection[Pair] = ()) -> None:
+        """Give the account these at a lab, and leave other accounts their roles."""
+        with lab.transaction():
             for role in self.roles:
                 for target in role["objects"]:
                     privileges = tuple(

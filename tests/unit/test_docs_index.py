@@ -125,3 +125,12 @@ def test_a_link_to_a_page_that_moved_and_one_to_no_section_are_found() -> None:
 def test_what_a_page_that_moved_may_say(text: str, is_one: bool) -> None:
     assert MOVED.match(text)
     assert bool(STUB.match(text)) is is_one
+
+
+def test_the_first_pages_are_short_and_one_click_from_the_readme() -> None:
+    readme = ROOT / "README.md"
+    linked = {target for target, _ in links_of(readme, text_of(readme))}
+    most_words = {"tutorial/first-real-apply.md": 1_200, "explanation/status-and-limits.md": 800}
+    pages = {DOCS / name: most for name, most in most_words.items()}
+    assert pages.keys() <= linked
+    assert [named(page) for page, most in pages.items() if len(PAGES[page].split()) > most] == []
