@@ -15,7 +15,7 @@ MOST = {
     "README": 17,
     "tutorial": 8,
     "how-to": 391,
-    "explanation": 181,
+    "explanation": 87,
     "reference": 195,
     "checks": 525,
     "decisions": 516,

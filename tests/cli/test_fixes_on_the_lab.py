@@ -66,6 +66,6 @@ def test_the_docs_count_who_was_judged() -> None:
     judged = [int(one.split()[0]) for one in every if one.endswith(JUDGED)]
     others = len(every) - len(judged)
     page = (ROOT / "docs" / "explanation" / "fixes.md").read_text(encoding="utf-8")
-    told = f"{len(judged)} fixes of {len(OUTCOMES)} cases were carried out, with {sum(judged)} VMs that ran"
-    assert f"{told}: 0 fared otherwise" in " ".join(page.split())
-    assert f"{others} were not" in " ".join(page.split())
+    told = f"{len(judged)} fixes of {len(OUTCOMES)} cases were applied, with {sum(judged)} running VMs"
+    assert f"{told}: 0 results differed" in " ".join(page.split())
+    assert f"{others} fixes were not applied" in " ".join(page.split())
