@@ -83,10 +83,9 @@ def plan_branch(
 def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: str) -> StackFacts:
     """Return what vCenter and the plan file tell of a VM's stack."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.model.guests.modules import DriverModule
+    from vgpu_cfg.model.guests.modules import DriverModule, branch_of_package
     from vgpu_cfg.model.guests.training_modules import ImageModule
     from vgpu_cfg.planning.guests.compatibility import StackFacts
-    from vgpu_cfg.planning.guests.drivers import branch_of_package
     from vgpu_cfg.planning.host_settings.gpus.driver import branch_of
 
     catalog = load_catalog()

@@ -9,6 +9,7 @@ What a guest needs beside driver and NIC so that NCCL and CUDA find what is ther
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, get_args
 
@@ -198,6 +199,17 @@ class NouveauModule(ModuleBase):
     kind: Literal["nouveau"] = "nouveau"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     MAY_REBOOT: ClassVar[bool] = True
+
+
+_VERSION = re.compile(r"(?<![\d.])(\d{3})\.\d+(?:\.\d+)?")
+_NAMED = re.compile(r"(?:grid|driver)[-_](\d{3})(?!\d)", re.IGNORECASE)
+
+
+def branch_of_package(package: str) -> str:
+    """Return the branch that the name of a guest driver's package tells, "" where it tells none."""
+    name = package.rstrip("/").rpartition("/")[2]
+    found = _VERSION.search(name.replace("_", "-")) or _NAMED.search(name)
+    return found.group(1) if found else ""
 
 
 class DriverModule(ModuleBase):

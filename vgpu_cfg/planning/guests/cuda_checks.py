@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.guests.modules import CudaModule, DriverModule
+from vgpu_cfg.model.guests.modules import CudaModule, DriverModule, branch_of_package
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.guests.drivers import branch_of_package
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

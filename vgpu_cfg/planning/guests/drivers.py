@@ -7,7 +7,6 @@ before. The branches stand in profiles/drivers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,16 +15,6 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
 from vgpu_cfg.planning.host_settings.select import hosts_of
-
-_VERSION = re.compile(r"(?<![\d.])(\d{3})\.\d+(?:\.\d+)?")
-_NAMED = re.compile(r"(?:grid|driver)[-_](\d{3})(?!\d)", re.IGNORECASE)
-
-
-def branch_of_package(package: str) -> str:
-    """Return the branch that the name of a guest driver's package tells, "" where it tells none."""
-    name = package.rstrip("/").rpartition("/")[2]
-    found = _VERSION.search(name.replace("_", "-")) or _NAMED.search(name)
-    return found.group(1) if found else ""
 
 
 def guest_branches(host_branch: str) -> tuple[str, ...]:

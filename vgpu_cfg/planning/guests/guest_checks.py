@@ -17,14 +17,20 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, DesiredVm, ScratchSource
 from vgpu_cfg.model.guests.base import PLAN_KEYS, ModuleBase
 from vgpu_cfg.model.guests.guest import OWN_VALUES
-from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
+from vgpu_cfg.model.guests.modules import (
+    DriverModule,
+    HostNameModule,
+    HostsModule,
+    LicenceModule,
+    branch_of_package,
+)
 from vgpu_cfg.model.guests.training_modules import ImageModule, RegistryModule
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.cuda_checks import check_cuda
-from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unknown, is_unproven
+from vgpu_cfg.planning.guests.drivers import is_unknown, is_unproven
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux

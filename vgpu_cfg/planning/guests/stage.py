@@ -56,6 +56,7 @@ from vgpu_cfg.model.guests.modules import (
     TimeModule,
     TrafficModule,
     UsersModule,
+    branch_of_package,
 )
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
@@ -71,7 +72,6 @@ from vgpu_cfg.model.guests.training_modules import (
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.guests.drivers import branch_of_package
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 

@@ -10,10 +10,10 @@ from vgpu_cfg.changes.reckoning import lacking
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.guests.modules import branch_of_package
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
-from vgpu_cfg.planning.guests.drivers import branch_of_package
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
 
