@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import ip_interface
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from vgpu_cfg.model.frozen import Frozen
 
@@ -39,8 +40,26 @@ PLAN_KEYS = "plan-keys"
 """The name under which the fingerprint of a plan's own keys stands among those of secrets."""
 
 
+HIDDEN = "****"
+"""What stands for a secret, wherever one is told of."""
+
+
+class Description(NamedTuple):
+    """A module in words, without any secret."""
+
+    words: str
+    """Its line in a plan."""
+    by_hand: str
+    """The manual step, for root in the guest. Secrets have their names in the plan file."""
+    is_default: bool = False
+    """Whether no key of the plan file asks for it, or its values are the defaults."""
+
+
 class ModuleBase(Frozen):
-    """What every module has. `VERSION` rises when what a module writes from the same parameters changes."""
+    """A module of a guest: its parameters decide what is written, and `describe` puts them in words.
+
+    `VERSION` rises when what a module writes from the same parameters changes.
+    """
 
     VERSION: ClassVar[int] = 1
     MAY_REBOOT: ClassVar[bool] = False
@@ -49,6 +68,10 @@ class ModuleBase(Frozen):
     """What applying it ends. Each module states it."""
     ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset()
     """Parameters that only its check uses: another value of theirs brings nothing anew."""
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Describe the module for plans and for manual steps."""
 
     @property
     def unpinned(self) -> str:
@@ -107,6 +130,18 @@ class GuestNic(Frozen):
     mtu: int | None = None
     optional: bool = False
     """Whether boot goes on without it."""
+
+    @property
+    def setting(self) -> str:
+        """Its addresses and its MTU, in a few words."""
+        where = ", ".join(self.addresses) or ("DHCP" if self.dhcp else "no address")
+        return f"{where}, MTU {self.mtu}" if self.mtu is not None else where
+
+    @property
+    def named_setting(self) -> str:
+        """The same, and which NIC it is."""
+        which = f"the NIC {self.mac}" if self.mac else f"the {self.driver} NIC"
+        return f"{which}: {self.setting}"
 
 
 class KeptAddress(Frozen):

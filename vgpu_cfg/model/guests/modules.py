@@ -16,7 +16,16 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase, without_checksum
+from vgpu_cfg.model.guests.base import (
+    HIDDEN,
+    NOTHING,
+    PLAN_KEYS,
+    Description,
+    Ends,
+    GuestNic,
+    ModuleBase,
+    without_checksum,
+)
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -29,6 +38,8 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.model.plan_file.site_values import host_of
+from vgpu_cfg.model.wording import counted
 
 
 class Wire(Frozen):
@@ -62,6 +73,14 @@ class CudaModule(ModuleBase):
         """Its package, by address without a checksum."""
         return without_checksum(self.package, self.sha256)
 
+    def describe(self) -> Description:
+        source = self.package or f"the package cuda-toolkit-{self.version.replace('.', '-')}"
+        where = "" if self.package else f" of {self.repository}"
+        return Description(
+            words=f"CUDA Toolkit {self.version}",
+            by_hand=f"install {source}{where}, never `cuda`, which brings a driver; put it on the PATH",
+        )
+
 
 class NcclModule(ModuleBase):
     """NCCL's settings for one guest: a program that finds out what is there, run at every boot, and its file.
@@ -81,6 +100,20 @@ class NcclModule(ModuleBase):
     gpu_wires: tuple[Wire, ...] = ()
     nic_wires: tuple[Wire, ...] = ()
 
+    def describe(self) -> Description:
+        nics = ", ".join(nic.mac or nic.driver for nic in self.nics) or "the training network"
+        wired = (
+            "; NCCL_TOPO_FILE tells how the host wires GPUs and NICs"
+            if self.gpu_wires
+            else "; how the host wires GPUs and NICs is not known beforehand"
+        )
+        return Description(
+            words="NCCL's settings, with the host's wiring" if self.gpu_wires else "NCCL's settings",
+            by_hand=f"write NCCL's variables for {nics} into /opt/vgpu-cfg/nccl.env, "
+            f"by a unit at every boot{wired}",
+            is_default=True,
+        )
+
 
 class HostNameModule(ModuleBase):
     """The host name, and the domain that makes it a full one."""
@@ -89,6 +122,13 @@ class HostNameModule(ModuleBase):
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     host_name: str
     domain: str = ""
+
+    def describe(self) -> Description:
+        name = f"{self.host_name}.{self.domain}" if self.domain else self.host_name
+        return Description(
+            words=f"host name {name}",
+            by_hand=f"set the host name to {name} (hostnamectl)",
+        )
 
 
 class UsersModule(ModuleBase):
@@ -112,6 +152,22 @@ class UsersModule(ModuleBase):
         """Nothing of it: accounts have public keys alone."""
         return False
 
+    def describe(self) -> Description:
+        names = [user.name for user in self.users]
+        names += [self.machine_user] if self.machine_user else []
+        users = [_user_text(user) for user in self.users]
+        users += [f"{self.machine_user}, by which vgpu-cfg logs in"] if self.machine_user else []
+        return Description(
+            words=f"users {', '.join(names)}" if names else "no users",
+            by_hand=f"make the accounts {'; '.join(users)}" if users else "no account is made",
+            is_default=True,
+        )
+
+
+def _user_text(user: UserEntry) -> str:
+    keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
+    return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
+
 
 class HostEntry(Frozen):
     """A line of /etc/hosts: an address (no prefix length) and its names, the first one canonical."""
@@ -127,6 +183,14 @@ class HostsModule(ModuleBase):
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     entries: tuple[HostEntry, ...] = ()
 
+    def describe(self) -> Description:
+        lines = (f"{entry.address} {' '.join(entry.names)}" for entry in self.entries)
+        return Description(
+            words=f"{counted(len(self.entries), 'host')} in /etc/hosts",
+            by_hand=f"write into /etc/hosts: {'; '.join(lines)}",
+            is_default=True,
+        )
+
 
 class NetworkModule(ModuleBase):
     """Netplan for every NIC that the plan file gives an address; other interfaces are left alone."""
@@ -134,6 +198,13 @@ class NetworkModule(ModuleBase):
     kind: Literal["network"] = "network"
     ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.NETWORK})
     nics: tuple[GuestNic, ...] = ()
+
+    def describe(self) -> Description:
+        nics = "; ".join(nic.named_setting for nic in self.nics)
+        return Description(
+            words="; ".join(nic.setting for nic in self.nics),
+            by_hand=f"write a file in /etc/netplan for {nics}; then netplan apply",
+        )
 
 
 class SiteProxy(Frozen):
@@ -184,6 +255,51 @@ class SiteModule(ModuleBase):
         """The proxy's password."""
         return (self.proxy.password,) if self.proxy is not None and self.proxy.password else ()
 
+    def describe(self) -> Description:
+        return Description(words=self._words(), by_hand=self._by_hand())
+
+    def _words(self) -> str:
+        words = []
+        if self.proxy is not None:
+            login = f" as {self.proxy.user} {HIDDEN}" if self.proxy.password else ""
+            words.append(f"proxy {host_of(self.proxy.http or self.proxy.https)}{login}")
+        if self.apt is not None:
+            words.append(f"apt from {host_of(self.apt.url)}")
+        if self.dnf:
+            words.append(f"dnf from {host_of(self.dnf[0])}")
+        words += [
+            f"{registry} from {host_of(url)}" for registry, url in sorted(self.registry_mirrors.items())
+        ]
+        if self.certificates:
+            words.append(counted(len(self.certificates), "certificate"))
+        if self.closed:
+            words.append("closed")
+        return ", ".join(words) or "as the template"
+
+    def _by_hand(self) -> str:
+        proxy, words = self.proxy, []
+        if proxy is not None:
+            login = f", as {proxy.user} with {proxy.password}" if proxy.password else ""
+            direct = f", but for {', '.join(proxy.no_proxy)}" if proxy.no_proxy else ""
+            words.append(
+                f"write the proxy {proxy.http or proxy.https}{login}{direct} into /etc/vgpu-cfg/proxy.env "
+                "and apt's settings"
+            )
+        if self.apt is not None:
+            words.append(f"have apt take packages from {self.apt.url} alone")
+        if self.dnf:
+            words.append(f"have dnf take packages from {', '.join(self.dnf)} alone")
+        words += [
+            f"have {self.runtime} ask {url} for images of {name}"
+            for name, url in self.registry_mirrors.items()
+        ]
+        if self.certificates:
+            words.append("have the system trust the site's CA")
+        if self.closed:
+            hosts = ", ".join(self.hosts) or "nowhere"
+            words.append(f"set package sources aside that lead elsewhere than to {hosts}")
+        return "; ".join(words) or "nothing"
+
 
 class TimeModule(ModuleBase):
     """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
@@ -192,6 +308,14 @@ class TimeModule(ModuleBase):
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     servers: tuple[str, ...]
 
+    def describe(self) -> Description:
+        servers = ", ".join(self.servers)
+        return Description(
+            words=f"time from {servers}",
+            by_hand=f"let chronyd, or systemd-timesyncd where that is there, follow {servers} "
+            "and nobody else",
+        )
+
 
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
@@ -199,6 +323,14 @@ class NouveauModule(ModuleBase):
     kind: Literal["nouveau"] = "nouveau"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     MAY_REBOOT: ClassVar[bool] = True
+
+    def describe(self) -> Description:
+        return Description(
+            words="nouveau off",
+            by_hand="write `blacklist nouveau` and `options nouveau modeset=0` into a file in "
+            "/etc/modprobe.d, rebuild the initramfs, and restart if nouveau is loaded",
+            is_default=True,
+        )
 
 
 _VERSION = re.compile(r"(?<![\d.])(\d{3})\.\d+(?:\.\d+)?")
@@ -236,6 +368,16 @@ class DriverModule(ModuleBase):
         """Its package, by address without a checksum."""
         return without_checksum(self.package, self.sha256)
 
+    def describe(self) -> Description:
+        branches = " or ".join(self.branches)
+        branch = branch_of_package(self.package) or branches
+        fits = f", of branch {branches}" if branches else ""
+        where = f"install {self.package}" if self.package else "see that the driver is installed"
+        return Description(
+            words=f"driver {branch}".rstrip(),
+            by_hand=f"{where}{fits}; nvidia-smi lists the GPUs",
+        )
+
 
 class LicenceModule(ModuleBase):
     """gridd.conf and the client configuration token; `feature_type` in gridd.conf's numbers, 4: compute."""
@@ -249,6 +391,13 @@ class LicenceModule(ModuleBase):
     def secrets(self) -> tuple[str, ...]:
         """The token."""
         return (self.token,)
+
+    def describe(self) -> Description:
+        return Description(
+            words=f"licence {HIDDEN}",
+            by_hand=f"write FeatureType={self.feature_type} into /etc/nvidia/gridd.conf, put the token "
+            f"({self.token}) into /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd",
+        )
 
 
 class OfedModule(ModuleBase):
@@ -270,6 +419,19 @@ class OfedModule(ModuleBase):
         """Its package, by address without a checksum."""
         return without_checksum(self.package, self.sha256)
 
+    def describe(self) -> Description:
+        words, named = {
+            "mlnx": ("MLNX_OFED", "MLNX_OFED"),
+            "doca": ("DOCA-OFED", "DOCA-OFED"),
+            "inbox": ("inbox RDMA", "the distribution's RDMA packages"),
+        }[self.stack]
+        source = f" from {self.package}" if self.package else ""
+        return Description(
+            words=words,
+            by_hand=f"install {named}{source}",
+            is_default=self.stack == "inbox",
+        )
+
 
 class PeermemModule(ModuleBase):
     """The way from the NIC into GPU memory: the kernel's dma-buf where all have it, else nvidia-peermem.
@@ -289,6 +451,15 @@ class PeermemModule(ModuleBase):
         """Processes on the GPU, if NVIDIA's installer runs again."""
         return super().ends if self.package else NOTHING
 
+    def describe(self) -> Description:
+        return Description(
+            words="GPU memory for RDMA",
+            by_hand="load nvidia-peermem now and at boot, unless the open kernel modules and Linux 5.12 or "
+            "later make it needless; where the driver was there before the RDMA stack, build its modules "
+            "anew",
+            is_default=True,
+        )
+
 
 class NicFirmwareModule(ModuleBase):
     """Firmware parameters of passed-through NICs, set in the guest; in force after the *host's* restart.
@@ -300,6 +471,13 @@ class NicFirmwareModule(ModuleBase):
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     nics: tuple[GuestNic, ...]
     parameters: Mapping[str, str] = Field(default_factory=dict)
+
+    def describe(self) -> Description:
+        values = [f"{key}={value}" for key, value in self.parameters.items()]
+        return Description(
+            words=", ".join(values),
+            by_hand=f"mlxconfig -y set {' '.join(values)} on the NIC; in force once the host has restarted",
+        )
 
 
 class RoceModule(ModuleBase):
@@ -322,6 +500,18 @@ class RoceModule(ModuleBase):
         """The type-of-service byte: DSCP and the bits that say "ECN capable" (106 for DSCP 26)."""
         return self.dscp << 2 | 2
 
+    def describe(self) -> Description:
+        blank = RoceModule(nics=())
+        marks = f"mark RoCE packets with DSCP {self.dscp} (traffic class {self.traffic_class})"
+        pfc = f"turn PFC on for priority {self.priority} alone and ECN with it"
+        return Description(
+            words=f"PFC {self.priority}, DSCP {self.dscp}" if self.owns_port else f"DSCP {self.dscp}",
+            by_hand=f"trust {self.trust}, {pfc}; {marks}; all of it by a unit, since no restart keeps it"
+            if self.owns_port
+            else f"{marks}, by a unit at every boot; the port's own settings are the host's",
+            is_default=(self.dscp, self.priority) == (blank.dscp, blank.priority),
+        )
+
 
 class LimitsModule(ModuleBase):
     """Locked memory without limit for containers and logins, and the size of /dev/shm ("" leaves it)."""
@@ -329,6 +519,14 @@ class LimitsModule(ModuleBase):
     kind: Literal["limits"] = "limits"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     shared_memory: str = ""
+
+    def describe(self) -> Description:
+        shared = f", and /dev/shm of {self.shared_memory}" if self.shared_memory else ""
+        return Description(
+            words=f"memlock, /dev/shm {self.shared_memory}" if self.shared_memory else "memlock",
+            by_hand=f"let containers and logins lock memory without limit{shared}",
+            is_default=True,
+        )
 
 
 class SharedFolderModule(ModuleBase):
@@ -342,6 +540,17 @@ class SharedFolderModule(ModuleBase):
     clients: tuple[str, ...] = ()
     """Addresses or networks (CIDR) that may mount it."""
 
+    def describe(self) -> Description:
+        if self.role == "server":
+            return Description(
+                words=f"{self.path} exported",
+                by_hand=f"export {self.path} over NFS to {', '.join(self.clients)}",
+            )
+        return Description(
+            words=f"{self.path} from {self.server}",
+            by_hand=f"mount {self.server}:{self.path} at {self.path}, at boot too",
+        )
+
 
 class TrafficModule(ModuleBase):
     """Traffic classes on the management NIC: data loading may borrow, and never starves the control plane."""
@@ -352,6 +561,13 @@ class TrafficModule(ModuleBase):
     link_mbps: int
     control_mbps: int
     control_ports: tuple[int, ...] = (22, 2222)
+
+    def describe(self) -> Description:
+        return Description(
+            words=f"{self.control_mbps} of {self.link_mbps} Mbit/s kept for control",
+            by_hand=f"by tc, keep {self.control_mbps} of {self.link_mbps} Mbit/s for the control plane on "
+            f"{self.nic.named_setting}",
+        )
 
 
 GuestModule = Annotated[

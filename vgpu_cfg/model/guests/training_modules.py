@@ -8,11 +8,34 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase, without_checksum
+from vgpu_cfg.model.guests.base import (
+    HIDDEN,
+    NOTHING,
+    PLAN_KEYS,
+    Description,
+    Ends,
+    GuestNic,
+    ModuleBase,
+    without_checksum,
+)
 from vgpu_cfg.model.plan_file.training_entries import Framework
+from vgpu_cfg.model.wording import counted
 
 OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
 """Those that log in from one worker to the others by themselves: a container needs ssh and sshd for them."""
+
+_PROOFS: Mapping[Framework, str] = {
+    "torchrun": "; python3 in it imports torch",
+    "horovod": "; horovodrun --check-build in it lists Horovod",
+    "mpi": "; mpirun --version in it answers",
+    "none": "",
+}
+_LAUNCHERS: Mapping[Framework, str] = {
+    "torchrun": "torchrun",
+    "horovod": "horovodrun",
+    "mpi": "mpirun",
+    "none": "the command itself, once on each worker",
+}
 
 
 class ContainersModule(ModuleBase):
@@ -22,6 +45,12 @@ class ContainersModule(ModuleBase):
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     minimum_free_gib: int = 0
+
+    def describe(self) -> Description:
+        return Description(
+            words=self.runtime,
+            by_hand=f"install {self.runtime} from the distribution, and start it at boot",
+        )
 
 
 class ToolkitModule(ModuleBase):
@@ -36,6 +65,14 @@ class ToolkitModule(ModuleBase):
     def ends(self) -> frozenset[Ends]:
         """Containers of docker, whose daemon restarts; those of containerd survive its restart."""
         return super().ends if self.runtime == "docker" else NOTHING
+
+    def describe(self) -> Description:
+        return Description(
+            words="container toolkit",
+            by_hand=f"install the NVIDIA Container Toolkit from {self.repository}, then "
+            f"nvidia-ctk runtime configure --runtime={self.runtime}",
+            is_default=True,
+        )
 
 
 class RegistryModule(ModuleBase):
@@ -52,6 +89,12 @@ class RegistryModule(ModuleBase):
     def secrets(self) -> tuple[str, ...]:
         """The password."""
         return (self.password,)
+
+    def describe(self) -> Description:
+        return Description(
+            words=f"{self.server} {HIDDEN}",
+            by_hand=f"log {self.runtime} in to {self.server} as {self.user}, with {self.password}",
+        )
 
 
 class ImageModule(ModuleBase):
@@ -75,6 +118,13 @@ class ImageModule(ModuleBase):
     def unpinned(self) -> str:
         """Its archive, by address without a checksum."""
         return without_checksum(self.archive, self.sha256)
+
+    def describe(self) -> Description:
+        source = f"load {self.archive}" if self.archive else f"pull {self.image}"
+        return Description(
+            words=self.image.rpartition("/")[2],
+            by_hand=f"{source}; it needs {self.minimum_free_gib} GiB{_PROOFS[self.framework]}",
+        )
 
 
 class MeshPeer(Frozen):
@@ -112,6 +162,15 @@ class SshMeshModule(ModuleBase):
         """Everybody's, its own too."""
         return tuple(peer.vm for peer in self.peers)
 
+    def describe(self) -> Description:
+        peers = ", ".join(peer.vm for peer in self.peers)
+        return Description(
+            words=f"ssh mesh of {len(self.peers)}",
+            by_hand=f"give {self.user} a key that {peers} all take, on port {self.port} where training runs, "
+            "and the host keys of all in known_hosts",
+            is_default=True,
+        )
+
 
 class WorkerModule(ModuleBase):
     """One container per VM that waits for work, run by systemd.
@@ -132,6 +191,13 @@ class WorkerModule(ModuleBase):
     gpus: bool = True
     rdma: bool = False
 
+    def describe(self) -> Description:
+        sshd = f", and in it an sshd on port {self.port}" if self.sshd else ""
+        return Description(
+            words="worker container",
+            by_hand=f"run {self.image} as a service at boot, with the host's network and GPUs{sshd}",
+        )
+
 
 class RankModule(ModuleBase):
     """How every process of a training starts on its worker: /opt/vgpu-cfg/rank, and what ends it there.
@@ -143,6 +209,16 @@ class RankModule(ModuleBase):
     kind: Literal["rank"] = "rank"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
     environment: Mapping[str, str] = Field(default_factory=dict)
+
+    def describe(self) -> Description:
+        given = len(self.environment)
+        values = " ".join(f"{key}={value}" for key, value in sorted(self.environment.items()))
+        return Description(
+            words=f"ranks with {counted(given, 'variable')}" if given else "ranks",
+            by_hand="start every process of a training by /opt/vgpu-cfg/rank, "
+            f"with {values or 'no variables'}",
+            is_default=True,
+        )
 
 
 class TrainWorker(Frozen):
@@ -173,6 +249,14 @@ class LauncherModule(ModuleBase):
     control_nics: tuple[GuestNic, ...] = ()
     runs_work: bool = True
     """False on a head without a GPU: `train` starts nothing in its own container."""
+
+    def describe(self) -> Description:
+        slots = sum(worker.slots for worker in self.workers)
+        workers = ", ".join(f"{one.name} slots={one.slots}" for one in self.workers)
+        return Description(
+            words=f"`train` over {counted(len(self.workers), 'worker')}, {counted(slots, 'slot')}",
+            by_hand=f"write a host file ({workers}), and start training with {_LAUNCHERS[self.framework]}",
+        )
 
 
 class ScrapeTarget(Frozen):
@@ -222,3 +306,12 @@ class MonitoringModule(ModuleBase):
     def secrets(self) -> tuple[str, ...]:
         """Grafana's password."""
         return (self.grafana_password,) if self.grafana_password else ()
+
+    def describe(self) -> Description:
+        targets = ", ".join(f"{one.address}:{one.port}" for one in self.targets)
+        return Description(
+            words="Prometheus and Grafana" if self.role == "server" else f"{self.exporter} exporter",
+            by_hand=f"run Prometheus, reading {targets}, and Grafana beside it"
+            if self.role == "server"
+            else f"run the {self.exporter} exporter as a service",
+        )
