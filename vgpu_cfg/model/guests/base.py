@@ -18,6 +18,8 @@ from ipaddress import ip_interface
 from typing import ClassVar, NamedTuple
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file import registry_of
+from vgpu_cfg.model.plan_file.site_values import host_of
 
 ADDRESSES_KEY = "vgpu_cfg.addresses"
 
@@ -44,6 +46,29 @@ HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
 
+class Fetched(NamedTuple):
+    """A download of staging: the key of the plan file that brings it, and the host that it leads to.
+
+    `registry` is the registry of an image, which its runtime may ask a mirror for; "" for what is no image.
+    """
+
+    key: str
+    host: str
+    registry: str = ""
+
+
+def fetched_file(key: str, address: str) -> tuple[Fetched, ...]:
+    """Return what an address fetches; nothing is fetched from a path in the guest."""
+    host = host_of(address)
+    return (Fetched(key, host),) if host else ()
+
+
+def fetched_image(key: str, image: str) -> Fetched:
+    """Return what pulling an image fetches."""
+    registry = registry_of(image)
+    return Fetched(key, host_of(f"https://{registry}"), registry)
+
+
 class Description(NamedTuple):
     """A module in words, without any secret."""
 
@@ -53,6 +78,8 @@ class Description(NamedTuple):
     """The manual step, for root in the guest. Secrets have their names in the plan file."""
     is_default: bool = False
     """Whether no key of the plan file asks for it, or its values are the defaults."""
+    fetched: tuple[Fetched, ...] = ()
+    """What staging downloads."""
 
 
 class ModuleBase(Frozen):
@@ -71,7 +98,7 @@ class ModuleBase(Frozen):
 
     @abstractmethod
     def describe(self) -> Description:
-        """Describe the module for plans and for manual steps."""
+        """Describe the module for plans, for manual steps, and for closed sites."""
 
     @property
     def unpinned(self) -> str:

@@ -22,8 +22,10 @@ from vgpu_cfg.model.guests.base import (
     PLAN_KEYS,
     Description,
     Ends,
+    Fetched,
     GuestNic,
     ModuleBase,
+    fetched_file,
     without_checksum,
 )
 from vgpu_cfg.model.guests.training_modules import (
@@ -79,6 +81,7 @@ class CudaModule(ModuleBase):
         return Description(
             words=f"CUDA Toolkit {self.version}",
             by_hand=f"install {source}{where}, never `cuda`, which brings a driver; put it on the PATH",
+            fetched=fetched_file("guest.cuda", self.package or self.repository),
         )
 
 
@@ -314,6 +317,7 @@ class TimeModule(ModuleBase):
             words=f"time from {servers}",
             by_hand=f"let chronyd, or systemd-timesyncd where that is there, follow {servers} "
             "and nobody else",
+            fetched=tuple(Fetched("guest.time", server) for server in self.servers),
         )
 
 
@@ -376,6 +380,7 @@ class DriverModule(ModuleBase):
         return Description(
             words=f"driver {branch}".rstrip(),
             by_hand=f"{where}{fits}; nvidia-smi lists the GPUs",
+            fetched=fetched_file("guest.driver", self.package),
         )
 
 
@@ -430,6 +435,7 @@ class OfedModule(ModuleBase):
             words=words,
             by_hand=f"install {named}{source}",
             is_default=self.stack == "inbox",
+            fetched=fetched_file("guest.ofed.package", self.package),
         )
 
 
@@ -457,6 +463,7 @@ class PeermemModule(ModuleBase):
             by_hand="load nvidia-peermem now and at boot, unless the open kernel modules and Linux 5.12 or "
             "later make it needless; where the driver was there before the RDMA stack, build its modules "
             "anew",
+            fetched=fetched_file("guest.driver", self.package),
             is_default=True,
         )
 

@@ -14,10 +14,14 @@ from vgpu_cfg.model.guests.base import (
     PLAN_KEYS,
     Description,
     Ends,
+    Fetched,
     GuestNic,
     ModuleBase,
+    fetched_file,
+    fetched_image,
     without_checksum,
 )
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.wording import counted
 
@@ -67,10 +71,12 @@ class ToolkitModule(ModuleBase):
         return super().ends if self.runtime == "docker" else NOTHING
 
     def describe(self) -> Description:
+        is_needed = self.runtime != "apptainer"
         return Description(
             words="container toolkit",
             by_hand=f"install the NVIDIA Container Toolkit from {self.repository}, then "
             f"nvidia-ctk runtime configure --runtime={self.runtime}",
+            fetched=fetched_file("guest.toolkit_repository", self.repository) if is_needed else (),
             is_default=True,
         )
 
@@ -94,6 +100,8 @@ class RegistryModule(ModuleBase):
         return Description(
             words=f"{self.server} {HIDDEN}",
             by_hand=f"log {self.runtime} in to {self.server} as {self.user}, with {self.password}",
+            # A login is asked of the registry itself, whatever mirrors it has.
+            fetched=(Fetched("training.registry.server", host_of(f"https://{self.server}")),),
         )
 
 
@@ -124,6 +132,9 @@ class ImageModule(ModuleBase):
         return Description(
             words=self.image.rpartition("/")[2],
             by_hand=f"{source}; it needs {self.minimum_free_gib} GiB{_PROOFS[self.framework]}",
+            fetched=fetched_file("training.archive", self.archive)
+            if self.archive
+            else (fetched_image("training.image", self.image),),
         )
 
 
@@ -309,9 +320,11 @@ class MonitoringModule(ModuleBase):
 
     def describe(self) -> Description:
         targets = ", ".join(f"{one.address}:{one.port}" for one in self.targets)
+        used = self.used_images.items()
         return Description(
             words="Prometheus and Grafana" if self.role == "server" else f"{self.exporter} exporter",
             by_hand=f"run Prometheus, reading {targets}, and Grafana beside it"
             if self.role == "server"
             else f"run the {self.exporter} exporter as a service",
+            fetched=tuple(fetched_image(f"training.monitoring.images.{name}", image) for name, image in used),
         )

@@ -16,6 +16,7 @@ from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredSite
+from vgpu_cfg.model.guests.base import Fetched
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY, GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, SiteModule
 from vgpu_cfg.model.guests.training_modules import ContainersModule, SshMeshModule
@@ -39,7 +40,7 @@ from vgpu_cfg.planning.guests.guest_checks import (
 )
 from vgpu_cfg.planning.guests.peers import Addresses, make_team
 from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
-from vgpu_cfg.planning.guests.site import Fetched, fetched, is_of_site, site_hosts, takes_mirror
+from vgpu_cfg.planning.guests.site import is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
@@ -389,9 +390,9 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     if site is None or module is None:
         return
     runtime = module.runtime
-    used = [one for one in fetched(update.spec) if one.registry]
+    brought = [one for staged in update.spec.modules for one in staged.describe().fetched]
     unasked = sorted(
-        {one.registry for one in used if one.registry in site.registry_mirrors} - _asked(site, runtime)
+        {one.registry for one in brought if one.registry in site.registry_mirrors} - _asked(site, runtime)
     )
     if unasked:
         message = (
@@ -402,7 +403,7 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     if not site.closed:
         return
     hosts = site_hosts(site)
-    for one in fetched(update.spec):
+    for one in brought:
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
             message = f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts"

@@ -1,48 +1,9 @@
-"""What a plan's `site` comes to: the module of each guest, its hosts, and what staging fetches."""
+"""What a plan's `site` comes to: the module of each guest, and its hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import assert_never
-
 from vgpu_cfg.model.desired import DesiredGuest, DesiredSite
-from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.guests.modules import (
-    AptMirror,
-    CudaModule,
-    DriverModule,
-    GuestModule,
-    HostNameModule,
-    HostsModule,
-    LicenceModule,
-    LimitsModule,
-    NcclModule,
-    NetworkModule,
-    NicFirmwareModule,
-    NouveauModule,
-    OfedModule,
-    PeermemModule,
-    RoceModule,
-    SharedFolderModule,
-    SiteModule,
-    SiteProxy,
-    TimeModule,
-    TrafficModule,
-    UsersModule,
-)
-from vgpu_cfg.model.guests.training_modules import (
-    ContainersModule,
-    ImageModule,
-    LauncherModule,
-    MonitoringModule,
-    RankModule,
-    RegistryModule,
-    SshMeshModule,
-    ToolkitModule,
-    WorkerModule,
-)
-from vgpu_cfg.model.plan_file import registry_of
+from vgpu_cfg.model.guests.modules import AptMirror, SiteModule, SiteProxy
 from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY
 from vgpu_cfg.model.plan_file.site_values import host_of
 
@@ -101,81 +62,3 @@ def takes_mirror(runtime: str, registry: str) -> bool:
     docker has mirrors of Docker Hub alone (docs.docker.com, dockerd's `registry-mirrors`; moby issue 18818).
     """
     return runtime != "docker" or registry == DEFAULT_REGISTRY
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What staging fetches: the key of the plan file that brings it, and the host that it leads to.
-
-    `registry` is the registry of an image, which its runtime may ask a mirror for; "" for what is no image.
-    """
-
-    key: str
-    host: str
-    registry: str = ""
-
-
-def fetched(spec: GuestSpec) -> Iterator[Fetched]:
-    """Yield what staging a guest fetches; what lies in the guest already is left out."""
-    for module in spec.modules:
-        yield from _fetched_by(module)
-
-
-def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
-    match module:
-        case DriverModule() | PeermemModule():
-            yield from _file("guest.driver", module.package)
-        case OfedModule():
-            yield from _file("guest.ofed.package", module.package)
-        case CudaModule():
-            yield from _file("guest.cuda", module.package or module.repository)
-        case TimeModule():
-            for server in module.servers:
-                yield Fetched("guest.time", server)
-        case ToolkitModule() if module.runtime != "apptainer":
-            yield from _file("guest.toolkit_repository", module.repository)
-        case ImageModule() if module.archive:
-            yield from _file("training.archive", module.archive)
-        case ImageModule():
-            yield _image("training.image", module.image)
-        case RegistryModule():
-            # A login is asked of the registry itself, whatever mirrors it has.
-            yield Fetched("training.registry.server", host_of(f"https://{module.server}"))
-        case MonitoringModule():
-            for name, image in module.used_images.items():
-                yield _image(f"training.monitoring.images.{name}", image)
-        case (
-            HostNameModule()
-            | UsersModule()
-            | HostsModule()
-            | NetworkModule()
-            | SiteModule()
-            | NouveauModule()
-            | RoceModule()
-            | NcclModule()
-            | LimitsModule()
-            | TrafficModule()
-            | SharedFolderModule()
-            | ContainersModule()
-            | ToolkitModule()
-            | LicenceModule()
-            | SshMeshModule()
-            | WorkerModule()
-            | LauncherModule()
-            | RankModule()
-            | NicFirmwareModule()
-        ):
-            return
-        case _:
-            assert_never(module)
-
-
-def _file(key: str, address: str) -> Iterator[Fetched]:
-    host = host_of(address)
-    if host:
-        yield Fetched(key, host)
-
-
-def _image(key: str, image: str) -> Fetched:
-    registry = registry_of(image)
-    return Fetched(key, host_of(f"https://{registry}"), registry)
