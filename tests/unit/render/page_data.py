@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
 
 def data_in(page: str) -> Any:
-    found = _DATA.search(page)
+    found = DATA.search(page)
     assert found is not None
     return json.loads(found[1])

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.render.transcripts import CASES, DOCUMENTS, FOLDER, WIDTHS, document_of, path_of
+from tests.unit.render.transcripts import (
+    CASES,
+    DISPLAYS,
+    DOCUMENTS,
+    FOLDER,
+    WIDTHS_OF,
+    document_of,
+    path_of,
+    styled,
+    styles_of,
+)
 from vgpu_cfg.render.layout.console import plain
 
 CROWDED = (
@@ -18,15 +28,25 @@ CROWDED = (
 IS_REWRITING = os.environ.get("REWRITE_TRANSCRIPTS") == "1"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("case", CASES)
+ALL = CASES | DISPLAYS
+
+
+@pytest.mark.parametrize(("case", "width"), [(case, width) for case in ALL for width in WIDTHS_OF[case]])
 def test_it_reads_as_its_transcript(case: str, width: int) -> None:
-    assert plain(CASES[case](width)) == transcript(path_of(case, width), plain(CASES[case](width)))
+    printed = plain(ALL[case](width))
+    assert printed == transcript(path_of(case, width), printed)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_its_styles_are_those_of_its_transcript(case: str) -> None:
+    styles = styled(ALL[case](100))
+    assert styles == transcript(styles_of(case), styles)
 
 
 @pytest.mark.parametrize("case", DOCUMENTS)
 def test_a_document_reads_as_its_transcript(case: str) -> None:
-    assert DOCUMENTS[case]() == transcript(document_of(case), DOCUMENTS[case]())
+    written = DOCUMENTS[case]()
+    assert written == transcript(document_of(case), written)
 
 
 def transcript(path: Path, printed: str) -> str:
@@ -37,9 +57,9 @@ def transcript(path: Path, printed: str) -> str:
 
 
 def test_no_transcript_is_left_over() -> None:
-    expected = {path_of(case, width).name for case in CASES for width in WIDTHS}
-    expected |= {document_of(case).name for case in DOCUMENTS}
-    assert {path.name for path in FOLDER.iterdir()} == expected
+    expected = {path_of(case, width) for case in ALL for width in WIDTHS_OF[case]}
+    expected |= {styles_of(case) for case in ALL} | {document_of(case) for case in DOCUMENTS}
+    assert {path for path in FOLDER.rglob("*") if path.is_file()} == expected
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,6 +1,6 @@
 """What each display should read like, kept as text files beside this one, 80 and 100 wide.
 
-`python -m tests.unit.render.transcripts` writes them anew; read the difference before keeping it.
+`REWRITE_TRANSCRIPTS=1` writes them anew; read the difference before keeping it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,21 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.text import Text
+from rich.text import Span, Text
 
 from tests.unit.execution import makers
-from tests.unit.render import guest_samples, host_reports, host_samples, samples
+from tests.unit.render import (
+    estate_displays,
+    guest_samples,
+    host_reports,
+    host_samples,
+    plan_displays,
+    pool_displays,
+    run_displays,
+    samples,
+)
+from tests.unit.render.display import Display
+from tests.unit.render.documents import DOCUMENTS as WRITTEN
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import ManualStep
@@ -23,7 +34,7 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.render.layout.console import make_console, plain
+from vgpu_cfg.render.layout.console import make_console
 from vgpu_cfg.render.markdown.as_run import render_as_run
 from vgpu_cfg.render.markdown.runbook import render_runbook
 from vgpu_cfg.render.text.estate.inventory import render_inventory
@@ -189,7 +200,7 @@ def refused(width: int) -> list[Text]:
     return render_plan(samples.plan_of(diagnostics=(FULL,)), width, APPLY)
 
 
-def hosts_result(plan: Plan, report: Report) -> Callable[[int], list[Text]]:
+def hosts_result(plan: Plan, report: Report) -> Display:
     entry = DesiredHosts(access=AccessEntry(ssh="open-and-close"))
     desired = DesiredPlan(name=plan.name, vcenter="prod", hosts=(entry,))
     made = plan.model_copy(update={"desired": desired})
@@ -216,7 +227,7 @@ TWO = host_samples.two_with_one_reboot()
 COLD = host_samples.with_cold_boot()
 
 
-def shown_plan(plan: Plan, *, with_all: bool = False) -> Callable[[int], list[Text]]:
+def shown_plan(plan: Plan, *, with_all: bool = False) -> Display:
     shown = PlanShown(next_command="vgpu-cfg apply plan.yaml", with_all=with_all)
     return lambda width: render_plan(plan, width, shown)
 
@@ -237,7 +248,7 @@ def guests_status(width: int) -> list[Text]:
     return render_status(view_status(*guest_samples.in_trouble()), width)
 
 
-CASES: dict[str, Callable[[int], list[Text]]] = {
+CASES: dict[str, Display] = {
     "hosts-one-reboot": shown_plan(TWO),
     "hosts-one-reboot-all": shown_plan(TWO, with_all=True),
     "hosts-cold-boot": shown_plan(COLD),
@@ -270,47 +281,64 @@ CASES: dict[str, Callable[[int], list[Text]]] = {
     "inventory-all": inventory_all,
     "profiles": lambda width: render_profiles(load_catalog().board("grid_a100").profiles, width),
 }
+DISPLAYS: dict[str, Display] = {
+    **plan_displays.DISPLAYS,
+    **pool_displays.DISPLAYS,
+    **run_displays.DISPLAYS,
+    **estate_displays.DISPLAYS,
+}
+"""What is also looked at where there is much room, and in its colors."""
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
-    "runbook-one-reboot": lambda: render_runbook(TWO, lookup, views=VIEWS),
-    "runbook-cold-boot": lambda: render_runbook(COLD, lookup, apply_command="vgpu-cfg apply plan.yaml"),
-    "runbook-everything": lambda: render_runbook(host_samples.everything(), lookup),
-    "runbook-vms": lambda: render_runbook(samples.everything(), lookup),
-    "runbook-guests": lambda: render_runbook(guest_samples.all_new(), lookup),
-    "as-run-failed": lambda: render_as_run(
+    "runbook-one-reboot.md": lambda: render_runbook(TWO, lookup, views=VIEWS),
+    "runbook-cold-boot.md": lambda: render_runbook(COLD, lookup, apply_command="vgpu-cfg apply plan.yaml"),
+    "runbook-everything.md": lambda: render_runbook(host_samples.everything(), lookup),
+    "runbook-vms.md": lambda: render_runbook(samples.everything(), lookup),
+    "runbook-guests.md": lambda: render_runbook(guest_samples.all_new(), lookup),
+    "as-run-failed.md": lambda: render_as_run(
         TWO,
         host_reports.events(host_reports.failed_report(TWO)),
         host_reports.failed_report(TWO),
         by="anna on ops-1",
     ),
-    "as-run-waiting": lambda: render_as_run(
+    "as-run-waiting.md": lambda: render_as_run(
         COLD,
         host_reports.events(host_reports.waiting_report(COLD)),
         host_reports.waiting_report(COLD),
     ),
-    "as-run-broken-off": lambda: render_as_run(
+    "as-run-broken-off.md": lambda: render_as_run(
         TWO, host_reports.events(host_reports.failed_report(TWO))[:7], None
     ),
+    **WRITTEN,
+}
+
+
+WIDTHS_OF: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(CASES, WIDTHS),
+    **dict.fromkeys(DISPLAYS, (80, 160)),
+    **dict.fromkeys(plan_displays.CASES, (100,)),
 }
 
 
 def document_of(case: str) -> Path:
-    return FOLDER / f"{case}.md"
+    return FOLDER / "documents" / case
 
 
 def path_of(case: str, width: int) -> Path:
     return FOLDER / f"{case}-{width}.txt"
 
 
-def write_all() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for case, render in CASES.items():
-        for width in WIDTHS:
-            path_of(case, width).write_text(plain(render(width)), encoding="utf-8")
-    for case, write in DOCUMENTS.items():
-        document_of(case).write_text(write(), encoding="utf-8")
+def styles_of(case: str) -> Path:
+    return FOLDER / "styles" / f"{case}.txt"
 
 
-if __name__ == "__main__":
-    write_all()
+def styled(lines: list[Text]) -> str:
+    """Return what has a style, each piece once, in the order in which it comes."""
+    pieces = [
+        f"{span.style}: {line.plain[span.start : span.end].strip()}"
+        for line in lines
+        for span in (Span(0, len(line), str(line.style)), *line.spans)
+        if str(span.style)
+    ]
+    return "".join(f"{piece}\n" for piece in dict.fromkeys(pieces))
