@@ -254,11 +254,28 @@ def test_a_plan_in_a_page_is_a_plan(block: Block, tmp_path: Path) -> None:
         assert load_plan(plan).desired.vms
 
 
-def test_the_readme_shows_the_example_that_it_names(tmp_path: Path) -> None:
-    shown = next(block for block in PLANS if block.page == ROOT / "README.md")
+README = ROOT / "README.md"
+
+
+@pytest.mark.parametrize(("place", "framework"), [(0, "torchrun"), (1, "horovod")])
+def test_the_readme_shows_the_example_that_it_names(place: int, framework: str, tmp_path: Path) -> None:
+    shown = [block for block in PLANS if block.page == README][place]
     plan = tmp_path / "plan.yaml"
     plan.write_text(shown.text, encoding="utf-8")
-    assert asked_by(plan) == asked_by(ROOT / "examples" / "multi-node-horovod.yaml")
+    assert asked_by(plan) == asked_by(ROOT / "examples" / f"multi-node-{framework}.yaml")
+
+
+def test_the_readme_counts_checks_boards_and_profiles() -> None:
+    counts = re.search(
+        r"Over (\d+) \[checks.*\[(\d+) boards and (\d+) profiles",
+        README.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert counts is not None
+    checks, boards, profiles = map(int, counts.groups())
+    assert checks < len(Code) + len(VerifyCode) <= checks + 100
+    known = load_catalog().boards
+    assert (boards, profiles) == (len(known), sum(len(board.profiles) for board in known.values()))
 
 
 def asked_by(plan: Path) -> Any:
