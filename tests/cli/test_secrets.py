@@ -93,7 +93,7 @@ def test_every_secret_is_where_its_page_says_and_nowhere_else(
     assert watch.looks > 100
     found = found_in(watch)
     assert not [place for places in found.values() for place in places if not place.startswith("guest: ")]
-    assert found == told_places(PAGE, "Where each one is")
+    assert found == told_places(PAGE, "Locations")
 
 
 EXPOSED = HEAD + WORKERS.replace("{01..02}", "01").replace(
@@ -112,7 +112,7 @@ def test_exposed_secrets_stand_where_the_page_says_and_are_redacted(
     assert "VG430" in ran.out
     watch.look_at_files(vgpu_cfg)
     watch.look_at_text("printed", ran.out + ran.err)
-    usual, more = told_places(PAGE, "Where each one is"), told_places(PAGE, "With `secrets: exposed`")
+    usual, more = told_places(PAGE, "Locations"), told_places(PAGE, "With `secrets: exposed`")
     (exposed,) = more.values()
     beside = {name: places - usual[name] for name, places in found_in(watch).items()}
     passing = frozenset({"guest: /var/lib/vgpu-cfg/secrets/mesh-host_key"})
