@@ -25,8 +25,7 @@ Change = Callable[[LabState], object]
 class Planted:
     """One fault. `words` are regular expressions: what one failed row says to be wrong has all of them.
 
-    `code` is the finding's, "" for one that `verify` passes; `was_seen` says whether it was told when it was
-    first planted.
+    `code` is the finding's, "" for one that `verify` passes.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Planted:
     change: Change
     words: tuple[str, ...]
     code: str = ""
-    was_seen: bool = False
     plan: str = PAIR
 
 
@@ -168,27 +166,24 @@ def _tenant(state: LabState) -> None:
 PLANTED = (
     Planted(
         "port-down",
-        "the port of the NIC has no link: its cable was pulled",
+        "the NIC port has no link because its cable was pulled",
         _fault(2, "port", "down"),
         (r"(?i)no link|\bis down",),
         code="VG664",
-        was_seen=True,
     ),
     Planted(
         "pfc-priority-one-end",
-        "PFC protects priority 4 on one worker, where all else has 3",
+        "PFC protects priority 4 on one worker and 3 everywhere else",
         _set_roce(2, priority=4),
         ("PFC", "4"),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "pfc-priority-both-ends",
-        "PFC protects priority 4 on both workers, and the switch 3",
+        "PFC protects priority 4 on both workers and 3 on the switch",
         _set_roce(1, 2, priority=4),
         ("PFC", "4"),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "trust-pcp",
@@ -196,7 +191,6 @@ PLANTED = (
         _set_roce(2, trust="pcp"),
         ("(?i)trust.*pcp",),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "dscp-0",
@@ -204,7 +198,6 @@ PLANTED = (
         _set_roce(2, dscp=0),
         ("(?i)dscp|tclass|traffic class",),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "ecn-off",
@@ -216,7 +209,6 @@ PLANTED = (
         ),
         ("ECN",),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "guest-mtu",
@@ -224,23 +216,20 @@ PLANTED = (
         _mtu(2, 1500),
         ("MTU", "1500"),
         code="VG664",
-        was_seen=True,
     ),
     Planted(
         "switch-mtu",
-        "the switch passes 1500 bytes, both workers have 9000",
+        "the switch has MTU 1500, both workers have 9000",
         _all(_fault(1, "switch", "mtu 1500"), _fault(2, "switch", "mtu 1500")),
         ("9000", "on the way has a smaller MTU"),
         code="VG675",
-        was_seen=True,
     ),
     Planted(
         "pfc-off",
-        "PFC was switched off on both workers",
+        "PFC is off on both workers",
         _set_roce(1, 2, priority=None),
         ("PFC", "(?i)off|none|no priority"),
         code="VG667",
-        was_seen=True,
     ),
     Planted(
         "symbol-errors",
@@ -251,15 +240,14 @@ PLANTED = (
     ),
     Planted(
         "out-of-sequence",
-        "packets arrive out of order while it is measured",
+        "packets arrive out of order during the measurement",
         _all(_fault(2, "counts", "out_of_sequence 5120"), _fault(1, "counts", "packet_seq_err 5120")),
         ("(?i)out_of_sequence|out of (order|sequence)|lost|retransmi",),
         code="VG689",
-        was_seen=True,
     ),
     Planted(
         "pause-storm",
-        "the switch sends pause frames without an end",
+        "the switch sends pause frames continuously",
         _in(2, _storm),
         ("(?i)paus",),
         code="VG676",
@@ -273,27 +261,24 @@ PLANTED = (
     ),
     Planted(
         "duplicate-address",
-        "one worker has the address of the other, too",
+        "both workers have the same address",
         _addresses(1, "10.111.0.11/24", "10.111.0.12/24"),
         (r"10\.111\.0\.12", "(?i)twice|two machines|both|more than once"),
         code="VG714",
-        was_seen=True,
     ),
     Planted(
         "lost-address",
-        "the NIC of one worker lost its IPv4 address, and with it its GID",
+        "the NIC of one worker lost its IPv4 address and its GID",
         _addresses(2),
         (r"(?i)no (ipv4 )?address|no .*gid|has none|10\.111\.0\.12",),
         code="VG664",
-        was_seen=True,
     ),
     Planted(
         "gid-moved",
-        "another address came first: the GID of RoCE v2 is at another index than NCCL is told",
+        "an additional address moved the GID of RoCE v2 to another index than NCCL uses",
         _addresses(2, "10.111.9.9/24", "10.111.0.12/24"),
         ("GID", "(?i)index", "5"),
         code="VG687",
-        was_seen=True,
     ),
     Planted(
         "nic-firmware",
@@ -308,7 +293,6 @@ PLANTED = (
         _in(2, lambda guest: setattr(guest, "peermem", False)),
         ("nvidia_peermem",),
         code="VG668",
-        was_seen=True,
     ),
     Planted(
         "numa-apart",
@@ -316,25 +300,24 @@ PLANTED = (
         _to_other_node,
         ("(?i)node",),
         code="VG715",
-        was_seen=True,
     ),
     Planted(
         "ats-not-in-force",
-        "ATS is set in the NIC's firmware, and the host was never powered off since",
+        "ATS is set in the NIC's firmware, but the host was not power-cycled",
         _never_cold_booted,
         ("ATS", "(?i)cold|power"),
         code="VG669",
     ),
     Planted(
         "gpu-memory-held",
-        "a process that was left behind holds 36 GiB of GPU memory",
+        "a leftover process holds 36 GiB of GPU memory",
         _fault(2, "held", "36864"),
         ("(?i)memory", "(?i)process|held|holds|in use"),
         code="VG693",
     ),
     Planted(
         "other-tenant",
-        "another tenant's vGPU runs on the same GPU and takes time slices",
+        "another tenant's vGPU uses time slices of the same GPU",
         _tenant,
         ("desktop-07",),
         plan=HALF,
@@ -342,7 +325,7 @@ PLANTED = (
     ),
     Planted(
         "power-cap",
-        "somebody capped the GPU of one host at 150 W",
+        "the GPU of one host is limited to 150 W",
         _gpu(2, lambda gpu: setattr(gpu, "power_limit_watts", 150)),
         ("(?i)power", "150"),
         code="VG694",
@@ -360,22 +343,20 @@ PLANTED = (
         _fault(2, "compute", "Prohibited"),
         ("(?i)compute mode", "Prohibited"),
         code="VG702",
-        was_seen=True,
     ),
     Planted(
         "kernel-updated",
-        "the guest has a new kernel, and no driver was built for it",
+        "the guest has a new kernel without a driver",
         _in(2, _updated),
         ("(?i)driver", "(?i)kernel"),
         code="VG659",
     ),
     Planted(
         "library-mismatch",
-        "the driver's libraries were updated and its module was not reloaded",
+        "the driver's libraries were updated, but its module was not reloaded",
         _fault(2, "driver", "580.105.08"),
         ("(?i)mismatch|librar",),
         code="VG659",
-        was_seen=True,
     ),
     Planted(
         "nouveau-back",
@@ -386,7 +367,7 @@ PLANTED = (
     ),
     Planted(
         "gridd-stopped",
-        "nvidia-gridd is stopped, and its licence given back",
+        "nvidia-gridd is stopped, and its licence was returned",
         _in(2, lambda guest: _without(guest, "nvidia-gridd")),
         ("gridd",),
         code="VG662",
@@ -404,18 +385,17 @@ PLANTED = (
         _in(2, _pruned),
         ("(?i)image", "tensorflow|pull|not there|gone"),
         code="VG671",
-        was_seen=True,
     ),
     Planted(
         "worker-not-at-boot",
-        "the worker runs and is disabled: it will not come back after a restart",
+        "the worker runs but does not start at boot",
         _fault(2, "boot", "vgpu-cfg-worker"),
         ("worker", "(?i)boot|enabled|disabled"),
         code="VG673",
     ),
     Planted(
         "names-by-management",
-        "/etc/hosts of one worker has the other by its management address",
+        "/etc/hosts of one worker lists the management address of the other",
         lambda state: _replaced(1, "/etc/hosts", "10.111.0.12 hvd-02", f"{_management(state, 2)} hvd-02")(
             state
         ),
@@ -428,11 +408,10 @@ PLANTED = (
         _replaced(2, "/etc/vgpu-cfg/mesh/host_key.pub", "ssh-ed25519 AAAA", "ssh-ed25519 BBBB"),
         ("(?i)host key|known_hosts",),
         code="VG674",
-        was_seen=True,
     ),
     Planted(
         "worker-not-in-host-file",
-        "the host file lacks a worker: training runs on the other alone",
+        "a worker is missing from the host file, so training uses only the other",
         _replaced(1, "/opt/vgpu-cfg/hostfile", "hvd-02 slots=1\n", ""),
         ("(?i)host ?file", "hvd-02"),
         code="VG658",
@@ -443,7 +422,6 @@ PLANTED = (
         _in(2, _full),
         ("(?i)full|space|free|room",),
         code="VG712",
-        was_seen=True,
     ),
     Planted(
         "root-read-only",
@@ -451,11 +429,10 @@ PLANTED = (
         _fault(2, "root", "ro"),
         ("(?i)read-only",),
         code="VG712",
-        was_seen=True,
     ),
     Planted(
         "another-export",
-        "the shared folder of one worker is another server's",
+        "the shared folder of one worker is on another server",
         _in(2, lambda guest: guest.mounts.update({"/srv/training": "10.20.0.99"})),
         ("/srv/training|shared folder", r"hvd-02\b.*(another server|10\.20\.0\.99)"),
         plan=HEAD,
@@ -463,12 +440,11 @@ PLANTED = (
     ),
     Planted(
         "target-down",
-        "Prometheus gets no answer of one worker: up is 0",
+        "Prometheus cannot reach one worker: up is 0",
         _fault(2, "firewall", "closed"),
         ("Prometheus|target", r"hvd-02|10\.20\.0\.13"),
         plan=HEAD,
         code="VG708",
-        was_seen=True,
     ),
     Planted(
         "wrong-sums",
@@ -476,7 +452,6 @@ PLANTED = (
         _fault(2, "sums", "wrong"),
         ("(?i)sum|wrong|exact",),
         code="VG680",
-        was_seen=True,
     ),
 )
 

@@ -240,7 +240,7 @@ def replace_nic(nic: GuestNic) -> GuestNic:
 
 
 PLANTS: tuple[Plant, ...] = (
-    Plant("both ports trained down to 25 Gb/s, and say so", cases._trained_down, "port", "VG700"),
+    Plant("both ports negotiated 25 Gb/s only", cases._trained_down, "port", "VG700"),
     Plant(
         "the NIC's PCIe link has 4 of 16 lanes",
         _said("hvd-01", *LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
@@ -254,26 +254,34 @@ PLANTS: tuple[Plant, ...] = (
         "VG701",
     ),
     Plant(
-        "the NIC sits in a slot of 8 lanes, where 16.0 GT/s would do",
+        "the NIC uses 8 of 16 lanes at 16.0 GT/s",
         _said("hvd-01", *LINK, by=PCIE.replace(":16\n", ":8\n", 1)),
         "pcie",
         "VG701",
     ),
-    Plant("the way back reaches 20 Gb/s", _one_way, "bandwidth", "VG676"),
-    Plant("GPU memory reaches half of the line, ATS is off", cases._half_from_gpu, "bandwidth-gpu", "VG677"),
-    Plant("the guest has another profile than planned", _query("A100-40C", "A100-20C"), "gpus", "VG702"),
+    Plant("the return direction reaches 20 Gb/s only", _one_way, "bandwidth", "VG676"),
     Plant(
-        "the profile's name is right, its framebuffer half", _query("40960 MiB", "20480 MiB"), "gpus", "VG702"
+        "GPU memory reaches half of the line rate because ATS is off",
+        cases._half_from_gpu,
+        "bandwidth-gpu",
+        "VG677",
+    ),
+    Plant("the guest has a profile that was not planned", _query("A100-40C", "A100-20C"), "gpus", "VG702"),
+    Plant(
+        "the profile has the right name but half the framebuffer",
+        _query("40960 MiB", "20480 MiB"),
+        "gpus",
+        "VG702",
     ),
     Plant(
-        "a whole GPU where a vGPU was planned",
+        "a whole GPU instead of a vGPU",
         _query("GRID A100-40C", "NVIDIA A100-PCIE-40GB"),
         "gpus",
         "VG702",
     ),
     Plant("one of two GPUs is missing", _half_gpu_listed, "gpus", "VG661"),
-    Plant("a licence ends in two hours", cases._ends_in_two_hours, "licence", "VG717"),
-    Plant("a licence has ended", cases._expired, "licence", "VG682"),
+    Plant("a licence expires in two hours", cases._ends_in_two_hours, "licence", "VG717"),
+    Plant("a licence has expired", cases._expired, "licence", "VG682"),
     Plant(
         "Unlicensed (Restricted)",
         _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed (Restricted)"),
@@ -281,7 +289,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG662",
     ),
     Plant(
-        "Unlicensed (Unrestricted): the time of grace runs",
+        "Unlicensed (Unrestricted), in the grace period",
         _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed (Unrestricted)"),
         "licence",
         "VG662",
@@ -303,7 +311,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG704",
     ),
     Plant(
-        "chronyd follows nobody",
+        "chronyd has no time source",
         _said("hvd-02", "chronyc", "-n", "tracking", by=printed("chronyc-tracking-follows-nobody.txt")),
         "clock",
         "VG704",
@@ -315,26 +323,26 @@ PLANTS: tuple[Plant, ...] = (
         "VG705",
     ),
     Plant(
-        "a guest's driver is of a branch that its host does not take",
+        "a guest's driver is of a branch that its host does not support",
         _query("580.95.05", "535.183.01"),
         "driver",
         "VG660",
     ),
     Plant(
-        "no document says whether the host takes the guests' driver",
+        "no document states whether the host supports the guests' driver",
         _drivers_of_tomorrow,
         "driver",
         "",
     ),
-    Plant("one tag, two images", cases._another_image, "same-image", "VG706"),
+    Plant("one tag refers to two images", cases._another_image, "same-image", "VG706"),
     Plant(
-        "the image was pulled anew, the container runs the old one",
+        "the image was updated, but the container uses the old one",
         _said("hvd-02", *cases.RUNNING_ID, by=f"sha256:{'7c' * 32}\n"),
         "same-image",
         "VG706",
     ),
     Plant(
-        "the image is gone on one worker",
+        "the image is missing on one worker",
         _said("hvd-02", *cases.IMAGE_ID, by=failing(f"Error: No such image: {IMAGE}")),
         "same-image",
         "VG706",
@@ -346,7 +354,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG707",
     ),
     Plant(
-        "the server of the shared folder is gone, and whoever looks waits",
+        "the server of the shared folder is gone, and access hangs",
         _said(
             "hvd-02",
             *("timeout", "--kill-after=5", "30", "ls", "/srv/training/"),
@@ -361,7 +369,7 @@ PLANTS: tuple[Plant, ...] = (
         "shared-folder",
         "VG707",
     ),
-    Plant("a worker sees an old state of the shared folder", _stale_share, "shared-folder", "VG707"),
+    Plant("a worker sees outdated content in the shared folder", _stale_share, "shared-folder", "VG707"),
     Plant(
         "the DCGM exporter does not run",
         _said(
@@ -377,49 +385,47 @@ PLANTS: tuple[Plant, ...] = (
         "VG708",
     ),
     Plant(
-        "the DCGM exporter answers and tells of no GPU",
+        "the DCGM exporter responds but reports no GPU",
         _said("hvd-01", "curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics", by="# EOF\n"),
         "metrics",
         "VG708",
     ),
     Plant(
-        "another program answers on the node exporter's port",
+        "another program responds on the node exporter's port",
         _said(
             "hvd-01", "curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9100/metrics", by="other_up 1\n"
         ),
         "metrics",
         "VG708",
     ),
+    Plant("five percent less bandwidth than the baseline", cases._slower_than_before, "bandwidth", "VG709"),
+    Plant("NCCL does not report its transport", _training(PROBE), "allreduce", "VG703"),
     Plant(
-        "five percent less than on the day of the baseline", cases._slower_than_before, "bandwidth", "VG709"
-    ),
-    Plant("NCCL does not say its transport", _training(PROBE), "allreduce", "VG703"),
-    Plant(
-        "NCCL goes by TCP, as fast as it may be",
+        "NCCL uses TCP, at any speed",
         _training(VIA.replace("NET/IB/0/GDRDMA", "NET/Socket/0") + PROBE),
         "allreduce",
         "VG703",
     ),
     Plant(
-        "one channel of NCCL goes by TCP",
+        "one channel of NCCL uses TCP",
         _training(VIA + VIA.replace("NET/IB/0/GDRDMA", "NET/Socket/0") + PROBE),
         "allreduce",
         "VG703",
     ),
     Plant(
-        "NCCL goes by RDMA, through host memory",
+        "NCCL uses RDMA through host memory",
         _training(VIA.replace("/GDRDMA", "") + PROBE),
         "allreduce",
         "VG683",
     ),
     Plant(
-        "the sums are a little off",
+        "the sums are slightly wrong",
         _training(VIA + PROBE.replace('"is_exact": true', '"is_exact": false')),
         "allreduce",
         "VG680",
     ),
     Plant(
-        "the sums were made on CPUs",
+        "the sums were computed on CPUs",
         _training(VIA + PROBE.replace('"is_on_gpu": true', '"is_on_gpu": false')),
         "allreduce",
         "VG678",
@@ -431,7 +437,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG678",
     ),
     Plant(
-        "the allreduce reaches half of the line",
+        "the allreduce reaches half of the line rate",
         _training(VIA + PROBE.replace("11.2", "5.6")),
         "allreduce",
         "VG679",
@@ -450,7 +456,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG710",
     ),
     Plant(
-        "heat slows the GPU down",
+        "high temperature slows the GPU down",
         _whole("SW Thermal Slowdown", "        SW Thermal Slowdown : Active"),
         "gpu-health",
         "VG710",
@@ -493,24 +499,26 @@ PLANTS: tuple[Plant, ...] = (
         "VG712",
     ),
     Plant(
-        "a root that the kernel made read-only",
+        "a root file system that the kernel made read-only",
         _said("hvd-01", "grep", " / ", "/proc/mounts", by="/dev/sda1 / ext4 ro,relatime 0 0\n"),
         "room",
         "VG712",
     ),
     Plant(
-        "the worker may lock 64 KiB",
+        "the worker can lock 64 KiB only",
         _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),
         "worker-limits",
         "VG713",
     ),
     Plant(
-        "the worker has docker's own 64 MiB of /dev/shm",
+        "the worker has docker's default 64 MiB of /dev/shm",
         _said("hvd-02", *IN_WORKER, "df", "-Pk", "/dev/shm", by=SMALL_SHM),
         "worker-limits",
         "VG713",
     ),
-    Plant("the worker lost its GPU, a new container has it", _fewer_gpus_in_worker, "worker-limits", "VG713"),
+    Plant(
+        "the worker lost its GPU, but a new container has it", _fewer_gpus_in_worker, "worker-limits", "VG713"
+    ),
     Plant(
         "the worker has no /dev/infiniband",
         _said(
@@ -524,7 +532,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG713",
     ),
     Plant(
-        "a container gets no GPU: the runtime lost NVIDIA's hook",
+        "a container has no GPU because the runtime lacks NVIDIA's hook",
         _said(
             "hvd-01",
             *RUN_IMAGE,
@@ -539,31 +547,31 @@ PLANTS: tuple[Plant, ...] = (
         "VG671",
     ),
     Plant(
-        "the name of a worker leads to another machine",
+        "the name of a worker resolves to another machine",
         _said("hvd-01", "ssh", by="0f3c2a9e-ffff-4fff-8fff-ffffffffffff\n"),
         "ssh",
         "VG714",
     ),
-    Plant("two machines have one address", _one_address, "addresses", "VG714"),
+    Plant("two machines have the same address", _one_address, "addresses", "VG714"),
     Plant(
-        "the mesh's host key is of an earlier machine",
+        "the mesh's host key belongs to an earlier machine",
         _said("hvd-01", "ssh", by=failing("Host key verification failed.", 255)),
         "ssh",
         "VG674",
     ),
     Plant(
-        "the mesh's key was put in by nobody",
+        "the mesh's key is not authorized",
         _said("hvd-02", "ssh", by=failing("root@hvd-01: Permission denied (publickey).", 255)),
         "ssh",
         "VG674",
     ),
     Plant("GPU and NIC are on different NUMA nodes", cases._far_apart, "near", "VG715"),
     Plant("an RDMA port is down", cases._port_down, "rdma", "VG665"),
-    Plant("the RDMA device has no GID of the address", cases._no_ipv4_gid, "gid", "VG666"),
+    Plant("the RDMA device has no GID for the address", cases._no_ipv4_gid, "gid", "VG666"),
     Plant("MTU 1500 on one side", cases._small_mtu, "nics", "VG664"),
     Plant("the addresses of two NICs are swapped", _swapped, "nics", "VG664"),
     Plant(
-        "large packets do not get through",
+        "large packets are dropped",
         lambda scene: scene.answer("ping", by=cases.only_small),
         "path-mtu",
         "VG675",
@@ -576,11 +584,13 @@ PLANTS: tuple[Plant, ...] = (
         "roce",
         "VG667",
     ),
-    Plant("another NIC than the planned one is there", _planned_nic_of_another, "nics", "VG664"),
-    Plant("two GPUs that should be peers meet over PCIe", cases._two_peers_over_pcie, "nvlink", "VG663"),
+    Plant("the guest has a NIC that was not planned", _planned_nic_of_another, "nics", "VG664"),
+    Plant(
+        "two GPUs that should be peers are connected by PCIe", cases._two_peers_over_pcie, "nvlink", "VG663"
+    ),
     Plant("one NVLink of three is down", cases._lanes_down, "nvlink", "VG716"),
     Plant(
-        "a whole GPU is still divided by MIG",
+        "a whole GPU is still in MIG mode",
         _whole(
             "GPU Virtualization Mode", "    MIG Mode\n        Current : Enabled\n    GPU Virtualization Mode"
         ),
@@ -588,13 +598,13 @@ PLANTS: tuple[Plant, ...] = (
         "VG702",
     ),
     Plant(
-        "a GPU lets nobody compute",
+        "a GPU prohibits compute processes",
         _query("    FB Memory Usage", "    Compute Mode : Prohibited\n    FB Memory Usage"),
         "gpus",
         "VG702",
     ),
     Plant(
-        "a GPU waits for the fabric of NVSwitches",
+        "a GPU waits for the NVSwitch fabric",
         _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
         "gpu-health",
         "VG710",
@@ -606,32 +616,32 @@ PLANTS: tuple[Plant, ...] = (
         "VG687",
     ),
     Plant(
-        "NCCL's settings name a device that has another name now",
+        "NCCL's settings name a device that was renamed",
         _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("mlx5_0", "mlx5_2")),
         "nccl",
         "VG687",
     ),
     Plant(
-        "NCCL marks its packets as nothing keeps lossless",
+        "NCCL uses a packet marking that is not lossless",
         _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("TC=106", "TC=0")),
         "nccl",
         "VG687",
     ),
     Plant(
-        "NCCL's settings name a topology that is gone",
+        "NCCL's settings name a topology file that is missing",
         _said("hvd-01", "cat", SETTINGS, by=f"{NCCL_SETTINGS}export NCCL_TOPO_FILE=/opt/vgpu-cfg/gone.xml\n"),
         "nccl",
         "VG687",
     ),
     Plant(
-        "the shared folder of one worker is another server's",
+        "the shared folder of one worker is on another server",
         _said("hvd-02", *FINDMNT, by="autofs systemd-1\nnfs4 10.0.0.9:/srv/training\n"),
         "shared-folder",
         "VG707",
     ),
     Plant("the worker does not start at boot", _said("hvd-01", *ENABLED, by="disabled\n"), "worker", "VG673"),
     Plant("nouveau drives the GPU", _no_driver("nouveau"), "driver", "VG659"),
-    Plant("no driver was built for the kernel that runs", _no_driver(""), "driver", "VG659"),
+    Plant("no driver was built for the running kernel", _no_driver(""), "driver", "VG659"),
     Plant(
         "the driver's libraries are newer than its module",
         _said(
@@ -643,14 +653,14 @@ PLANTS: tuple[Plant, ...] = (
         "VG659",
     ),
     Plant("nvidia-gridd does not run", _no_gridd, "licence", "VG662"),
-    Plant("the NIC's firmware has ATS set, and runs without it", _ats_waits_for_power, "ats", "VG669"),
+    Plant("ATS is set in the NIC's firmware but not in force", _ats_waits_for_power, "ats", "VG669"),
     Plant(
-        "a process that was left behind holds GPU memory",
+        "a leftover process holds GPU memory",
         _said("hvd-02", "nvidia-smi", "-q", by=cases.held_query()),
         "gpu-memory",
         "VG693",
     ),
-    Plant("another's VM shares the GPU", _tenant, "tenants", "VG693"),
+    Plant("a VM of another tenant shares the GPU", _tenant, "tenants", "VG693"),
     Plant(
         "ECC is off on one worker",
         _with_ecc,
@@ -663,7 +673,7 @@ PLANTS: tuple[Plant, ...] = (
         "congestion",
         "VG691",
     ),
-    Plant("the switch pauses one worker without end", _paused, "bandwidth", "VG676"),
+    Plant("the switch pauses one worker continuously", _paused, "bandwidth", "VG676"),
     Plant(
         "the switch port of one worker is in another VLAN",
         _said("hvd-01", "ping", by=failing("", 1)),
@@ -671,27 +681,27 @@ PLANTS: tuple[Plant, ...] = (
         "VG649",
     ),
     Plant(
-        "a name leads to the management network",
+        "a name resolves to the management network",
         _said("hvd-01", "getent", "ahosts", by="192.168.10.22  STREAM hvd-02\n"),
         "names",
         "VG714",
     ),
     Plant(
-        "the host file lacks a worker",
+        "a worker is missing from the host file",
         _said("hvd-01", "cat", HOST_FILE, by="hvd-01 slots=1\n"),
         "names",
         "VG658",
     ),
-    Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
-    Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),
-    Plant("the port can less than most boards of its model", _slower_board, "port", ""),
-    Plant("no perftest with CUDA, and no allreduce", _no_cuda_anywhere, "bandwidth-gpu", ""),
+    Plant("bandwidth was measured within one machine", _over_the_line, "bandwidth", ""),
+    Plant("the expected speed of the port is unknown", _silent_rate, "port", ""),
+    Plant("the port supports less than most boards of its model", _slower_board, "port", ""),
+    Plant("neither perftest with CUDA nor an allreduce is available", _no_cuda_anywhere, "bandwidth-gpu", ""),
     Plant(
-        "the kernel's log may not be read",
+        "the kernel's log is not readable",
         _said("hvd-01", "dmesg", by=failing("dmesg: read kernel buffer failed: Operation not permitted")),
         "kernel-log",
         "",
     ),
-    Plant("the driver tells no name of its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
-    Plant("the guests tell no id of their boot", _no_boot_id, "ssh", ""),
+    Plant("the driver reports no name for its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
+    Plant("the guests report no boot id", _no_boot_id, "ssh", ""),
 )

@@ -48,7 +48,7 @@ def test_the_page_lists_them() -> None:
         failure = failure_of(plant.code) if plant.code else None
         link = f"[{plant.code}](../reference/checks/{plant.code}.md)" if failure is not None else "not proven"
         rows.append(f"| {plant.what} | `{plant.check}` | {link} |\n")
-    table = f"{BEGIN}| What is wrong | Told by | As |\n|---|---|---|\n{''.join(rows)}{END}"
+    table = f"{BEGIN}| Fault | Check | Reported as |\n|---|---|---|\n{''.join(rows)}{END}"
     text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
