@@ -15,7 +15,7 @@ MOST = {
     "README": 0,
     "tutorial": 0,
     "how-to": 391,
-    "explanation": 87,
+    "explanation": 17,
     "reference": 195,
     "checks": 525,
     "decisions": 516,
