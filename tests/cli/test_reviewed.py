@@ -50,19 +50,44 @@ def test_an_estate_that_moved_on_makes_it_out_of_date(vgpu_cfg: CommandLine) -> 
     assert vgpu_cfg.look(ESTATE) == before
 
 
-def test_half_of_it_done_makes_it_out_of_date_and_the_run_says_how_to_go_on(vgpu_cfg: CommandLine) -> None:
+def half_done(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
     vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "nth": 2, "message": "no"})
     failed = vgpu_cfg("apply", "--yes", "plan.json")
     assert failed.code == 6
-    assert "NEXT vgpu-cfg plan plan.json -o plan.json" in failed.told
+    assert "NEXT vgpu-cfg apply plan.json" in failed.told
     vgpu_cfg.script(ESTATE)
-    stale = vgpu_cfg("apply", "--yes", "plan.json")
-    assert stale.code == 4
-    assert "out of date" in stale.told
-    vgpu_cfg.done("plan", "plan.json", "-o", "plan.json")
+
+
+def test_the_rest_of_a_plan_that_failed_is_what_was_reviewed(vgpu_cfg: CommandLine) -> None:
+    half_done(vgpu_cfg)
     vgpu_cfg.done("apply", "--yes", "plan.json")
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_the_rest_of_it_is_not_if_its_run_is_not_known_here(vgpu_cfg: CommandLine) -> None:
+    half_done(vgpu_cfg)
+    for path in (vgpu_cfg.state_folder / "journals").iterdir():
+        path.unlink()
+    assert vgpu_cfg("apply", "--yes", "plan.json").code == 4
+
+
+def test_a_change_that_was_not_reviewed_is_not_its_rest(vgpu_cfg: CommandLine) -> None:
+    half_done(vgpu_cfg)
+    more = (vgpu_cfg.folder / PLAN).read_text(encoding="utf-8").replace("cpus: 16", "cpus: 8")
+    vgpu_cfg.write("plans/more.yaml", more)
+    (vgpu_cfg.folder / "plans/more.yaml.id").write_bytes((vgpu_cfg.folder / f"{PLAN}.id").read_bytes())
+    vgpu_cfg.done("apply", "--yes", "--allow-power-cycle", "plans/more.yaml")
+    stale = vgpu_cfg("apply", "--yes", "--allow-power-cycle", "plan.json")
+    assert stale.code == 4
+    assert "out of date" in stale.told
+
+
+def test_what_changed_after_a_whole_run_is_not_its_rest(vgpu_cfg: CommandLine) -> None:
+    half_done(vgpu_cfg)
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    vgpu_cfg.done("destroy", "--yes", "--only=hvd-02", PLAN)
+    assert vgpu_cfg("apply", "--yes", "plan.json").code == 4
 
 
 def _other_location(plan: dict[str, Any]) -> None:

@@ -111,6 +111,11 @@ class Rollback(Frozen):
     is_interrupted: bool = False
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it was planned, and every change of it was made."""
+        return not self.why_not and not self.is_interrupted and self.done >= {one.id for one in self.changes}
+
+    @property
     def done(self) -> frozenset[str]:
         """The ids of the changes that came true."""
         true = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)

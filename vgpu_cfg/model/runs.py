@@ -46,7 +46,8 @@ class RunEntry(Frozen):
     vCenter. `changes` counts what the plan held, `done` and `failed` what came of it. An end tells the
     beginning, too, `began_at`, since a short run leaves no other entry at vCenter; those of older versions do
     not. A beginning that was written later than `at` says by how much. One without a `digest` comes from the
-    run's lock, which knows no changes. What a later version adds is passed over.
+    run's lock, which knows no changes. `reviewed` is the digest of a saved plan of which only the rest was
+    carried out. What a later version adds is passed over.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -57,6 +58,7 @@ class RunEntry(Frozen):
     plan: str = ""
     plan_id: str = ""
     digest: str = ""
+    reviewed: str = ""
     occasion: Occasion = Occasion()
     user: str = ""
     machine: str = ""

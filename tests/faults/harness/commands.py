@@ -9,6 +9,7 @@ from tests.cli.command_line import ROOT
 from tests.cli.team import SECRETS
 from tests.faults.harness.scenarios import (
     APPLY,
+    CHANGED,
     ESTATES,
     HEAD,
     HOSTS,
@@ -247,7 +248,21 @@ COMMANDS: dict[str, Scenario] = {
         files={"plan.yaml": PAIR},
         before=(SAVE,),
         run=("apply", "--yes", "plan.json"),
-        anew=SAVE,
+    ),
+    "saved changes": Scenario(
+        about="`apply` of a saved plan that changes two running VMs",
+        estate="two-a100",
+        files={"first.yaml": KNOWN, "plan.yaml": CHANGED},
+        before=(("apply", "--yes", "first.yaml"), (*SAVE, "--allow-power-cycle")),
+        run=("apply", "--yes", "--allow-power-cycle", "plan.json"),
+    ),
+    "saved hosts": Scenario(
+        about="`apply` of a saved plan that prepares two hosts",
+        estate="bare",
+        files={"plan.yaml": HOSTS},
+        before=((*SAVE, "--open-shell"),),
+        run=("apply", "--yes", "plan.json"),
+        environment={"ESXI_PASSWORD": LAB_PASSWORD},
     ),
     "left down": _left_down("`uncordon` of a host that a failed run has left in maintenance mode",
                             "uncordon", f"host:{DOWN_HOST}", "--yes", SERVER),
@@ -263,12 +278,11 @@ COMMANDS: dict[str, Scenario] = {
         run=("apply", "--yes", "--allow-power-cycle", "--rollback-on-failure", "plan.yaml"),
     ),
     "rolled back": Scenario(
-        # A run that is stopped takes nothing back: the next one goes forward, and `destroy` removes all.
-        about="`apply --rollback-on-failure` where no VM can be started; then `destroy`",
+        about="`apply --rollback-on-failure` where no VM can be started",
         estate="two-a100",
         files={"plan.yaml": PAIR},
         run=("apply", "--yes", "--rollback-on-failure", "plan.yaml"),
-        asks=("destroy", "--yes", "plan.yaml"),
+        asks=None,
         code=6,
         faults=REFUSED,
     ),

@@ -30,10 +30,6 @@ from tests.faults.harness.results import Key, Point, Results, default_file
 from tests.faults.harness.scenarios import Words
 from tests.faults.harness.wires import Place, ask, listening
 
-WAITS_FOR_A_HAND = 7
-"""The exit code of a run that found a host away, and cannot tell a restart from a host that is off."""
-OUT_OF_DATE = 4
-"""The exit code of a run that is asked to apply a saved plan of which a part was done."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d)?")
 
 
@@ -105,14 +101,11 @@ class Share:
         return differences(place, {part: end[part] for part in end if part not in left_out})
 
     def _mend(self, folder: Path, place: Place, wrong: list[str]) -> int:
-        """Run the same command again; return how often it took that."""
-        again, times = run_again(lambda: self._ask(self.scenario.run, folder, place), place)
-        if again.code == OUT_OF_DATE and self.scenario.anew:
-            self._ask(self.scenario.anew, folder, place)
-            again, times = self._ask(self.scenario.run, folder, place), times + 1
+        """Run the same command again; return that it took one more run."""
+        again = self._ask(self.scenario.run, folder, place)
         if again.code != self.scenario.code:
             wrong.append(f"again: {again.code}: {again.told[-700:]}")
-        return times
+        return 1
 
     def _ask(self, words: Words, folder: Path, place: Place) -> Ended:
         """Run a command from within the process that is followed: another one forks for it."""
@@ -132,15 +125,6 @@ def see_whole(ground: Ground) -> tuple[list[Request], Any]:
     end = lab.ask("look")
     lab.end()
     return explorer.told_requests(), end
-
-
-def run_again(run_it: Callable[[], Ended], place: Place) -> tuple[Ended, int]:
-    """Run a command once more, and twice where it finds a host that restarts; return how often."""
-    again = run_it()
-    if again.code != WAITS_FOR_A_HAND:
-        return again, 1
-    place.ask("rest")
-    return run_it(), 2
 
 
 def differences(place: Place, end: Any) -> list[str]:

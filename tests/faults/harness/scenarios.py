@@ -53,10 +53,9 @@ class Scenario:
 
     `estate` is one that the lab has, a file, or its text. `files` are those of the folder that all of it
     runs in. `fails` is run last before, and ends with exit code 6 by the `faults`. `asks` is a command that
-    must find nothing left to do, with exit code 0. `anew` is typed before the same command once more if that
-    ends with exit code 4. `code` is what an undisturbed run ends with. `faults` are those that the lab plays
-    in each run, `dead_run` is the id of a run whose locks are there. `are_places_told` says that the hosts of
-    VMs are compared, too.
+    must find nothing left to do, with exit code 0. `code` is what an undisturbed run ends with. `faults` are
+    those that the lab plays in each run, `dead_run` is the id of a run whose locks are there.
+    `are_places_told` says that the hosts of VMs are compared, too.
     """
 
     about: str
@@ -65,7 +64,6 @@ class Scenario:
     run: Words = APPLY
     before: tuple[Words, ...] = ()
     fails: Words = ()
-    anew: Words = ()
     asks: Words | None = ("plan", "plan.yaml", "--exit-code")
     environment: Mapping[str, str] = field(default_factory=dict)
     code: int = 0

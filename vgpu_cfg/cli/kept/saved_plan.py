@@ -10,9 +10,13 @@ from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.wording import as_json
+from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Change
     from vgpu_cfg.changes.plan import Plan
+    from vgpu_cfg.changes.values import Edit
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -102,16 +106,58 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         )
 
 
-def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
-    """Refuse where planning again did not come to what was reviewed, and would change something.
+def _is_rest(plan: Plan, reviewed: Plan) -> bool:
+    """Whether a plan has no change that was not reviewed, and puts no VM on another host.
+
+    Values that the plan file leaves to vgpu-cfg may differ: they follow from the GPUs that ESXi chose.
+    """
+    known = {change.id for change in reviewed.changes}
+    made = {change.makes.name for change in reviewed.changes if change.makes is not None}
+    edits = {value for change in reviewed.changes for edit in change.edits for value in _values(change, edit)}
+    places = {(one.vm, one.host_moid) for one in reviewed.placements}
+    return all((one.vm, one.host_moid) in places for one in plan.placements) and all(
+        (change.id in known or change.subject.name in made)
+        and all(edits & _values(change, edit) for edit in change.edits)
+        for change in plan.changes
+    )
+
+
+def _values(change: Change, edit: Edit) -> set[tuple[str, str, str | None]]:
+    """Return what an edit sets, and, for a default, that it is one."""
+    values = {(change.subject.name, edit.key, edit.after)}
+    return {*values, (change.subject.name, f"default {edit.key}", None)} if edit.is_default else values
+
+
+def _is_unfinished(reviewed: Plan) -> bool:
+    """Whether the last run of a reviewed plan, by the journals in reach, did not complete it."""
+    from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
+
+    settings = journal_settings()
+    for folder in (state_folder() / "journals", settings.folder):
+        for path in () if folder is None else find_journals(folder, reviewed.name):
+            try:
+                record = read_journal(path, with_plan=False)
+            except DocumentError:
+                continue
+            if reviewed.digest in (record.header.digest, record.header.reviewed):
+                return record.report is None or exit_code_of(record.report) != 0
+    return False
+
+
+def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
+    """Refuse a new planning that differs from the reviewed one, and would change something.
+
+    What is left of a reviewed plan after a run of it was interrupted, or failed, does not differ.
+    Return the digest of the reviewed plan of which this is what is left, "" for a whole one.
 
     Raises StalePlan.
     """
     if reviewed is None or not plan.changes:
-        return
-    if reviewed.digest == plan.digest:
+        return ""
+    is_whole = reviewed.digest == plan.digest
+    if is_whole or (_is_rest(plan, reviewed) and _is_unfinished(reviewed)):
         _refuse_more_disturbed(reviewed, plan)
-        return
+        return "" if is_whole else reviewed.digest
     before = {change.id for change in reviewed.changes}
     now = {change.id for change in plan.changes}
     if before == now:

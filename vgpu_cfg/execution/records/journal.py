@@ -41,8 +41,9 @@ MOST_BYTES = 256 << 20
 class JournalHeader(Frozen):
     """Who ran what, against which vCenter, from where, and what for.
 
-    `user` is the account on the machine `host`, `account` the one at vCenter. Journals of version 0.1.0
-    have no `run`.
+    `user` is the account on the machine `host`, `account` the one at vCenter. `reviewed` is the
+    digest of the saved plan that the run carried out, or the rest of it. Journals of version 0.1.0 have no
+    `run`.
     """
 
     format: int = FORMAT
@@ -51,6 +52,7 @@ class JournalHeader(Frozen):
     plan: str
     plan_id: str = ""
     digest: str
+    reviewed: str = ""
     server: str
     instance_uuid: str = ""
     datacenter: str = ""
@@ -132,6 +134,7 @@ class Journal:
             plan=plan.name,
             plan_id=entry.plan_id,
             digest=plan.digest,
+            reviewed=entry.reviewed,
             server=plan.target.address,
             instance_uuid=plan.target.instance_uuid,
             datacenter=plan.target.datacenter,

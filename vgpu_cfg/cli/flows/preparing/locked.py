@@ -90,6 +90,7 @@ def recorded_run(
     *,
     command: str,
     occasion: Occasion,
+    reviewed: str = "",
     say: Callable[[str], None],
 ) -> Iterator[RunRecord]:
     """Write a run down for the length of a block, which must call `end` with its report.
@@ -105,6 +106,7 @@ def recorded_run(
         at=estate.clock.now(),
         command=command,
         occasion=occasion,
+        reviewed=reviewed,
         user=this_user(),
         machine=this_machine(),
         account=observed.vcenter.user,

@@ -46,6 +46,7 @@ from vgpu_cfg.cli.flows.running.run_flow import (
     show_plan,
     these,
 )
+from vgpu_cfg.cli.kept.attempts import KeptAttempt
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.kept.saved_plan import check_reviewed
 from vgpu_cfg.cli.output import show
@@ -60,6 +61,10 @@ _OF_VMS_ALONE = frozenset(
     {"create_vm", "reconfigure_vm", "upgrade_vm", "mark_vm", "power_on_vm", "power_off_vm", "stage_guest"}
 )
 """Changes that are seen at the VM, and at the host that it is on."""
+_RESUMED = (
+    "the rollback of an earlier run was interrupted: finishing it; run the command again to retry the plan,"
+    " or without --rollback-on-failure to go on from here"
+)
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.need import Needed
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.rollback.attempt import Attempt
     from vgpu_cfg.settings.connection import Connection as Server
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -99,19 +105,24 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             secure = guest_secrets(applying.desired, observed, options, secrets, is_lab=estate.is_lab)
             applying.guests = secure
             observed = applying.open_hosts(observed, closing)
+        attempt = applying.interrupted_rollback(observed)
+        if attempt is not None:
+            show.say(_RESUMED)
+            return decide_and_run(applying.work(attempt.plan, attempt.before, "", attempt), estate, how)
         plan = applying.plan_for(observed)
         if plan.digest != agreed:
             show_plan(plan, how)
         refuse_errors(plan)
-        check_reviewed(request.reviewed, plan)
+        reviewed = check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, observed, how.done)
         if not plan.changes:
             refuse_missing(plan, observed, estate.reader, applying.granted)
             applying.settle(observed, plan)
+            applying.kept_attempt(observed).forget()
             return nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
         work = applying.work(plan, observed, "" if plan.digest == agreed else f"Make {these(plan)}?")
-        return decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
+        return decide_and_run(replace(work, reviewed=reviewed), estate, how)
 
 
 @dataclass(slots=True)
@@ -255,6 +266,17 @@ class _Applying:
             found = reader.read_part(scope, own)
         return with_kinds(as_named(self.desired, found), reader, (self.desired, self.options))
 
+    def kept_attempt(self, observed: Inventory) -> KeptAttempt:
+        """Return where an interrupted run with `--rollback-on-failure` is kept."""
+        return KeptAttempt.of(self.desired.identity, observed.vcenter.instance_uuid)
+
+    def interrupted_rollback(self, observed: Inventory) -> Attempt | None:
+        """Return what an earlier run of the same command failed at, and did not finish to undo."""
+        if self.how.on_failure is not OnFailure.ROLL_BACK:
+            return None
+        attempt = self.kept_attempt(observed).read()
+        return attempt if attempt is not None and attempt.is_undoing else None
+
     def settle(self, observed: Inventory, plan: Plan) -> None:
         """Where nothing is to be done keep what was found, and forget keys that no guest needs any more."""
         self._remember(observed)
@@ -280,13 +302,14 @@ class _Applying:
             for line in remember(self.desired, observed, self.tools, self.options):
                 show.say(line)
 
-    def work(self, plan: Plan, observed: Inventory, question: str) -> Work:
-        """Return the plan as it is to be carried out."""
+    def work(self, plan: Plan, observed: Inventory, question: str, resumed: Attempt | None = None) -> Work:
+        """Return the plan as it is to be carried out; of a `resumed` attempt only the rollback."""
         from vgpu_cfg.planning.rollback.rollback import make_rollback
 
-        def undo(report: Report, after: Inventory) -> Plan:
+        def undo(attempt: Attempt, after: Inventory) -> Plan:
             told = self._told(self.options)
-            return make_rollback(plan, report.outcomes, observed, after, load_catalog(), told)
+            outcomes = attempt.outcomes_in(after)
+            return make_rollback(attempt.plan, outcomes, attempt.before, after, load_catalog(), told)
 
         def check_canary(canary: Canary, after: Inventory) -> CanaryFindings:
             told = with_kinds(after, self.estate.reader)
@@ -304,6 +327,7 @@ class _Applying:
             self.guests,
             keep=lambda: keep_id(self.desired, self.request.folder),
             undo=undo,
+            resumed=resumed,
             check_canary=check_canary,
             read_done=lambda report: self.read_done(report, plan, observed),
             granted=self.granted,

@@ -1,4 +1,7 @@
-"""How a failed run is taken back: read, planned, shown, made in the same run, told in its report."""
+"""The rollback of a failed run: read, plan, show, carry out in the same run, and report.
+
+A rollback that is interrupted is finished by the next run of the same command.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +16,50 @@ from vgpu_cfg.planning.locks import change_locks
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
+    from vgpu_cfg.cli.kept.attempts import KeptAttempt
     from vgpu_cfg.execution import Journal, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.rollback.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What taking a run back needs: its locks, the estate read again, a plan for it, and that carried out."""
+    """What a rollback needs: the run's locks, readings of the estate, a plan, a way to carry it out.
+
+    `attempt` is what is undone, and `kept` the place where it outlives the process.
+    """
 
     locks: RunLocks
     read_back: Callable[[], Inventory]
-    make: Callable[[Report, Inventory], Plan]
+    attempt: Attempt
+    kept: KeptAttempt
+    make: Callable[[Attempt, Inventory], Plan]
     carry_out: Callable[[Plan], Report]
     journal: Journal
     is_json: bool
 
 
 def roll_back(report: Report, undoing: Undoing) -> Report:
-    """Take back what failed, and return the report with what became of it; nothing where nothing failed.
+    """Undo a run that failed, and return the report with the result.
 
-    A run that was stopped by hand is not taken back: whoever stopped it decides what comes next.
+    A run that was stopped is not undone: the user decides what comes next.
     """
+    attempt = undoing.attempt.ended(report)
+    undoing.kept.keep(attempt)
     if report.is_interrupted:
         why_not = "the run was stopped by hand, and is not taken back"
         return report.model_copy(update={"rollback": Rollback(why_not=why_not)})
     if not report.has_failed:
+        undoing.kept.forget()
         return report
     try:
-        rollback = _rolled_back(report, undoing)
+        rollback = _rolled_back(attempt, undoing)
     except VgpuCfgError as error:
         rollback = Rollback(why_not=error.message)
     except KeyboardInterrupt:
         rollback = Rollback(why_not="it was stopped by hand before it began", is_interrupted=True)
+    if rollback.is_whole:
+        undoing.kept.forget()
     left = tuple(text for text in report.left_behind if not _is_undone(text, rollback))
     return report.model_copy(update={"rollback": rollback, "left_behind": left})
 
@@ -54,10 +69,10 @@ def _is_undone(text: str, rollback: Rollback) -> bool:
     return any(text.startswith(f"{change.subject.name}: ") for change in rollback.changes)
 
 
-def _rolled_back(report: Report, undoing: Undoing) -> Rollback:
+def _rolled_back(attempt: Attempt, undoing: Undoing) -> Rollback:
     undoing.locks.beat()
     after = undoing.read_back()
-    plan = undoing.make(report, after)
+    plan = undoing.make(attempt, after)
     undoing.locks.take(*change_locks(plan.changes, after))
     undoing.journal.record_rollback(plan)
     show.rollback(plan, is_json=undoing.is_json)

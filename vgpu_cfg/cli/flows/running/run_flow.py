@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, CanaryWatch
 from vgpu_cfg.cli.flows.running.rollback_flow import Undoing, roll_back
 from vgpu_cfg.cli.kept import whole_file
+from vgpu_cfg.cli.kept.attempts import KeptAttempt
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.terminal import confirm
@@ -25,12 +25,15 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
+    from vgpu_cfg.planning.rollback.attempt import Attempt
     from vgpu_cfg.render.text.run.progress import RunDisplay
 
 
@@ -101,9 +104,10 @@ class ApplyOptions:
 class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
-    `keep` writes down what must outlive the run, before its first change. `undo` plans how the run is taken
-    back, by its report and what was read since. `read_done` reads back what its report tells of, where that
-    is less than all. `granted` was found to be granted. `check_canary` says what checks find on a canary. An
+    `keep` writes down what must outlive the run, before its first change. `undo` plans the rollback of an
+    attempt, by what was read since; `resumed` is one whose rollback was interrupted. `reviewed` is the digest
+    of the saved plan of which the plan is the rest. `read_done` reads back what its report lists, if that is
+    less than all. `granted` was found to be granted. `check_canary` says what checks find on a canary. An
     empty `question` was answered. `verb` with `more` is what to type for it again, `check` the command that
     shows what came of it. `tell` says what came of work that no plan file asks for, by its report, by what
     was read back and the journal.
@@ -119,7 +123,9 @@ class Work:
     tools: HostTools | None = None
     guests: GuestSecrets | None = None
     keep: Callable[[], None] = lambda: None
-    undo: Callable[[Report, Inventory], Plan] | None = None
+    undo: Callable[[Attempt, Inventory], Plan] | None = None
+    resumed: Attempt | None = None
+    reviewed: str = ""
     check_canary: Callable[[Canary, Inventory], CanaryFindings] = lambda _canary, _after: CanaryFindings()
     more: tuple[str, ...] = ()
     check: str = "plan"
@@ -153,7 +159,7 @@ def these(plan: Plan) -> str:
     return "this change" if count == 1 else f"these {count} changes"
 
 
-def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     """Ask, carry a plan out, read back and tell; return the exit code."""
     from vgpu_cfg.execution import exit_code_of
     from vgpu_cfg.planning.locks import change_locks
@@ -185,10 +191,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
             after,
             how.output,
             journal=journal,
-            # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
-            next_command=f"{how.command('plan', *shells)} -o {shlex.quote(str(how.path))}"
-            if is_reviewed
-            else how.command(work.verb, *work.more),
+            next_command=how.command(work.verb, *work.more),
             check_command=settled.command(work.check) if work.check else "",
             prove_command=settled.command("verify") if work.verb == "apply" else "",
             undo_command=_by_hand(report, how),
@@ -264,6 +267,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
             work.locks,
             command=work.verb,
             occasion=how.occasion,
+            reviewed=work.reviewed,
             say=display.say,
         ) as record,
         stop_on_interrupt(
@@ -293,11 +297,15 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
                     pass_canary=lambda canary: watch.pass_canary(canary, display, stop),
                 ).carry_out()
 
-        report = carry(plan, display, options)
-        if how.on_failure is OnFailure.ROLL_BACK and work.undo is not None:
+        attempt = _attempt(work, how, clock.now())
+        resumed = work.resumed.report if work.resumed is not None else None
+        report = resumed or carry(plan, display, options)
+        if attempt is not None and work.undo is not None:
             undoing = Undoing(
                 work.locks,
                 work.read_back,
+                attempt,
+                _kept(plan),
                 work.undo,
                 lambda back: carry(back, make_display(console, back), on_the_way_back),
                 journal,
@@ -306,6 +314,28 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
             report = roll_back(report, undoing)
         report = record.end(report)
     return report, "" if journal.problem else str(journal.path)
+
+
+def _attempt(work: Work, how: ApplyOptions, now: datetime) -> Attempt | None:
+    """Keep what a rollback of the run needs, or forget what earlier runs kept if none is asked for."""
+    if work.resumed is not None:
+        return work.resumed
+    if not work.plan.desired.id:
+        return None
+    kept = _kept(work.plan)
+    if how.on_failure is not OnFailure.ROLL_BACK or work.undo is None:
+        kept.forget()
+        return None
+    from vgpu_cfg.planning.rollback.attempt import Attempt
+
+    earlier = kept.read()
+    attempt = earlier.followed_by(work.plan) if earlier else Attempt.of(work.plan, work.observed, now)
+    kept.keep(attempt)
+    return attempt
+
+
+def _kept(plan: Plan) -> KeptAttempt:
+    return KeptAttempt.of(plan.desired.identity, plan.target.instance_uuid)
 
 
 def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
