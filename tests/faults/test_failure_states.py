@@ -1,20 +1,19 @@
-"""The page of what failures leave: made from what was tried, without an empty cell."""
+"""The table of failures on the troubleshooting page: generated from results, without an empty cell."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults.harness.mishaps import ALL, Mishap
-from tests.faults.harness.outcomes import PAGE, counted, page, read_outcomes, told
+from tests.faults.harness.outcomes import PAGE, counted, read_outcomes, table, told
 from tests.faults.harness.phases import PHASES, phase_of
 from tests.faults.harness.results import Key, Point
 from tests.faults.harness.scenarios import SCENARIOS
+from tests.page_tables import hold_table
 
 
 def test_the_page_is_what_the_data_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(read_outcomes()), (
-        "python -m tests.faults.harness.outcomes .cache/faults.jsonl writes it anew"
-    )
+    hold_table(PAGE, table(read_outcomes()))
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -11,7 +11,7 @@ PHASES = {
         r"DestroyCollector|GetAlarm|CurrentTime|DestroyPropertyFilter"
     ),
     "locks and alarms": r"CreateAlarm|ReconfigureAlarm|RemoveAlarm",
-    "word of the run in vCenter's events": r"LogUserEvent",
+    "entry of the run in vCenter's events": r"LogUserEvent",
     "making VMs": r"CloneVM_Task|CreateVM_Task|CreateFolder",
     "changing VMs": (
         r"ReconfigVM_Task|UpgradeVM_Task|RelocateVM_Task|ReconfigureComputeResource_Task|Rename_Task|"

@@ -380,7 +380,7 @@ GPU_ROWS = (
         ),
         remedy=(
             "power it on or give it its network back; start its VMs elsewhere only once it is off for "
-            "certain: docs/how-to/when-a-host-dies.md"
+            "certain: docs/how-to/troubleshooting.md#a-host-does-not-respond"
         ),
         source="vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; the wording is recalled",
         confidence=Confidence.INFERRED,
