@@ -96,7 +96,11 @@ def test_ray_train_trains_on_both(guests: Guests) -> None:
 def test_deepspeed_and_lightning_train_on_both(guests: Guests, section: str, by: str) -> None:
     folder = programs_of("torch")
     said = train(
-        guests, by, folder, in_guide(section, "python"), TORCH_EXTENSIONS_DIR=str(folder.parent / "extensions")
+        guests,
+        by,
+        folder,
+        in_guide(section, "python"),
+        TORCH_EXTENSIONS_DIR=str(folder.parent / "extensions"),
     )
     assert_weights_agree("".join(said))
 
