@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.sources import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-WAYS = TEXT[TEXT.index("## Six ways in") : TEXT.index("## What a change brings along")]
+WAYS = TEXT[TEXT.index("## Six ways in") : TEXT.index("## Rules for a change")]
 FOLDERS = ("docs", "examples", "profiles", "script", "tests", "vgpu_cfg")
 PATH = re.compile(rf"`[^`]*?((?:{'|'.join(FOLDERS)})/[\w./-]*)")
 COMMIT = re.compile(r'^The commit: `git show (\w{7,})[^`]*`, "([^"]+)"', re.MULTILINE)
