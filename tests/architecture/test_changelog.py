@@ -40,3 +40,7 @@ def test_releases_stand_newest_first() -> None:
     found = releases()
     assert found == sorted(found, reverse=True)
     assert len({version for version, _ in found}) == len(found)
+
+
+def test_it_is_read_in_twenty_minutes() -> None:
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 5_000
