@@ -1,0 +1,29 @@
+"""Expected texts as sections of one file; with REWRITE_TRANSCRIPTS=1 a test writes its section anew.
+
+A section begins with a line "==== NAME" and reaches to the next one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_HEAD = "==== "
+
+
+def section(path: Path, name: str, text: str) -> str:
+    """Return the expected text of a section, after `text` has replaced it where that is asked for."""
+    found = sections_of(path)
+    if os.environ.get("REWRITE_TRANSCRIPTS") == "1":
+        found[name] = text.strip("\n")
+        whole = "\n\n".join(f"{_HEAD}{key}\n{body}" for key, body in found.items())
+        path.write_text(f"{whole}\n", encoding="utf-8")
+    return found[name]
+
+
+def sections_of(path: Path) -> dict[str, str]:
+    """Read all sections of a file by name, none if it does not exist."""
+    if not path.exists():
+        return {}
+    _, *parts = f"\n{path.read_text(encoding='utf-8')}".split(f"\n{_HEAD}")
+    return {name: body.strip("\n") for name, _, body in (part.partition("\n") for part in parts)}
