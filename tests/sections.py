@@ -6,6 +6,7 @@ A section begins with a line "==== NAME" and reaches to the next one.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _HEAD = "==== "
@@ -14,11 +15,19 @@ _HEAD = "==== "
 def section(path: Path, name: str, text: str) -> str:
     """Return the expected text of a section, after `text` has replaced it where that is asked for."""
     found = sections_of(path)
-    if os.environ.get("REWRITE_TRANSCRIPTS") == "1":
+    if _is_rewriting():
         found[name] = text.strip("\n")
-        whole = "\n\n".join(f"{_HEAD}{key}\n{body}" for key, body in found.items())
-        path.write_text(f"{whole}\n", encoding="utf-8")
+        _write(path, found)
     return found[name]
+
+
+def left_over(path: Path, names: Iterable[str]) -> list[str]:
+    """List the sections with other names, after they were removed where that is asked for."""
+    found, known = sections_of(path), set(names)
+    if _is_rewriting():
+        found = {name: text for name, text in found.items() if name in known}
+        _write(path, found)
+    return [name for name in found if name not in known]
 
 
 def sections_of(path: Path) -> dict[str, str]:
@@ -27,3 +36,12 @@ def sections_of(path: Path) -> dict[str, str]:
         return {}
     _, *parts = f"\n{path.read_text(encoding='utf-8')}".split(f"\n{_HEAD}")
     return {name: body.strip("\n") for name, _, body in (part.partition("\n") for part in parts)}
+
+
+def _is_rewriting() -> bool:
+    return os.environ.get("REWRITE_TRANSCRIPTS") == "1"
+
+
+def _write(path: Path, found: Mapping[str, str]) -> None:
+    whole = "\n\n".join(f"{_HEAD}{key}\n{body}" for key, body in found.items())
+    path.write_text(f"{whole}\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sections import section, sections_of
+from tests.sections import left_over, section
 from tests.unit.staging import test_export_formats as export
 from tests.unit.staging.sandbox import context, spec_of
 from tests.unit.staging.test_validators import MODULES, OTHERS
@@ -50,6 +50,7 @@ from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.bundle import bundle_files, stage_module
 from vgpu_cfg.staging.cloud_init import metadata, user_data
+from vgpu_cfg.staging.container_unit import checked_network, checked_port, checked_variable
 from vgpu_cfg.staging.export import FORMATS
 from vgpu_cfg.staging.rendering import quote_sh, quote_systemd
 from vgpu_cfg.staging.values import package_of
@@ -128,6 +129,20 @@ HOSTS = {
     "head": export.WITH_HEAD,
     "uneven": export.UNEVEN,
     "strange": export.STRANGE,
+    "absent": export.PAIR.model_copy(
+        update={
+            "workers": (
+                export.host(1, exists=False, address="", domain="example.com", cluster="gpu", port=2022),
+                export.host(
+                    2, driver_in_guest=False, esxi_host="esx-01", cores_per_socket=8, memory_mib=65_536
+                ),
+            ),
+            "absent": ("hvd-01",),
+            "lost": ("hvd-02",),
+            "framework": "pytorch",
+            "mounts": ("/srv/data:/data",),
+        }
+    ),
     "rdma": export.PAIR.model_copy(
         update={
             "workers": tuple(export.host(number, has_rdma=True) for number in (1, 2)),
@@ -202,6 +217,13 @@ REFUSED: dict[str, Callable[[], object] | GuestModule] = {
     "RoCE": RoceModule(nics=(training.NIC,), dscp=99),
     "traffic": TrafficModule(nic=training.NIC, link_mbps=500, control_mbps=500),
     "image": ImageModule(image=SIGNS),
+    "archive": ImageModule(image=IMAGE, archive=SIGNS),
+    "path of a mount": WorkerModule(image=IMAGE, mounts=("/srv/a,b:/data",)),
+    "clients of a shared folder": SharedFolderModule(role="server", clients=(SIGNS,)),
+    "server of a shared folder": SharedFolderModule(role="client", server=SIGNS),
+    "port": lambda: checked_port(0, "training.port"),
+    "network": lambda: checked_network(SIGNS, "training.network"),
+    "variable of a unit": lambda: checked_variable(SIGNS, "training.environment"),
     "worker's image": WorkerModule(image=SIGNS),
     "worker's mount": WorkerModule(image=IMAGE, mounts=("/srv:/opt/vgpu-cfg",)),
     "variable": RankModule(environment={SIGNS: "1"}),
@@ -223,8 +245,7 @@ def test_a_refusal_names_the_value_and_the_remedy(name: str) -> None:
 
 
 def test_no_section_is_left_over() -> None:
-    assert set(sections_of(FOLDER / "refusals.txt")) == set(REFUSED)
-    assert set(sections_of(FOLDER / "staged.txt")) == {*STAGED, "a guest"}
-    assert set(sections_of(FOLDER / "exports.txt")) == {
-        f"{name} {hosts}" for name in FORMATS for hosts in HOSTS
-    }
+    exports = {f"{name} {hosts}" for name in FORMATS for hosts in HOSTS}
+    assert left_over(FOLDER / "refusals.txt", REFUSED) == []
+    assert left_over(FOLDER / "staged.txt", {*STAGED, "a guest"}) == []
+    assert left_over(FOLDER / "exports.txt", exports) == []

@@ -1,0 +1,254 @@
+"""All words of verify as stored texts: each case, each plant, and each tool that is missing or fails.
+
+REWRITE_TRANSCRIPTS=1 writes them anew. Of a scene with a fault only the results that it changes are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tests.fakes.answering_guests import NOT_FOUND, Answer, FakeGuest
+from tests.plans.planned import desired_of, inventory_of
+from tests.sections import left_over, section
+from tests.unit.parsers.printed import printed
+from tests.unit.verification.cases import CASES
+from tests.unit.verification.plants import PLANTS
+from tests.unit.verification.two_workers import Scene, failing, make_scene, trains_by
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan_file.training_entries import Framework
+from vgpu_cfg.model.template_look import TemplateRow
+from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification import Choice, make_guest_views, make_host_views
+from vgpu_cfg.verification.checks.template_checks import TemplateNeeds, look_inside, seen_from_outside
+
+FILE = Path(__file__).with_name("transcripts.txt")
+RUBBISH = "rubbish: 1\n\n  more, of another tool\n"
+
+
+def told(result: CheckResult) -> str:
+    rows = {
+        "seen": result.observed,
+        "expected": result.expected,
+        "code": result.code,
+        "meaning": result.meaning,
+        "remedy": result.remedy,
+        "why": result.why,
+        "measured": ", ".join(f"{name} {value:g}" for name, value in result.measured.items() if value),
+    }
+    head = f"{result.state} {result.check} of {result.subject.name}: {result.title}"
+    asked = "" if result.is_asked else ", not asked for"
+    return "\n".join([head + asked, *(f"  {key}: {value}" for key, value in rows.items() if value)])
+
+
+def told_of(report: Verification, healthy: Verification | None = None) -> str:
+    """Return the results, except those of the healthy workers; a line for all that were left out alike."""
+    known = set() if healthy is None else {told(one) for one in healthy.results}
+    results = [one for one in report.results if told(one) not in known]
+    left_out: dict[str, list[str]] = {}
+    for one in results:
+        if one.state is CheckState.NOT_ASKED:
+            left_out.setdefault(one.why, []).append(f"{one.check} of {one.subject.name}")
+    lines = [told(one) for one in results if one.state is not CheckState.NOT_ASKED]
+    return "\n".join([*lines, *(f"not asked: {'; '.join(names)}: {why}" for why, names in left_out.items())])
+
+
+@cache
+def healthy() -> Verification:
+    return make_scene().run()
+
+
+@cache
+def programs() -> tuple[str, ...]:
+    """Return the programs that a healthy guest is asked to run."""
+    scene = make_scene()
+    scene.run()
+    return tuple(sorted({words[0] for name in scene.guests.guests for words in scene.guest(name).asked}))
+
+
+def answered(program: str, answer: ShellResult) -> Callable[[Scene], None]:
+    """Return a change by which a program answers so in all guests, whatever it is asked."""
+
+    def change(scene: Scene) -> None:
+        for guest in scene.guests.guests.values():
+            answers = {words: one for words, one in guest.answers.items() if words[0] != program}
+            guest.answers = {**answers, (program,): answer}
+
+    return change
+
+
+def on_the_host(*, mode: str = "True(1)", answer: ShellResult | None = None) -> Callable[[Scene], None]:
+    """Return a change by which the shell of the host is open; with an `answer` all its programs give that."""
+    query = printed("query-2xa100-esxi-mig-pending.txt").replace("00000000:36:00.0", "00000000:3B:00.0")
+    answers: dict[tuple[str, ...], Answer] = {
+        ("nvidia-smi", "-q"): query,
+        ("/opt/mellanox/bin/mlxconfig", "-d"): printed("mlxconfig-query-e-cx6dx.txt").replace(
+            "True(1)", mode
+        ),
+        ("nvidia-smi", "vgpu", "-q"): printed("vgpu-q-t4.txt"),
+    }
+
+    def change(scene: Scene) -> None:
+        view = scene.hosts[0]
+        nic = view.host.pci_devices[1].model_copy(update={"passthrough_active": False})
+        host = view.host.model_copy(update={"pci_devices": (view.host.pci_devices[0], nic)})
+        scene.hosts[0] = replace(view, host=host, has_shell=True)
+        scene.host_shells.guests = {
+            "esx-01": FakeGuest("esx-01", answers if answer is None else {(): answer})
+        }
+
+    return change
+
+
+FAULTS: dict[str, Callable[[Scene], object]] = {
+    **{f"case {case.code.value}": case.change for case in CASES},
+    **{f"plant {n} of {plant.check}": plant.change for n, plant in enumerate(PLANTS, 1)},
+    **{f"{name} is missing": answered(name, NOT_FOUND) for name in programs()},
+    **{f"{name} fails": answered(name, failing("no\n")) for name in programs()},
+    "the host's shell is open": on_the_host(),
+    "the NIC's firmware has ATS off": on_the_host(mode="False(0)"),
+    "the host's programs are missing": on_the_host(answer=NOT_FOUND),
+    "the host's programs fail": on_the_host(answer=failing("no\n")),
+    "the host's programs print rubbish": on_the_host(answer=ShellResult(status=0, stdout=RUBBISH)),
+    "the host's shell cannot be reached": lambda scene: scene.hosts.append(
+        replace(scene.hosts.pop(), has_shell=True)
+    ),
+    "a guest cannot be reached": lambda scene: scene.guests.guests.pop("hvd-02"),  # type: ignore[attr-defined]  # a dict
+    "a guest is off": lambda scene: scene.change(powered_on=False),
+    "a VM is not there": lambda scene: scene.change(is_there=False, powered_on=False),
+    "a host does not respond": lambda scene: scene.change(host_state="does not respond"),
+    **{
+        f"{name} prints rubbish": answered(name, ShellResult(status=0, stdout=RUBBISH)) for name in programs()
+    },
+}
+
+
+def test_healthy_workers_are_told_as_it_is_stored() -> None:
+    text = told_of(healthy())
+    assert text == section(FILE, "healthy", text)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_as_it_is_stored(name: str) -> None:
+    scene = make_scene()
+    FAULTS[name](scene)
+    text = told_of(scene.run(), healthy())
+    assert text == section(FILE, name, text)
+
+
+@pytest.mark.parametrize("framework", get_args(Framework))
+def test_each_framework_is_told_as_it_is_stored(framework: Framework) -> None:
+    text = told_of(trains_by(framework).run(), healthy())
+    assert text == section(FILE, f"trains by {framework}", text)
+
+
+def test_a_choice_of_checks_is_told_as_it_is_stored() -> None:
+    reports = [
+        make_scene().run(Choice(is_quick=True)),
+        make_scene().run(Choice(only=("driver", "bandwidth"))),
+    ]
+    text = "\n\n".join(told_of(report) for report in reports)
+    assert text == section(FILE, "a choice of checks", text)
+
+
+# ---------------------------------------------------------------- what is asked of which guests and hosts
+
+PLANNED = (
+    "guest-firmware-waits-for-the-host",
+    "lost-host-and-one-gpu-for-two",
+    "reservation-of-a-list",
+    "rdma-two-gpus-one-nic",
+    "pair-without-bridges-elsewhere",
+)
+NOT_TOLD = ("spec", "learned", "facts", "now", "thresholds")
+
+
+def with_a_tenant(observed: Inventory) -> Inventory:
+    """Let another VM share the time of each GPU that a VM holds."""
+    tenant = Vm(moid="vm-desk", name="desk-7", power_state=PowerState.ON)
+    hosts = tuple(
+        host.model_copy(
+            update={
+                "gpus": tuple(
+                    gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, tenant.moid)} if gpu.vm_moids else {})
+                    for gpu in host.gpus
+                )
+            }
+        )
+        for host in observed.hosts
+    )
+    return observed.model_copy(update={"hosts": hosts, "vms": (*observed.vms, tenant)})
+
+
+def shown(view: Any) -> str:
+    values = {one.name: getattr(view, one.name) for one in fields(view) if one.name not in NOT_TOLD}
+    values |= {"host": getattr(values["host"], "name", values["host"])}
+    return "\n".join(f"  {name}: {value!r}" for name, value in values.items())
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_guests_and_hosts_are_asked_for_as_it_is_stored(name: str) -> None:
+    desired, observed = desired_of(name), with_a_tenant(inventory_of(name))
+    guests = make_guest_views(desired, observed, {}, now=observed.read_at)
+    shells = frozenset(host.moid for host in observed.hosts[:1])
+    hosts = make_host_views(desired, observed, open_shells=shells, licence_of_all=True)
+    text = "\n".join(["guests", *map(shown, guests), "hosts", *map(shown, hosts)])
+    assert text == section(FILE, f"views of {name}", text)
+
+
+# ---------------------------------------------------------------- templates
+
+WHOLE = FakeGuest(
+    "look",
+    {
+        ("test", "-e"): "",
+        ("vmtoolsd", "-v"): "VMware Tools daemon, version 12.3.5\n",
+        ("cat", "/run/cloud-init/cloud-id"): "vmware\n",
+        ("id", "-u"): "0\n",
+        ("uname", "-r"): "5.15.0-112-generic\n",
+        ("modinfo",): "570.124.06\n",
+        (
+            "df",
+            "-Pk",
+            "/",
+        ): "Filesystem 1024-blocks Used Available\n/dev/sda1 66000000 9000000 52428800 15% /\n",
+    },
+)
+BARE = FakeGuest("look", {("id", "-u"): "1000\n", ("uname", "-r"): "5.15.0\n"})
+NEEDS = {
+    "all": TemplateNeeds(efi=True, driver="template", builds=True, disk_gib=60, refused=("535",)),
+    "a package": TemplateNeeds(driver="package", refused=("570",)),
+    "another package": TemplateNeeds(driver="package", disk_gib=20),
+    "little": TemplateNeeds(cloud_init=False, ssh=False),
+}
+
+
+def rows(found: Sequence[TemplateRow]) -> str:
+    return "\n".join(f"  {one.state} {one.name}: {one.found!r} {one.why}".rstrip() for one in found)
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_template_is_told_as_it_is_stored(name: str) -> None:
+    needs = NEEDS[name]
+    looks = {
+        "whole": look_inside(WHOLE.run, needs),
+        "bare": look_inside(BARE.run, needs),
+        "from outside": seen_from_outside(needs, firmware="EFI", has_tools=True, reported=True),
+        "nothing told": seen_from_outside(needs, firmware="", has_tools=False, reported=False),
+    }
+    text = "\n".join(f"{look}\n{rows(found)}" for look, found in looks.items())
+    assert text == section(FILE, f"a template, {name}", text)
+
+
+def test_no_section_is_left_over() -> None:
+    others = {"healthy", "a choice of checks"}
+    others |= {f"trains by {framework}" for framework in get_args(Framework)}
+    others |= {f"views of {name}" for name in PLANNED} | {f"a template, {name}" for name in NEEDS}
+    assert left_over(FILE, {*FAULTS, *others}) == []
