@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from vgpu_cfg.changes.change import Change, DestroyVm
@@ -19,6 +20,11 @@ class OutcomeStatus(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     NOT_NEEDED = "not_needed"
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the change is in place: it was made, or was there before."""
+        return self in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
 
 
 class SettingReading(Frozen):
@@ -55,6 +61,11 @@ class Outcome(Frozen):
     remedy: str = ""
     vm_moid: str | None = None
     readings: tuple[SettingReading, ...] = ()
+
+
+def in_place(outcomes: Iterable[Outcome]) -> frozenset[str]:
+    """Return the ids of the changes that are in place."""
+    return frozenset(one.change_id for one in outcomes if one.status.is_in_place)
 
 
 class EventKind(StrEnum):
@@ -117,9 +128,8 @@ class Rollback(Frozen):
 
     @property
     def done(self) -> frozenset[str]:
-        """The ids of the changes that came true."""
-        true = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
-        return frozenset(one.change_id for one in self.outcomes if one.status in true)
+        """The ids of the changes that are in place."""
+        return in_place(self.outcomes)
 
     @property
     def gone(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, MarkVm, ReconfigureVm, StageGuest
 from vgpu_cfg.changes.plan import Canary, Plan
-from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report, in_place
 from vgpu_cfg.errors import (
     AnswerLost,
     DoesNotFit,
@@ -52,8 +52,6 @@ __all__ = ["Run", "RunClock", "RunOptions", "exit_code_of"]
 
 PassCanary: TypeAlias = Callable[[Canary], CanaryResult]
 """Verifies a canary whose changes are done, and asks whether to go on where it is as planned."""
-
-_NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +293,7 @@ class _Course:
 
     def _is_whole(self) -> bool:
         """Whether everything was done all the same, when the stop came."""
-        done = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
-        return len(self._outcomes) == len(self._changes) and all(
-            outcome.status in done for outcome in self._outcomes.values()
-        )
+        return len(in_place(self._outcomes.values())) == len(self._changes)
 
     def _begin_what_can(self) -> None:
         self._scheduler.is_queueing = any(running.is_queued for running in self._running.values())
@@ -614,7 +609,7 @@ def _unfinished(session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterato
     for change in session.plan.changes:
         found = outcomes.get(change.id)
         is_listed = isinstance(change, StageGuest) and change.vm.name in session.half_staged
-        if found is not None and found.status in _NOT_DONE and not is_listed:
+        if found is not None and not found.status.is_in_place and not is_listed:
             undone.setdefault(change.subject.name, []).append(change.id)
     for name in session.made:
         if name not in session.half_made and name in undone:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import OutcomeStatus, Report
+from vgpu_cfg.changes.report import Report
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution.records.copies import MakeCopies
 from vgpu_cfg.execution.records.journal import Journal
@@ -130,11 +130,10 @@ def recorded(
 
 def ended_entry(begun: RunEntry, report: Report) -> RunEntry:
     """Return the entry of a run's end, but for its time."""
-    done = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
     return begun.model_copy(
         update={
             "result": result_of(report),
-            "done": sum(outcome.status in done for outcome in report.outcomes),
+            "done": sum(outcome.status.is_in_place for outcome in report.outcomes),
             "failed": len(report.failed),
             "tasks": report.tasks,
             "began_at": begun.at,

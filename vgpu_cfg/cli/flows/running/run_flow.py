@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.changes.report import Event, OutcomeStatus, Report
+from vgpu_cfg.changes.report import Event, Report, in_place
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.flows.preparing.locked import recorded_run
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
@@ -212,11 +212,10 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
 
 def _deleted(plan: Plan, report: Report) -> frozenset[str]:
     """Return the names and inventory paths of the VMs that a run has deleted."""
-    gone = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
-    done = {outcome.change_id for outcome in report.outcomes if outcome.status in gone}
-    deletions = [one for one in plan.changes if one.kind == "destroy_vm" and one.id in done]
+    done = in_place(report.outcomes)
+    deletions = [one for one in plan.changes if one.deletes and one.id in done]
     paths = {edit.before for change in deletions for edit in change.edits if edit.before is not None}
-    return frozenset({*paths, *(change.vm.name for change in deletions)})
+    return frozenset({*paths, *(change.subject.name for change in deletions)})
 
 
 def _by_hand(report: Report, how: ApplyOptions) -> str:

@@ -101,8 +101,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         gone = {
             outcome.subject.name
             for outcome in report.outcomes
-            if changes[outcome.change_id].deletes
-            and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+            if changes[outcome.change_id].deletes and outcome.status.is_in_place
         } | set(report.rollback.gone if report.rollback is not None else ())
         lines += [Text("")] if hosts_done else []
         has_guests = any(row.vm is not None and row.vm.guest is not None for row in first)
@@ -146,7 +145,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
 
 
 def _is_as_planned(row: ResultRow) -> bool:
-    return row.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+    return row.status.is_in_place
 
 
 def _canaries(report: Report, width: int) -> list[Text]:

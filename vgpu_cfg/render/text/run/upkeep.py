@@ -9,13 +9,11 @@ from rich.text import Text
 
 from vgpu_cfg.changes.by_hand import command
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import OutcomeStatus, Report
+from vgpu_cfg.changes.report import Report, in_place
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.lines import fold, hanging
 from vgpu_cfg.render.text.plan.findings import render_findings
-
-_SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def render_upkeep(
     ending = _left(drained, width) if drained is not None else []
     if report is None:
         return [Text(f"nothing to {plan.name}: it is so already"), *apart, *ending]
-    done = {outcome.change_id for outcome in report.outcomes if outcome.status in _SETTLED}
+    done = in_place(report.outcomes)
     lines: list[Text] = []
     for change in plan.changes:
         for words in change.came_to if change.id in done else ():

@@ -12,9 +12,6 @@ from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReadi
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import counted
 
-_SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
-
-
 _SSH_STILL_RUNS = "SSH service still runs"
 """What a run says of a host whose SSH it could not stop (`Report.left_behind`)."""
 
@@ -120,7 +117,7 @@ def _cold_boots(steps: Sequence[tuple[Change, Outcome]]) -> int:
     cold_boots = [change for change in _done(steps) if change.face.restart is Restart.COLD_BOOT]
     by_bmc = sum(not change.face.leaves_off for change in cold_boots)
     return by_bmc + sum(
-        change.face.is_by_hand and bool(downs & {*change.needs}) and outcome.status in _SETTLED
+        change.face.is_by_hand and bool(downs & {*change.needs}) and outcome.status.is_in_place
         for change, outcome in steps
     )
 
@@ -140,9 +137,9 @@ def _standing(
     steps: Sequence[tuple[Change, Outcome]], waiting: set[str], moid: str, after: Inventory | None
 ) -> str:
     """Say why a host is still in maintenance mode: by a reading after the run, else by what was done."""
-    enters = next((outcome for change, outcome in steps if change.face.takes_away), None)
-    leaves = next((outcome for change, outcome in steps if change.face.brings_back), None)
-    is_down = enters is not None and enters.status in _SETTLED and _is_undone(leaves)
+    has_gone = next((ended.status.is_in_place for change, ended in steps if change.face.takes_away), False)
+    is_back = next((ended.status.is_in_place for change, ended in steps if change.face.brings_back), False)
+    is_down = has_gone and not is_back
     host = after.host_by_moid.get(moid) if after is not None else None
     if host is not None:
         is_down = host.is_in_maintenance_mode
@@ -157,10 +154,6 @@ def _standing(
         (outcome.message for _, outcome in steps if outcome.status is OutcomeStatus.SKIPPED),
         "somebody else holds it there",
     )
-
-
-def _is_undone(outcome: Outcome | None) -> bool:
-    return outcome is None or outcome.status not in _SETTLED
 
 
 def reading_text(reading: SettingReading) -> str:

@@ -76,7 +76,7 @@ def _step(
     if outcome is not None:
         began, ended, status = outcome.started_at or began, outcome.ended_at or ended, outcome.status
         message, remedy, tasks = outcome.message, outcome.remedy, outcome.tasks or tasks
-    is_run = status in (OutcomeStatus.DONE, OutcomeStatus.FAILED, OutcomeStatus.NOT_NEEDED) or status is None
+    is_run = status is not OutcomeStatus.SKIPPED
     return StepDone(
         number=number,
         title=change.id,
