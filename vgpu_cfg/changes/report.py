@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
+
+from pydantic import model_serializer, model_validator
 
 from vgpu_cfg.changes.change import Change, DestroyVm
 from vgpu_cfg.changes.plan import Diagnostic
@@ -106,6 +109,35 @@ class CanaryResult(Frozen):
     goes_on: bool = False
 
 
+class LeftState(StrEnum):
+    """How something was left that a run began and did not end, as far as others ask for it."""
+
+    DOWN = "in maintenance mode"
+    SSH_RUNS = "its SSH service still runs"
+
+
+class LeftBehind(Frozen):
+    """What a run began and did not end. A document has it as one sentence: `name: state: why`."""
+
+    name: str
+    state: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.name, self.state, self.why) if part)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_sentence(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return dict(zip(cls.model_fields, value.split(": ", 2), strict=False))
+
+    @model_serializer
+    def _write_sentence(self) -> str:
+        return str(self)
+
+
 class Rollback(Frozen):
     """What became of taking a failed run back by `changes`; `why_not` says why nothing of it was.
 
@@ -118,7 +150,7 @@ class Rollback(Frozen):
     changes: tuple[Change, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     kept: tuple[Diagnostic, ...] = ()
-    left_behind: tuple[str, ...] = ()
+    left_behind: tuple[LeftBehind, ...] = ()
     is_interrupted: bool = False
 
     @property
@@ -160,7 +192,7 @@ class Report(Frozen):
     run: str = ""
     occasion: Occasion = Occasion()
     outcomes: tuple[Outcome, ...] = ()
-    left_behind: tuple[str, ...] = ()
+    left_behind: tuple[LeftBehind, ...] = ()
     is_interrupted: bool = False
     waiting_for: tuple[str, ...] = ()
     put_off: tuple[str, ...] = ()

@@ -18,7 +18,16 @@ from typing import TypeAlias
 
 from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, MarkVm, ReconfigureVm, StageGuest
 from vgpu_cfg.changes.plan import Canary, Plan
-from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report, in_place
+from vgpu_cfg.changes.report import (
+    CanaryResult,
+    Event,
+    EventKind,
+    LeftBehind,
+    Outcome,
+    OutcomeStatus,
+    Report,
+    in_place,
+)
 from vgpu_cfg.errors import (
     AnswerLost,
     DoesNotFit,
@@ -46,6 +55,7 @@ from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure, RunResult
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskState, TaskUpdate
 
 __all__ = ["Run", "RunClock", "RunOptions", "exit_code_of"]
@@ -234,7 +244,7 @@ class _Course:
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
             left_behind=(
                 *list_left_behind(self._session, self._hosts, self._outcomes, self._in_flight),
-                *(f"{name}: not begun: {why}" for name, why in (self._late | self._behind).items()),
+                *_left(self._late | self._behind, "not begun"),
                 *self._told_not_begun(),
             ),
             is_interrupted=(self._interrupts > 0 and not self._is_whole()) or self._is_declined,
@@ -272,11 +282,10 @@ class _Course:
             finishes = self._session.options.on_failure is not OnFailure.ROLL_BACK
         self._skip(self._scheduler.stop(finishes=finishes), why)
 
-    def _told_not_begun(self) -> tuple[str, ...]:
-        if not self._not_begun:
-            return ()
-        count = "1 change" if self._not_begun == 1 else f"{self._not_begun} changes"
-        return (f"{self._session.plan.name}: {count} not begun, as the run stopped at its first failure",)
+    def _told_not_begun(self) -> Iterator[LeftBehind]:
+        if self._not_begun:
+            state = f"{counted(self._not_begun, 'change')} not begun, as the run stopped at its first failure"
+            yield LeftBehind(name=self._session.plan.name, state=state)
 
     def _why_not_begun(self, change: Change) -> str:
         if self._interrupts:
@@ -593,24 +602,29 @@ def list_left_behind(
     hosts: HostSession | None,
     outcomes: Mapping[str, Outcome],
     in_flight: Iterable[tuple[str, str]],
-) -> tuple[str, ...]:
-    """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
-    return (
-        *(f"{name}: {state}" for name, state in session.half_made.items()),
-        *(f"{name}: its guest is set up in part: {at}" for name, at in session.half_staged.items()),
-        *_unfinished(session, outcomes),
-        *(hosts.list_left_behind() if hosts is not None else ()),
-        *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
-    )
+) -> Iterator[LeftBehind]:
+    """Yield what this run began and did not end; `in_flight` holds (task, change id)."""
+    yield from (LeftBehind(name=name, state=state) for name, state in session.half_made.items())
+    yield from _left(session.half_staged, "its guest is set up in part")
+    yield from _left(_unfinished(session, outcomes), "made, but not done")
+    yield from hosts.list_left_behind() if hosts is not None else ()
+    for task, change_id in in_flight:
+        yield LeftBehind(name=task, state=f"{change_id!r} still ran in vCenter")
 
 
-def _unfinished(session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+def _left(reasons: Mapping[str, str], state: str) -> Iterator[LeftBehind]:
+    return (LeftBehind(name=name, state=state, why=why) for name, why in reasons.items())
+
+
+def _unfinished(session: RunSession, outcomes: Mapping[str, Outcome]) -> dict[str, str]:
     undone: dict[str, list[str]] = {}
     for change in session.plan.changes:
         found = outcomes.get(change.id)
         is_listed = isinstance(change, StageGuest) and change.vm.name in session.half_staged
         if found is not None and not found.status.is_in_place and not is_listed:
             undone.setdefault(change.subject.name, []).append(change.id)
-    for name in session.made:
-        if name not in session.half_made and name in undone:
-            yield f"{name}: made, but not done: {', '.join(undone[name])}"
+    return {
+        name: ", ".join(undone[name])
+        for name in session.made
+        if name not in session.half_made and name in undone
+    }

@@ -10,7 +10,16 @@ from tests.unit.render import samples
 from tests.unit.render.host_samples import ATS, GRAPHICS, PASSED, ref
 from vgpu_cfg.changes.change import ChangeHost, EnterMaintenance, ExitMaintenance, RebootHost
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.report import (
+    Event,
+    EventKind,
+    LeftBehind,
+    LeftState,
+    Outcome,
+    OutcomeStatus,
+    Report,
+    SettingReading,
+)
 from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, HostMark
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
@@ -118,7 +127,7 @@ def failed_report(plan: Plan) -> Report:
         OutcomeStatus.SKIPPED,
         message="needs 'reboot esx-02', which failed",
     )
-    left = f"esx-02: in maintenance mode: reboot esx-02: {message}"
+    left = LeftBehind(name="esx-02", state=LeftState.DOWN, why=f"reboot esx-02: {message}")
     return report_of(plan, [*done, failed, skipped], left_behind=(left,))
 
 

@@ -9,7 +9,7 @@ from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.display import Display
 from vgpu_cfg.changes.change import DestroyVm, SetCordon
 from vgpu_cfg.changes.plan import Diagnostic
-from vgpu_cfg.changes.report import CanaryResult, Outcome, OutcomeStatus, Report, Rollback
+from vgpu_cfg.changes.report import CanaryResult, LeftBehind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, HostRef, Subject
 from vgpu_cfg.knowledge.check_pages import CheckPage, make_page
@@ -238,7 +238,7 @@ HALF = Rollback(
         kept(Code.NOT_UNDONE, "hvd-03", "restore the backup"),
         kept(Code.NOT_UNDONE_ON_PURPOSE, "hvd-04", ""),
     ),
-    left_behind=("the folder training",),
+    left_behind=(LeftBehind(name="the folder training"),),
 )
 
 # ---------------------------------------------------------------- explanations

@@ -10,7 +10,7 @@ from typing import Any
 from tests.plans.planned import plan_of
 from tests.unit.render.page_data import data_in
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
+from vgpu_cfg.changes.report import Event, EventKind, LeftBehind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
 from vgpu_cfg.render.page.run import render_run_page
 from vgpu_cfg.render.views.run.run_steps import run_counts
@@ -74,7 +74,7 @@ def test_a_rollback_is_on_the_line_and_what_it_left_is_left() -> None:
     ended = Outcome(
         change_id="undo it", subject=undone.subject, status=DONE, started_at=BEGAN, ended_at=BEGAN
     )
-    rollback = Rollback(changes=(undone,), outcomes=(ended,), left_behind=("a disk",))
+    rollback = Rollback(changes=(undone,), outcomes=(ended,), left_behind=(LeftBehind(name="a disk"),))
     page, _ = page_of(plan, report_of(plan, DONE, FAILED, message="no", rollback=rollback))
     assert "undo it" in part(page, "steps")
     assert "a disk" in part(page, "left")
@@ -101,7 +101,9 @@ def test_a_run_with_nothing_to_do_says_so() -> None:
 
 def test_a_hostile_name_is_text_in_the_page_and_whole_in_its_data() -> None:
     plan = plan_of(CASE).model_copy(update={"name": HOSTILE})
-    page, data = page_of(plan, report_of(plan, FAILED, message=HOSTILE, left_behind=(HOSTILE,)))
+    page, data = page_of(
+        plan, report_of(plan, FAILED, message=HOSTILE, left_behind=(LeftBehind(name=HOSTILE),))
+    )
     assert page.count("<script") == page.count("</script>") == 2
     assert "alert(1)</script>" not in page
     assert "\u202e" not in page

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vgpu_cfg.changes.change import Change, ColdBootHost, RebootHost, RestartService
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
+from vgpu_cfg.changes.report import LeftBehind, LeftState
 from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.errors import (
     HostShellError,
@@ -268,18 +269,20 @@ class HostSession:
         if not isinstance(error, Interrupted | Unreachable | LoginFailed):
             self.note_reason(ref, f"{change.id}: {error.message}")
 
-    def list_left_behind(self) -> tuple[str, ...]:
-        """Name, one line each, the hosts that are down, wait for a restart, or have their shell open."""
-        lines: list[str] = []
+    def list_left_behind(self) -> Iterator[LeftBehind]:
+        """Yield the hosts that are down, wait for a restart, or have their shell open."""
         for moid, name, mark in self.marks.items():
             if moid in self.given_back and mark.maintenance:
-                lines.append(f"{name}: out of maintenance mode, and its mark could not be cleared")
+                state = "out of maintenance mode, and its mark could not be cleared"
+                yield LeftBehind(name=name, state=state)
             elif self.is_down(HostRef(name=name, moid=moid)):
-                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason given'}")
+                why = mark.reason or "no reason given"
+                yield LeftBehind(name=name, state=LeftState.DOWN, why=why)
             elif mark.waiting:
-                lines.append(f"{name}: waits for a restart: {', '.join(sorted(mark.waiting))}")
-        lines += [f"{name}: its SSH service still runs: {why}" for name, why in self.shells.problems.items()]
-        return tuple(lines)
+                why = ", ".join(sorted(mark.waiting))
+                yield LeftBehind(name=name, state="waits for a restart", why=why)
+        for name, why in self.shells.problems.items():
+            yield LeftBehind(name=name, state=LeftState.SSH_RUNS, why=why)
 
 
 def has_gone(ref: HostRef) -> StalePlan:

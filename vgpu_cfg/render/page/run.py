@@ -118,4 +118,4 @@ def _of_rollback(rollback: Rollback) -> Iterator[_Left]:
         yield _Left("", f"not taken back: {rollback.why_not}")
     for one in rollback.kept:
         yield _Left(one.subject.name, f"not taken back: {one.message} ({one.code})", one.remedy)
-    yield from (_Left("", text) for text in rollback.left_behind)
+    yield from (_Left("", str(one)) for one in rollback.left_behind)

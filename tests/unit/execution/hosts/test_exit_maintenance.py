@@ -103,7 +103,9 @@ def test_a_host_that_is_not_let_out_stays_down_with_its_reason() -> None:
     down(server)
     report, _ = run(server, leave())
     assert only(report).message == "not in this state"
-    assert report.left_behind == ("esx-01: in maintenance mode: leave esx-01: not in this state",)
+    assert tuple(map(str, report.left_behind)) == (
+        "esx-01: in maintenance mode: leave esx-01: not in this state",
+    )
 
 
 def test_a_host_that_has_left_already_only_loses_its_mark_and_its_alarm() -> None:
@@ -130,7 +132,7 @@ def test_a_host_does_not_leave_while_a_setting_is_not_in_force_and_says_why_it_s
     assert host.alarms == {"demo": "sets ats"}
     assert host.mark is not None
     assert host.mark.reason.startswith("leave esx-01: esx-01 does not show what was asked for")
-    assert report.left_behind == (f"esx-01: in maintenance mode: {host.mark.reason}",)
+    assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {host.mark.reason}",)
 
 
 def test_a_host_that_somebody_else_took_down_is_not_given_back() -> None:
@@ -163,7 +165,7 @@ def test_a_failed_change_leaves_the_host_down_with_its_reason() -> None:
     assert mark is not None
     assert mark.reason.startswith("set live on esx-01: esx-01 does not show what was asked for: live is off")
     assert server.host("esx-01").alarms == {"demo": "sets ats"}
-    assert report.left_behind == (f"esx-01: in maintenance mode: {mark.reason}",)
+    assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {mark.reason}",)
 
 
 def test_the_tools_of_a_run_close_its_shells_when_they_are_left() -> None:
@@ -187,7 +189,7 @@ def test_a_shell_that_cannot_be_closed_stays_on_the_mark_of_a_host_that_has_left
     mark = server.host("esx-01").mark
     assert mark is not None
     assert (mark.opened_ssh, mark.maintenance, mark.reason) == (True, False, "")
-    assert report.left_behind == ("esx-01: its SSH service still runs: not now",)
+    assert tuple(map(str, report.left_behind)) == ("esx-01: its SSH service still runs: not now",)
     server = estate(refused={("stop_service", 1): VCenterError("not now")})
     down(server, opened_ssh=True)
     server.host("esx-01").services["TSM-SSH"] = True
@@ -200,6 +202,8 @@ def test_a_mark_that_cannot_be_cleared_does_not_say_that_the_host_is_down() -> N
     down(server)
     report, _ = run(server, leave())
     assert statuses(report) == {"leave esx-01": "failed"}
-    assert report.left_behind == ("esx-01: out of maintenance mode, and its mark could not be cleared",)
+    assert tuple(map(str, report.left_behind)) == (
+        "esx-01: out of maintenance mode, and its mark could not be cleared",
+    )
     report, _ = run(server, leave())
     assert (statuses(report), server.host("esx-01").mark) == ({"leave esx-01": "not_needed"}, None)

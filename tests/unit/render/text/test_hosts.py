@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.changes.change import ChangeHost
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus, Report
+from vgpu_cfg.changes.report import Event, EventKind, LeftBehind, OutcomeStatus, Report
 from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.render.layout.console import make_console, plain
@@ -200,8 +200,16 @@ def test_a_host_left_down_is_told_once() -> None:
     report = host_reports.failed_report(TWO)
     text = plain(render_summary(TWO, report, 100))
     assert "LEFT" not in text
-    other = report.model_copy(update={"left_behind": (*report.left_behind, "hvd-01: made, not whole")})
+    half_made = LeftBehind(name="hvd-01", state="made, not whole")
+    other = report.model_copy(update={"left_behind": (*report.left_behind, half_made)})
     assert "LEFT   hvd-01: made, not whole" in plain(render_summary(TWO, other, 100))
+
+
+def test_a_journal_tells_which_host_was_left_down() -> None:
+    report = host_reports.failed_report(TWO)
+    assert Report.model_validate_json(report.model_dump_json()) == report
+    (text,) = report.model_dump(mode="json")["left_behind"]
+    assert text.startswith("esx-02: in maintenance mode: reboot esx-02: pending")
 
 
 def test_a_step_that_nothing_proves_tells_how_to_acknowledge_it_on_one_line() -> None:

@@ -60,13 +60,10 @@ def roll_back(report: Report, undoing: Undoing) -> Report:
         rollback = Rollback(why_not="it was stopped by hand before it began", is_interrupted=True)
     if rollback.is_whole:
         undoing.kept.forget()
-    left = tuple(text for text in report.left_behind if not _is_undone(text, rollback))
+    # The rollback reports what is left of its own subjects.
+    undone = {change.subject.name for change in rollback.changes}
+    left = tuple(one for one in report.left_behind if one.name not in undone)
     return report.model_copy(update={"rollback": rollback, "left_behind": left})
-
-
-def _is_undone(text: str, rollback: Rollback) -> bool:
-    """Whether a line of what a run left is about something of the rollback, which tells what is left now."""
-    return any(text.startswith(f"{change.subject.name}: ") for change in rollback.changes)
 
 
 def _rolled_back(attempt: Attempt, undoing: Undoing) -> Rollback:

@@ -340,8 +340,8 @@ def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str 
         word = "not undone" if one.code == Code.NOT_UNDONE else "left on purpose"
         lines += _labelled("", f"{word}: {one.subject.name}: {one.message} ({one.code})", width)
         lines += _labelled("", f"do: {one.remedy}", width) if one.remedy else []
-    for text in rollback.left_behind:
-        lines += _labelled("", f"left: {text}", width)
+    for left in rollback.left_behind:
+        lines += _labelled("", f"left: {left}", width)
     lines += _labelled("", f"by hand: {undo_command}", width) if undo_command else []
     return [Text(""), *lines]
 

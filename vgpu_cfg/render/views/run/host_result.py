@@ -8,16 +8,9 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.changes.base import Restart, of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.report import LeftState, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import counted
-
-_SSH_STILL_RUNS = "SSH service still runs"
-"""What a run says of a host whose SSH it could not stop (`Report.left_behind`)."""
-
-
-_STANDS = ": in maintenance mode: "
-"""What stands between a host's name and the reason, where a run tells of one that is left down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ def host_rows(plan: Plan, report: Report, after: Inventory | None = None) -> tup
         if change.subject.kind == "host" and outcome is not None:
             by_host.setdefault(change.subject.name, []).append((change, outcome))
     waiting = set(report.waiting_for)
-    left = dict(line.split(_STANDS, 1) for line in report.left_behind if _STANDS in line)
+    left = {one.name: one.why for one in report.left_behind if one.state == LeftState.DOWN}
     rows = (_row(name, steps, waiting, after) for name, steps in by_host.items())
     return tuple(
         replace(row, standing=left[row.name])
@@ -76,8 +69,10 @@ def _is_back(moid: str, after: Inventory | None) -> bool:
 
 def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
     """Return what a run left that no row tells already."""
-    reported = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
-    return tuple(line for line in report.left_behind if not line.startswith(reported))
+    down = {row.name for row in rows if row.standing}
+    return tuple(
+        str(one) for one in report.left_behind if one.state != LeftState.DOWN or one.name not in down
+    )
 
 
 def _row(
@@ -181,7 +176,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
     elif is_taken:
         words.append("No host in maintenance mode.")
     opens = any(entry.access.ssh == "open-and-close" for entry in plan.desired.hosts)
-    if opens and not any(_SSH_STILL_RUNS in line for line in report.left_behind):
+    if opens and not any(one.state == LeftState.SSH_RUNS for one in report.left_behind):
         words.append("SSH closed again wherever it was opened.")
     return " ".join(words)
 
