@@ -72,6 +72,10 @@ class Face(NamedTuple):
     """Whether its VM is counted as changed."""
     equips: bool = False
     """Whether it gives a VM hardware and settings."""
+    needs_host: bool = False
+    """Whether its VM's host must be prepared first."""
+    stays_at_vm: bool = False
+    """Whether it shows at its VM, and at the host that the VM is on, and nowhere else."""
     takes_away: bool = False
     """Whether its host or VM is not there for others once it has begun."""
     brings_back: bool = False

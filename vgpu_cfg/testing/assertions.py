@@ -52,7 +52,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
     made = site.planned(plan, with_leave=True).plan
     if made.errors:
         _fail(plan, site, "it does not fit", _findings(made.errors))
-    disturbs = any(change.impact is not Impact.NONE or change.kind == "destroy_vm" for change in made.changes)
+    disturbs = any(change.impact is not Impact.NONE or change.deletes for change in made.changes)
     if disturbs or any(one.experience is not Experience.OPTION for one in made.disturbed):
         _fail(plan, site, "it disturbs what runs", plain(render_disruption(made, WIDTH, with_all=True)))
 

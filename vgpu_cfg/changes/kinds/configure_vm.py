@@ -54,7 +54,9 @@ def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
 class UpgradeVm(ChangeBase):
     """Raise the hardware version of a powered-off VM."""
 
-    face = Face("set", "hardware version raised", done="upgraded", changes_vm=True)
+    face = Face(
+        "set", "hardware version raised", done="upgraded", changes_vm=True, needs_host=True, stays_at_vm=True
+    )
     for_good = ("a hardware version is never lowered", "a snapshot from before has it")
 
     kind: Literal["upgrade_vm"] = "upgrade_vm"
@@ -106,6 +108,8 @@ class ReconfigureVm(ChangeBase):
         equips=True,
         names_freely=True,
         tells_edits=True,
+        needs_host=True,
+        stays_at_vm=True,
     )
 
     kind: Literal["reconfigure_vm"] = "reconfigure_vm"
@@ -158,7 +162,9 @@ class MarkVm(ChangeBase):
     or "none".
     """
 
-    face = Face("set", "marked", done="marked", changes_vm=True, names_freely=True, tells_edits=True)
+    face = Face(
+        "set", "marked", done="marked", changes_vm=True, names_freely=True, tells_edits=True, stays_at_vm=True
+    )
 
     kind: Literal["mark_vm"] = "mark_vm"
     vm: VmRef

@@ -62,7 +62,7 @@ class CreateVm(ChangeBase):
     With `customization` its guest is customised at its first start.
     """
 
-    face = Face("make", "made", done="made", sign="+", equips=True)
+    face = Face("make", "made", done="made", sign="+", equips=True, needs_host=True, stays_at_vm=True)
 
     kind: Literal["create_vm"] = "create_vm"
     vm: VmRef

@@ -41,7 +41,7 @@ _NAMED_ANYWAY = "host-name"
 class AwaitCustomization(ChangeBase):
     """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
 
-    face = Face("set", "guest customised", done="customised", sign=" ", is_task=False)
+    face = Face("set", "guest customised", done="customised", sign=" ", is_task=False, needs_host=True)
     for_good = (
         "what a customisation set in the guest stays there",
         "a snapshot or a backup from before has the guest as it was",
@@ -88,7 +88,7 @@ class StageGuest(ChangeBase):
     names changes that must have ended before, well or not: by then those guests have told theirs.
     """
 
-    face = Face("set", "guest set up", done="staged")
+    face = Face("set", "guest set up", done="staged", needs_host=True, stays_at_vm=True)
     for_good = (
         "what was brought into the guest stays there",
         "`apply` completes it; a snapshot or a backup from before has the guest as it was",

@@ -127,7 +127,7 @@ class RelocateVm(ChangeBase):
     the VM is moved from there only: from anywhere else somebody else has moved it.
     """
 
-    face = Face("move", "moved", done="moved")
+    face = Face("move", "moved", done="moved", needs_host=True)
 
     kind: Literal["relocate_vm"] = "relocate_vm"
     vm: VmRef

@@ -46,7 +46,15 @@ class NumaPin(Frozen):
 class PowerOnVm(ChangeBase):
     """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
 
-    face = Face("make", "switched on", done="powered on", sign=" ", brings_back=True)
+    face = Face(
+        "make",
+        "switched on",
+        done="powered on",
+        sign=" ",
+        brings_back=True,
+        needs_host=True,
+        stays_at_vm=True,
+    )
 
     kind: Literal["power_on_vm"] = "power_on_vm"
     vm: VmRef
@@ -121,7 +129,7 @@ class PowerOffVm(ChangeBase):
     `takes_seconds`.
     """
 
-    face = Face("down", "switched off", done="powered off", sign=" ", takes_away=True)
+    face = Face("down", "switched off", done="powered off", sign=" ", stays_at_vm=True, takes_away=True)
 
     kind: Literal["power_off_vm"] = "power_off_vm"
     vm: VmRef

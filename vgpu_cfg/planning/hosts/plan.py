@@ -41,11 +41,6 @@ from vgpu_cfg.planning.hosts.host_checks import (
 from vgpu_cfg.planning.hosts.sequence import HostSequence, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
-_ON_A_HOST = (
-    *("create_vm", "upgrade_vm", "reconfigure_vm", "relocate_vm", "power_on_vm"),
-    *("await_customization", "stage_guest"),
-)
-
 
 @dataclass(slots=True)
 class HostPlans:
@@ -272,7 +267,7 @@ def join_changes(hosts: HostPlans, of_vms: Sequence[Change]) -> list[Change]:
         if change.id in taken:
             continue
         after = hosts.ready_after.get(change.host_moid or "")
-        joined.append(with_needs(change, (after,)) if after and change.kind in _ON_A_HOST else change)
+        joined.append(with_needs(change, (after,)) if after and change.face.needs_host else change)
     return joined
 
 

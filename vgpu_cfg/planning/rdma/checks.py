@@ -161,9 +161,8 @@ class RdmaChecks:
 
     def _check_vmknic(self, vm: DesiredVm, view: HostView, changes: Sequence[Change]) -> None:
         is_set = any(
-            change.kind == "change_host"
-            and change.host_moid == view.host.moid
-            and any(target.setting == OPTION_KEY and target.value for target in change.settings)
+            change.host_moid == view.host.moid
+            and any(target.setting == OPTION_KEY and target.value for target in change.writes)
             for change in changes
         )
         if is_set or view.facts.options.get(OPTION):

@@ -259,8 +259,7 @@ class VmPlanner:
             result.in_sync.append(vm.name)
         result.changes += changes
         if vm.is_on and not resolved.stays_put and vm.host_moid is not None:
-            frees = ("reconfigure_vm", "relocate_vm")
-            freed = [change.id for change in changes if change.kind in frees]
+            freed = [change.id for change in changes if change.face.equips or change.moves]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 
     def _relocation(self, resolved: ResolvedVm, vm: Vm, cluster: Cluster | None) -> RelocateVm | None:

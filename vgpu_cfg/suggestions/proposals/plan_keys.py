@@ -50,7 +50,7 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
         says = "fetch packages and archives without a checksum"
         yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("unpinned",), True),))
     if any(situation.errors(Code.MANY_DELETIONS)):
-        count = sum(change.kind == "destroy_vm" for change in situation.plan.changes)
+        count = sum(change.deletes is not None for change in situation.plan.changes)
         says = f"let {count} VMs be deleted"
         yield Candidate(
             FixKind.FLAG,

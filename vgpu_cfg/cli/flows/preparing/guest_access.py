@@ -83,7 +83,7 @@ class GuestSecrets:
         from vgpu_cfg.planning.findings.options import PlanOptions
 
         keys = KeysOfGuests.of(self.in_options(PlanOptions()), desired.identity, observed)
-        is_staging = any(change.kind == "stage_guest" for change in left.changes)
+        is_staging = any(change.staged for change in left.changes)
         if not is_staging and keys.is_over(marks_of(desired.identity, observed).values()):
             self.seeds.settle()
             show.say(f"{self.seeds.path}: every guest has the new keys; those before them are forgotten")

@@ -147,9 +147,7 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
     """Gather what gives hosts back in the name of the plan whose mark they have; None without such hosts."""
     from vgpu_cfg.execution import HostTools
 
-    marks = [
-        observed.host_by_moid[one.host.moid].mark for one in plan.changes if one.kind == "exit_maintenance"
-    ]
+    marks = [observed.host_by_moid[one.host_moid or ""].mark for one in plan.changes if one.frees_host]
     identities = {PlanIdentity(name=mark.plan, id=mark.id) for mark in marks if mark is not None}
     if len(identities) > 1:
         raise Ambiguous(

@@ -57,10 +57,6 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
-_OF_VMS_ALONE = frozenset(
-    {"create_vm", "reconfigure_vm", "upgrade_vm", "mark_vm", "power_on_vm", "power_off_vm", "stage_guest"}
-)
-"""Changes that are seen at the VM, and at the host that it is on."""
 _RESUMED = (
     "the rollback of an earlier run was interrupted: finishing it; run the command again to retry the plan,"
     " or without --rollback-on-failure to go on from here"
@@ -254,13 +250,13 @@ class _Applying:
         from vgpu_cfg.planning.estate.ownership import as_named
 
         done = [one.vm_moid for one in report.outcomes if one.status is OutcomeStatus.DONE and one.vm_moid]
-        is_of_vms = all(change.kind in _OF_VMS_ALONE for change in plan.changes)
+        is_of_vms = all(change.face.stays_at_vm for change in plan.changes)
         reaches_further = reaches_beyond_vms(self.desired) or self.options.allow_move or self.reserves
         if reaches_further or not is_of_vms or len(done) < len(plan.changes) or report.rollback is not None:
             return self.read_back()
         reader, scope = self.estate.reader, scope_of(self.desired)
         own = [vm.moid for vm in observed.vms if vm.is_of(self.desired.identity)]
-        is_of_settings = all(change.kind == "reconfigure_vm" for change in plan.changes)
+        is_of_settings = all(change.face.equips and not change.makes for change in plan.changes)
         found = reader.read_part(scope, () if is_of_settings else (*own, *done))
         if is_of_settings and any(vm.is_on for vm in found.vms if vm.moid in done):
             found = reader.read_part(scope, own)
@@ -338,7 +334,7 @@ def _refuse_unknown_steps(plan: Plan, observed: Inventory, done: tuple[str, ...]
     """Raise BadParameter for a step that the plan does not hold, unless an earlier run was told of it."""
     from vgpu_cfg.planning.hosts.sequence import was_acknowledged
 
-    steps = [change.id for change in plan.changes if change.kind == "manual_step"]
+    steps = [change.id for change in plan.changes if change.face.is_by_hand]
     for step in done:
         if step not in steps and not was_acknowledged(step, observed):
             hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual step"
@@ -350,12 +346,8 @@ def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
     from vgpu_cfg.planning.hosts.window import parse_window
 
     for change in plan.changes:
-        windows: tuple[str, ...] = ()
-        if change.kind == "enter_maintenance" and change.window and not change.is_held:
-            windows = (change.window,)
-        elif change.kind == "relocate_vm":
-            windows = change.windows
-        for window in windows:
+        leaves_host = change.moves or (change.down is not None and not change.frees_host)
+        for window in change.timing.windows if leaves_host else ():
             if not parse_window(window).is_open(observed.read_at):
                 raise UnsafePlan(
                     f"the maintenance window {window!r} is not open",

@@ -45,7 +45,7 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
 
 def manual_numbers(plan: Plan) -> list[int]:
     """Return the numbers of the manual steps."""
-    return [number for number, change in enumerate(plan.changes, 1) if change.kind == "manual_step"]
+    return [number for number, change in enumerate(plan.changes, 1) if change.face.is_by_hand]
 
 
 def _host_rows(

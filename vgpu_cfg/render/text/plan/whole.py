@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import DestroyVm
 from vgpu_cfg.changes.plan import Canary, LostHost, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import AsFound
@@ -197,7 +195,7 @@ def _signs(plan: Plan) -> set[str]:
 
 def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     words = plan_counts(plan)
-    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
+    removed = {change.subject.name for change in plan.changes if change.deletes}
     kept = [name for name in plan.orphans if name not in removed]
     if plan.blocked:
         words.append(f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked")

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import DestroyVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.wording import duration, shown
@@ -195,7 +193,7 @@ class LiveDisplay:
         for change in plan.changes:
             self._left[change.subject.name] = self._left.get(change.subject.name, 0) + 1
         self._all = dict(self._left)
-        self._removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
+        self._removed = {change.subject.name for change in plan.changes if change.deletes}
         self._bars: dict[str, TaskID] = {}
         self._began: dict[str, datetime] = {}
         self._progress = Progress(
