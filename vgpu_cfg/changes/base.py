@@ -56,6 +56,8 @@ class Face(NamedTuple):
     """What is said of that."""
     done: str = ""
     """What is counted once it is done, "" for what is counted by host or only leads to what is."""
+    noun: str = ""
+    """How a plan counts it, "" if it is counted by host or VM."""
     sign: str = "~"
     """What the legend explains; a blank is for what is switched, restarted or entered."""
     is_task: bool = True

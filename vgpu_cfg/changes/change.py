@@ -8,10 +8,11 @@ and the run takes it from the outcome of its `CreateVm`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
+from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.kinds.change_host import ChangeHost
 from vgpu_cfg.changes.kinds.change_network import ChangeNetwork
 from vgpu_cfg.changes.kinds.cluster_rules import (
@@ -36,6 +37,7 @@ from vgpu_cfg.changes.kinds.restart_host import ColdBootHost, RebootHost, Restar
 from vgpu_cfg.changes.kinds.vcenter_option import SetVCenterOption
 
 __all__ = [
+    "KINDS",
     "AwaitCustomization",
     "Change",
     "ChangeHost",
@@ -96,13 +98,16 @@ Change = Annotated[
     | ColdBootHost
     | ShutDownHost
     | ExitMaintenance
-    | SetCordon
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
+    | SetCordon
     | AwaitCustomization
     | StageGuest
     | SetReservation
     | ManualStep,
     Field(discriminator="kind"),
 ]
+
+KINDS: tuple[type[ChangeBase], ...] = get_args(get_args(Change)[0])
+"""Every kind, in the order in which plans count them."""

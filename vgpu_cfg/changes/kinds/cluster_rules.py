@@ -331,7 +331,7 @@ class RemoveVmGroup(_OfRules):
 class SetClusterOption(ChangeBase):
     """Set one advanced option of a cluster's DRS; None removes it."""
 
-    face = Face("set", "option set", done="option set")
+    face = Face("set", "option set", done="option set", noun="option")
 
     kind: Literal["set_cluster_option"] = "set_cluster_option"
     cluster_moid: str

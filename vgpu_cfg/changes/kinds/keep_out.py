@@ -24,7 +24,7 @@ class SetCordon(HostChangeBase):
     An empty text clears one. Plain calls, no task.
     """
 
-    face = Face("set", "cordon", done="cordon set", is_task=False, tells_edits=True)
+    face = Face("set", "cordon", done="cordon set", noun="cordon", is_task=False, tells_edits=True)
 
     kind: Literal["set_cordon"] = "set_cordon"
     values: Mapping[str, str]
@@ -78,7 +78,9 @@ class SetReservation(ChangeBase):
     `reservation` is None where it is given back; `alarm` is the moid of what is there, "" for nothing.
     """
 
-    face = Face("set", "reservation", done="reservation set", is_task=False, tells_edits=True)
+    face = Face(
+        "set", "reservation", done="reservation set", noun="reservation", is_task=False, tells_edits=True
+    )
 
     kind: Literal["set_reservation"] = "set_reservation"
     reservation: Reservation | None

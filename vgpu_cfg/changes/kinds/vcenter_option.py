@@ -18,7 +18,7 @@ from vgpu_cfg.changes.values import Placement, Row, plain_rows, set_to, wire_tex
 class SetVCenterOption(ChangeBase):
     """Set one advanced setting of vCenter itself."""
 
-    face = Face("set", "option set", done="option set", is_task=False, is_of_vcenter=True)
+    face = Face("set", "option set", done="option set", noun="option", is_task=False, is_of_vcenter=True)
 
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.base import Restart, of_kind
-from vgpu_cfg.changes.change import Change, EnterMaintenance, ExitMaintenance, PowerOnVm
+from vgpu_cfg.changes.change import KINDS, Change, EnterMaintenance, ExitMaintenance, PowerOnVm
 from vgpu_cfg.changes.plan import Canary, Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact, SettingTarget
@@ -126,15 +126,12 @@ def host_efforts(plan: Sequence[Change]) -> Mapping[str, HostEffort]:
 def host_counts(plan: Sequence[Change]) -> list[str]:
     """Count what is done to hosts, in words: "7 host settings", "1 reboot"."""
     efforts = host_efforts(plan).values()
-    kinds = Counter(change.kind for change in plan)
+    nouns = Counter(change.face.noun for change in plan)
     counts = [
         (sum(effort.settings for effort in efforts), "host setting"),
         (sum(effort.reboots for effort in efforts), "reboot"),
         (sum(effort.cold_boots for effort in efforts), "cold boot"),
-        (kinds["set_cluster_option"] + kinds["set_vcenter_option"], "option"),
-        (kinds["change_network"], "network change"),
-        (kinds["set_cordon"], "cordon"),
-        (kinds["set_reservation"], "reservation"),
+        *((nouns[noun], noun) for noun in dict.fromkeys(kind.face.noun for kind in KINDS) if noun),
     ]
     return [counted(number, noun) for number, noun in counts if number]
 
