@@ -98,7 +98,8 @@ class Chromium:
             self._ask("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
 
     def picture(self) -> bytes:
-        """Return what is seen, as PNG."""
+        """Return what is seen, as PNG, without scrollbars."""
+        self._ask("Emulation.setScrollbarsHidden", hidden=True)
         return base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"])
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
