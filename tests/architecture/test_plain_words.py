@@ -17,7 +17,7 @@ MOST = {
     "how-to": 243,
     "explanation": 17,
     "reference": 195,
-    "checks": 525,
+    "checks": 0,
     "decisions": 516,
     "contributing": 0,
     "changelog": 0,

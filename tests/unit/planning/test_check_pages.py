@@ -20,7 +20,9 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 ROW = re.compile(r"^\| \[(VG\d+)\].*$", re.MULTILINE)
 LOWER = {"error": "warning", "warning": "info"}
+EXAMPLE_OR_TABLE = re.compile(r"^```text\n.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
 MOST_WIDTH = 120
+MOST_WORDS = 150
 ALL: dict[str, Code | Failure] = {str(code): code for code in Code} | {
     str(code): failure for code, failure in FAILURES.items()
 }
@@ -118,6 +120,12 @@ def test_a_page_says_which_facts_are_neither_documented_nor_observed() -> None:
 def test_no_two_pages_share_a_meaning() -> None:
     reasons = [sections_of(code)["What it means"].strip() for code in PAGES]
     assert len(set(reasons)) == len(reasons)
+
+
+def test_a_page_has_few_words() -> None:
+    prose = {code: EXAMPLE_OR_TABLE.sub("", "".join(sections_of(code).values())) for code in PAGES}
+    counted = {code: len(re.sub(r"```\w*", "", text).split()) for code, text in prose.items()}
+    assert {code: words for code, words in counted.items() if words > MOST_WORDS} == {}
 
 
 def test_links_lead_somewhere() -> None:
