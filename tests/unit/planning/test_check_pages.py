@@ -76,11 +76,11 @@ def kept_or_rewritten(path: Path, wanted: str) -> bool:
 
 
 def anchors(page: Path) -> set[str]:
-    """Name the headings of a page as links to them do."""
-    return {
-        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-        for heading in re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
-    }
+    """Name the headings of a page as links to them do, and the places that are marked."""
+    text = text_of(page)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    marked = re.findall(r'<a id="([^"]+)">', text)
+    return {*marked, *(re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings)}
 
 
 def test_every_check_has_a_page_and_every_page_a_check() -> None:
