@@ -15,7 +15,7 @@ _HEAD = "==== "
 def section(path: Path, name: str, text: str) -> str:
     """Return the expected text of a section, after `text` has replaced it where that is asked for."""
     found = sections_of(path)
-    if _is_rewriting():
+    if is_rewriting():
         found[name] = text.strip("\n")
         _write(path, found)
     return found[name]
@@ -24,7 +24,7 @@ def section(path: Path, name: str, text: str) -> str:
 def left_over(path: Path, names: Iterable[str]) -> list[str]:
     """List the sections with other names, after they were removed where that is asked for."""
     found, known = sections_of(path), set(names)
-    if _is_rewriting():
+    if is_rewriting():
         found = {name: text for name, text in found.items() if name in known}
         _write(path, found)
     return [name for name in found if name not in known]
@@ -38,7 +38,8 @@ def sections_of(path: Path) -> dict[str, str]:
     return {name: body.strip("\n") for name, _, body in (part.partition("\n") for part in parts)}
 
 
-def _is_rewriting() -> bool:
+def is_rewriting() -> bool:
+    """Whether expected texts are written anew."""
     return os.environ.get("REWRITE_TRANSCRIPTS") == "1"
 
 

@@ -1,0 +1,101 @@
+"""Each run of these tests as a stored text: events, tasks, outcomes and errors, word by word.
+
+`transcripts.txt` has a section for each test; REWRITE_TRANSCRIPTS=1 writes it anew. A test without a section
+is not compared, so write one for a new test. Tests of very many runs have none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.fake_vcenter import FakeVCenter
+from tests.sections import is_rewriting, section, sections_of
+from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
+from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.execution import Run
+
+FILE = Path(__file__).with_name("transcripts.txt")
+LONGEST = 4000
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@pytest.fixture(autouse=True)
+def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Compare what the runs of a test said with its section."""
+    said: list[str] = []
+    carry_out = Run.carry_out
+
+    def recorded(run: Run) -> Report:
+        def tell(event: Event) -> None:
+            said.append(event_text(event))
+            run.on_event(event)
+
+        try:
+            report = carry_out(replace(run, on_event=tell))
+        except VgpuCfgError as error:
+            said.append(error_text(error))
+            raise
+        finally:
+            if isinstance(run.writer, FakeVCenter):
+                said.append(f"calls: {calls_text(run.writer.calls)}")
+        said.append(report_text(report))
+        return report
+
+    monkeypatch.setattr(Run, "carry_out", recorded)
+    yield
+    name = request.node.nodeid.removeprefix("tests/unit/execution/")
+    text = "\n".join(one for one in said if one).replace(str(tmp_path), "TMP")
+    text = re.sub(" +\n", "\n", UUID.sub("UUID", text)).strip()
+    if (is_rewriting() and 0 < len(text) < LONGEST) or name in sections_of(FILE):
+        assert text == section(FILE, name, text)
+
+
+def calls_text(calls: Iterable[tuple[str, str]]) -> str:
+    """List calls of vCenter, those in a row that are the same as one."""
+    groups = ((" ".join(call), len(list(same))) for call, same in groupby(calls))
+    return "; ".join(f"{words} ({count} times)" if count > 1 else words for words, count in groups)
+
+
+def event_text(event: Event) -> str:
+    if event.kind in (EventKind.STARTED, EventKind.PROGRESS):
+        return ""
+    words = (event.kind.value, event.change_id, event.task or "", event.status or "", event.message)
+    return ": ".join(word for word in words if word)
+
+
+def error_text(error: VgpuCfgError) -> str:
+    return "\n".join((type(error).__name__, *rows(message=error.message, of=error.subject, do=error.remedy)))
+
+
+def report_text(report: Report) -> str:
+    lines = [line for outcome in report.outcomes for line in outcome_lines(outcome)]
+    lines += rows(
+        left="; ".join(report.left_behind),
+        waiting="; ".join(report.waiting_for),
+        put_off="; ".join(report.put_off),
+        canaries="; ".join(map(str, report.canaries)),
+    )
+    if report.rollback is not None:
+        lines += ["rollback", *(line for one in report.rollback.outcomes for line in outcome_lines(one))]
+    return "\n".join(lines)
+
+
+def outcome_lines(outcome: Outcome) -> list[str]:
+    head = " ".join((outcome.status, outcome.change_id, *outcome.tasks))
+    readings = "; ".join(
+        f"{one.setting} {one.device} {one.wanted} {one.configured} {one.runtime} {one.waits_for}"
+        for one in outcome.readings
+    )
+    told = rows(message=outcome.message, cause=outcome.cause, do=outcome.remedy, readings=readings)
+    return [head, *told]
+
+
+def rows(**values: Any) -> list[str]:
+    return [f"  {key}: {value}" for key, value in values.items() if value]
