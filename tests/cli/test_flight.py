@@ -13,7 +13,7 @@ from tests.bench.proxy import CountingProxy, proxy_to
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.conftest import Serve
 from tests.cli.test_process import end_of, started
-from tests.contract.test_flight import OF_A_HOST, PATIENCE, Gate
+from tests.contract.vsphere.test_flight import OF_A_HOST, PATIENCE, Gate
 from vgpu_cfg.lab.soap.server import LabServer
 
 pytestmark = pytest.mark.enable_socket

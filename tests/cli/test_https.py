@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Seen
 from tests.cli.conftest import Serve
-from tests.contract.test_session import token_of
+from tests.contract.vsphere.test_session import token_of
 from vgpu_cfg.cli import compose
 from vgpu_cfg.lab.soap.server import LabServer
 

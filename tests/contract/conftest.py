@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.host_writing import Workshop, open_workshop
 from tests.contract.vcenters import VCenter, https_server, lab_vcenter, vcenter
+from tests.contract.vsphere.host_writing import Workshop, open_workshop
 from tests.processes import killed_at_the_end
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust

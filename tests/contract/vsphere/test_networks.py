@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from tests.contract.host_writing import Workshop, datacenter, make, open_workshop, vlan_of
 from tests.contract.vcenters import fresh, lab_vcenter
+from tests.contract.vsphere.host_writing import Workshop, datacenter, make, open_workshop, vlan_of
 from vgpu_cfg.changes.change import ChangeNetwork
 from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyVmomi import vim
 
-from tests.contract.test_vms import SMALL, Place, desk, detail_of, place
 from tests.contract.vcenters import Desk, VCenter, fresh
+from tests.contract.vsphere.test_vms import SMALL, Place, desk, detail_of, place
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.setting import Carrier
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS

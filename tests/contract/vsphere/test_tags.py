@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.test_session import token_of
-from tests.contract.test_vms import SMALL, Place, desk, place
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh
+from tests.contract.vsphere.test_session import token_of
+from tests.contract.vsphere.test_vms import SMALL, Place, desk, place
 from vgpu_cfg.errors import LoginFailed, VCenterError
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.ports import ReadScope

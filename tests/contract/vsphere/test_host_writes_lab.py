@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.host_writing import (
+from tests.contract.vcenters import fresh, lab_vcenter
+from tests.contract.vsphere.host_writing import (
     Workshop,
     alarm_names,
     datacenter,
@@ -17,7 +18,6 @@ from tests.contract.host_writing import (
     option_change,
     vcenter_option,
 )
-from tests.contract.vcenters import fresh, lab_vcenter
 from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.test_vms import SMALL, detail_of, place_of
 from tests.contract.vcenters import Desk, lab_vcenter
+from tests.contract.vsphere.test_vms import SMALL, detail_of, place_of
 from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.execution import missing_from
 from vgpu_cfg.ports import TaskState

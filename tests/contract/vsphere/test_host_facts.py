@@ -24,7 +24,7 @@ from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_host_attribute
 
-ESTATES = Path(__file__).resolve().parents[1] / "recorded" / "estates"
+ESTATES = Path(__file__).resolve().parents[2] / "recorded" / "estates"
 NOT_OFFERED_BY_VCSIM = frozenset({FactGroup.MODULES, FactGroup.KERNEL, FactGroup.OWNERS})
 OF_ONE_HOST = {"7.0": 10, "8.0": 10, "9.0": 11}
 """Round trips of all groups, by ESXi version."""

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from tests.contract.host_writing import (
+from tests.contract.vcenters import fresh
+from tests.contract.vsphere.host_writing import (
     MARK,
     Workshop,
     alarm_names,
@@ -16,7 +17,6 @@ from tests.contract.host_writing import (
     vcenter_option,
     vlan_of,
 )
-from tests.contract.vcenters import fresh
 from vgpu_cfg.changes.change import ChangeNetwork
 from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
