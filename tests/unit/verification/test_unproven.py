@@ -27,7 +27,7 @@ def _ran(what: str) -> Verification:
 
 
 def test_each_face_counts_it_apart() -> None:
-    found = _ran("the kernel's log may not be read")
+    found = _ran("the kernel's log is not readable")
     assert not found.passes
     text = plain(render_verification(found, WIDE))
     assert "nothing failed, 1 not proven" in text
@@ -43,7 +43,7 @@ def test_each_face_counts_it_apart() -> None:
 
 
 def test_junit_has_an_error_for_it_and_no_skip() -> None:
-    found = _ran("the kernel's log may not be read")
+    found = _ran("the kernel's log is not readable")
     (suite,) = JUnitXml.fromstring(render_junit("verify", verification_cases(found)).encode())
     assert (suite.errors, suite.failures) == (1, 0)
     (case,) = [case for case in suite if any(isinstance(one, Error) for one in case.result)]
@@ -73,7 +73,7 @@ def test_what_the_plan_asks_for_and_was_skipped_is_no_pass_on_the_page() -> None
 
 
 def test_failures_are_named_before_it() -> None:
-    plant = next(one for one in PLANTS if one.what == "the kernel's log may not be read")
+    plant = next(one for one in PLANTS if one.what == "the kernel's log is not readable")
     other = next(one for one in PLANTS if one.what == "a full disk")
     scene = make_scene()
     plant.change(scene)
