@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,17 +110,22 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
 def _is_rest(plan: Plan, reviewed: Plan) -> bool:
     """Whether a plan has no change that was not reviewed, and puts no VM on another host.
 
-    Values that the plan file leaves to vgpu-cfg may differ: they follow from the GPUs that ESXi chose.
+    Values that the plan file leaves to vgpu-cfg may differ: they follow from the GPUs that ESXi chose. So may
+    the number of steps on a host: a host that was reviewed to reboot may have to reboot in another order.
     """
-    known = {change.id for change in reviewed.changes}
+    known = {_step(change) for change in reviewed.changes}
     made = {change.makes.name for change in reviewed.changes if change.makes is not None}
     edits = {value for change in reviewed.changes for edit in change.edits for value in _values(change, edit)}
     places = {(one.vm, one.host_moid) for one in reviewed.placements}
     return all((one.vm, one.host_moid) in places for one in plan.placements) and all(
-        (change.id in known or change.subject.name in made)
+        (_step(change) in known or change.subject.name in made)
         and all(edits & _values(change, edit) for edit in change.edits)
         for change in plan.changes
     )
+
+
+def _step(change: Change) -> str:
+    return f"{change.kind} {change.subject.name}" if change.subject.kind == "host" else change.id
 
 
 def _values(change: Change, edit: Edit) -> set[tuple[str, str, str | None]]:
@@ -128,20 +134,25 @@ def _values(change: Change, edit: Edit) -> set[tuple[str, str, str | None]]:
     return {*values, (change.subject.name, f"default {edit.key}", None)} if edit.is_default else values
 
 
+def _only_brings_back(plan: Plan) -> bool:
+    """Whether a plan only returns hosts to service, as after a run that was killed after its report."""
+    return all(change.face.brings_back and change.subject.kind == "host" for change in plan.changes)
+
+
 def _is_unfinished(reviewed: Plan) -> bool:
     """Whether the last run of a reviewed plan, by the journals in reach, did not complete it."""
     from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
 
-    settings = journal_settings()
-    for folder in (state_folder() / "journals", settings.folder):
-        for path in () if folder is None else find_journals(folder, reviewed.name):
-            try:
-                record = read_journal(path, with_plan=False)
-            except DocumentError:
-                continue
+    folders = [state_folder() / "journals", journal_settings().folder]
+    journals = [path for one in folders if one is not None for path in find_journals(one, reviewed.name)]
+    found = []
+    for path in journals:
+        with suppress(DocumentError):
+            record = read_journal(path, with_plan=False)
             if reviewed.digest in (record.header.digest, record.header.reviewed):
-                return record.report is None or exit_code_of(record.report) != 0
-    return False
+                found.append(record)
+    last = max(found, key=lambda record: record.header.started_at, default=None)
+    return last is not None and (last.report is None or exit_code_of(last.report) != 0)
 
 
 def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
@@ -155,7 +166,7 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
     if reviewed is None or not plan.changes:
         return ""
     is_whole = reviewed.digest == plan.digest
-    if is_whole or (_is_rest(plan, reviewed) and _is_unfinished(reviewed)):
+    if is_whole or (_is_rest(plan, reviewed) and (_only_brings_back(plan) or _is_unfinished(reviewed))):
         _refuse_more_disturbed(reviewed, plan)
         return "" if is_whole else reviewed.digest
     before = {change.id for change in reviewed.changes}
