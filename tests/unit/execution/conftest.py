@@ -77,7 +77,7 @@ def error_text(error: VgpuCfgError) -> str:
 def report_text(report: Report) -> str:
     lines = [line for outcome in report.outcomes for line in outcome_lines(outcome)]
     lines += rows(
-        left="; ".join(report.left_behind),
+        left="; ".join(map(str, report.left_behind)),
         waiting="; ".join(report.waiting_for),
         put_off="; ".join(report.put_off),
         canaries="; ".join(map(str, report.canaries)),
