@@ -9,32 +9,13 @@ step looks before it writes, raises where it must not or cannot go on, and retur
 from __future__ import annotations
 
 from vgpu_cfg.changes.change import (
-    AwaitCustomization,
     Change,
     ChangeNetwork,
     CreateVm,
-    DestroyVm,
     ManualStep,
-    MarkVm,
-    MoveVmToFolder,
-    PowerOffVm,
-    PowerOnVm,
-    ReconfigureVm,
-    RelocateVm,
-    RemoveRule,
-    RemoveVmGroup,
-    RenameVm,
-    SetAttributes,
     SetClusterOption,
-    SetCordon,
-    SetHostRule,
-    SetOverrides,
-    SetReservation,
-    SetRule,
-    SetTags,
     SetVCenterOption,
     StageGuest,
-    UpgradeVm,
 )
 from vgpu_cfg.execution.guests.steps import stage_guest
 from vgpu_cfg.execution.guests.tools import GuestSession
@@ -43,25 +24,7 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import HostStep, make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
-from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
-from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
-from vgpu_cfg.execution.vms.steps import (
-    await_customization,
-    create_vm,
-    destroy_vm,
-    mark_vm,
-    reconfigure_vm,
-    remove_rule,
-    remove_vm_group,
-    set_attributes,
-    set_cordon,
-    set_host_rule,
-    set_overrides,
-    set_reservation,
-    set_rule,
-    set_tags,
-    upgrade_vm,
-)
+from vgpu_cfg.execution.vms.steps import create_vm, make_vm_step
 
 _OfHosts = HostStep | SetClusterOption | SetVCenterOption | ChangeNetwork
 
@@ -82,56 +45,20 @@ def make_step(
     Without `hosts` and `guests` only VMs and their rules are changed; anything else raises ValueError.
     """
     match change:
+        case ManualStep():
+            raise ValueError(f"{change.id} is done by hand")
         case CreateVm():
             return create_vm(change, session, guests.seed_of(change) if guests is not None else {})
-        case UpgradeVm():
-            return upgrade_vm(change, session)
-        case ReconfigureVm():
-            return reconfigure_vm(change, session)
-        case MarkVm():
-            return mark_vm(change, session)
-        case PowerOnVm():
-            return power_on_vm(change, session)
-        case PowerOffVm():
-            return power_off_vm(change, session)
-        case DestroyVm():
-            return destroy_vm(change, session)
-        case RenameVm():
-            return rename_vm(change, session)
-        case MoveVmToFolder():
-            return move_vm_to_folder(change, session)
-        case RelocateVm():
-            return relocate_vm(change, session)
-        case SetAttributes():
-            return set_attributes(change, session)
-        case SetTags():
-            return set_tags(change, session)
-        case SetCordon():
-            return set_cordon(change, session)
-        case SetReservation():
-            return set_reservation(change, session)
-        case SetOverrides():
-            return set_overrides(change, session)
-        case SetRule():
-            return set_rule(change, session)
-        case SetHostRule():
-            return set_host_rule(change, session)
-        case RemoveRule():
-            return remove_rule(change, session)
-        case RemoveVmGroup():
-            return remove_vm_group(change, session)
-        case AwaitCustomization():
-            return await_customization(change, session)
         case StageGuest():
             if guests is None:
                 raise ValueError(f"{change.id} needs what reaches guests")
             return stage_guest(change, guests)
-        case ManualStep():
-            raise ValueError(f"{change.id} is done by hand")
-        case _:
+        case _ if isinstance(change, _OfHosts):
             if hosts is None:
                 raise ValueError(f"{change.id} needs what changes hosts")
             return _make_step_for_hosts(change, hosts)
+        case _:
+            return make_vm_step(change, session)
 
 
 def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:

@@ -10,15 +10,21 @@ How the end of a guest's customisation is waited for: vCenter is asked for its e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
     CreateVm,
     DestroyVm,
     MarkVm,
+    MoveVmToFolder,
+    PowerOffVm,
+    PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     SetAttributes,
     SetCordon,
     SetHostRule,
@@ -33,7 +39,9 @@ from vgpu_cfg.changes.kinds.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan, TaskFailed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
+from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.cordon import Cordon
@@ -42,6 +50,28 @@ from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.reservations import KeptReservation
 from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
 
+VmStep = (
+    UpgradeVm
+    | ReconfigureVm
+    | MarkVm
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
+    | SetAttributes
+    | SetTags
+    | SetCordon
+    | SetReservation
+    | SetOverrides
+    | SetRule
+    | SetHostRule
+    | RemoveRule
+    | RemoveVmGroup
+    | AwaitCustomization
+)
+
 _ONCE = "it is not begun a second time: mend what is wrong, delete the VM, and plan again"
 _TOLD = {
     "CustomizationNetworkSetupFailed": "the guest's network could not be set up",
@@ -49,6 +79,51 @@ _TOLD = {
     "CustomizationSysprepFailed": "sysprep failed in the guest",
 }
 """What events mean that tell of a failure, by their descriptions in the vSphere API reference."""
+
+
+def make_vm_step(change: VmStep, session: RunSession) -> Step:
+    """Return the generator that carries out a change to a VM, or to what is set for VMs elsewhere."""
+    match change:
+        case UpgradeVm():
+            return upgrade_vm(change, session)
+        case ReconfigureVm():
+            return reconfigure_vm(change, session)
+        case MarkVm():
+            return mark_vm(change, session)
+        case PowerOnVm():
+            return power_on_vm(change, session)
+        case PowerOffVm():
+            return power_off_vm(change, session)
+        case DestroyVm():
+            return destroy_vm(change, session)
+        case RenameVm():
+            return rename_vm(change, session)
+        case MoveVmToFolder():
+            return move_vm_to_folder(change, session)
+        case RelocateVm():
+            return relocate_vm(change, session)
+        case SetAttributes():
+            return set_attributes(change, session)
+        case SetTags():
+            return set_tags(change, session)
+        case SetCordon():
+            return set_cordon(change, session)
+        case SetReservation():
+            return set_reservation(change, session)
+        case SetOverrides():
+            return set_overrides(change, session)
+        case SetRule():
+            return set_rule(change, session)
+        case SetHostRule():
+            return set_host_rule(change, session)
+        case RemoveRule():
+            return remove_rule(change, session)
+        case RemoveVmGroup():
+            return remove_vm_group(change, session)
+        case AwaitCustomization():
+            return await_customization(change, session)
+        case _:
+            assert_never(change)
 
 
 def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:
