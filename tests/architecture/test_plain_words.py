@@ -14,9 +14,9 @@ from tests.architecture.sources import ROOT
 MOST = {
     "README": 0,
     "tutorial": 0,
-    "how-to": 160,
-    "explanation": 9,
-    "reference": 195,
+    "how-to": 204,
+    "explanation": 17,
+    "reference": 194,
     "checks": 0,
     "decisions": 0,
     "contributing": 0,

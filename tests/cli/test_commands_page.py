@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin
 
 from typer.main import get_command
 
+from tests.page_tables import as_code, own_words
 from vgpu_cfg.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
@@ -23,7 +24,6 @@ HEAD = "| Option | Value | Meaning |\n|---|---|---|\n"
 TABLE = re.compile(r"^\| Option \|.*\n(?:\|.*\n)+", re.MULTILINE)
 HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 SHARED = re.compile(r"\]\(#(connection|recording|variables|running)\)")
-LITERAL = re.compile(r"(?<![`\w])(--[a-z-]+|[^\s`,;:()]*[*$|<>][^\s`,;()]*)")
 WORDS = {int: "number", float: "number", Path: "path", str: "text", bool: ""}
 
 
@@ -56,7 +56,7 @@ def value_of(option: Any) -> str:
 
 def meaning_of(option: Any) -> str:
     """Spell an option's help, its default, and whether it may be repeated."""
-    said = [LITERAL.sub(r"`\1`", option.help).replace("|", "\\|")]
+    said = [as_code(option.help)]
     default = option.default.value if isinstance(option.default, Enum) else option.default
     if option.show_default and isinstance(default, str | int | float) and not isinstance(default, bool):
         said.append(f"Default: `{default}`.")
@@ -65,7 +65,7 @@ def meaning_of(option: Any) -> str:
 
 def table_of(shown: dict[str, Any], old: str) -> str:
     """Write the rows of a table; the page's own words on an option are kept."""
-    own = {match[1]: match[2] for match in re.finditer(r"^\| `(-[\w-]+)`.*?<br>(.*) \|$", old, re.MULTILINE)}
+    own = own_words(old)
     rows = []
     for name, option in shown.items():
         names = ", ".join(f"`{one}`" for one in (*option.opts, *option.secondary_opts))
@@ -125,6 +125,6 @@ def test_a_page_that_is_older_than_the_program_is_noticed() -> None:
 
 
 def test_every_command_with_options_of_its_own_has_a_table() -> None:
-    start, *pieces = HEADING.split(PAGE.read_text(encoding="utf-8"))
+    _, *pieces = HEADING.split(PAGE.read_text(encoding="utf-8"))
     bare = {title for title, text in zip(pieces[::2], pieces[1::2], strict=True) if not TABLE.search(text)}
     assert {title for title in bare if COMMANDS.get(title)} == set()
