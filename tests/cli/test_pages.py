@@ -101,9 +101,8 @@ def leap_over_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def play(shown: str, run: Callable[..., Ran], differences: list[str]) -> Iterator[str]:
     """Run the commands of a block; yield it as it should read, and note where it does not."""
     code = 0
-    for part in PROMPTED.split(shown):
-        if not part:
-            continue
+    parts = [part for part in PROMPTED.split(shown) if part]
+    for part, following in pairwise([*parts, ""]):
         command, *expected = part.splitlines()
         words = shlex.split(command.removeprefix(PROMPT))
         if words == STATUS.split():
@@ -112,6 +111,8 @@ def play(shown: str, run: Callable[..., Ran], differences: list[str]) -> Iterato
             assert words[0] == "vgpu-cfg", command
             ran = run(*words[1:])
             code = ran.code
+            if code and expected == [GAP] and STATUS not in following:
+                differences += [command, f"exit {code}, which the page does not show", ran.err]
             printed = [line.rstrip() for line in (ran.out + ran.err).splitlines()]
         right = cut_like(expected, [at_home(line) for line in printed])
         if [replaced(line) for line in right] != [replaced(line) for line in expected]:
