@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 _HEAD = "==== "
@@ -14,11 +15,17 @@ _HEAD = "==== "
 
 def section(path: Path, name: str, text: str) -> str:
     """Return the expected text of a section, after `text` has replaced it where that is asked for."""
+    if not is_rewriting():
+        return _stored(path)[name]
     found = sections_of(path)
-    if is_rewriting():
-        found[name] = text.strip("\n")
-        _write(path, found)
+    found[name] = text.strip("\n")
+    _write(path, found)
     return found[name]
+
+
+@cache
+def _stored(path: Path) -> dict[str, str]:
+    return sections_of(path)
 
 
 def left_over(path: Path, names: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.plans.compared import differences
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
+from tests.sections import left_over, section
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import (
     ChangeHost,
@@ -32,11 +34,44 @@ from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync
 
+TOLD = Path(__file__).with_name("transcripts.txt")
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_is_as_its_table_says(case: str) -> None:
     found = differences(case_of(case).expected, plan_of(case), inventory_of(case))
     assert not found, f"{case} comes to something else, which its table would say so:\n\n{found}"
+    told = told_of(plan_of(case))
+    assert told == section(TOLD, case, told)
+
+
+def told_of(plan: Plan) -> str:
+    """Return a plan's digest, its changes and what else it says, word by word.
+
+    `script/same-as` shows how two plans differ whose digests do.
+    """
+    lines = [f"{plan.digest} {', '.join(change.id for change in plan.changes)}".rstrip()]
+    lines += [
+        f"{found.severity.value} {found.code} {found.subject.kind} {found.subject.name}: {found.message}"
+        f"{''.join(f' | {one.subject}: {one.reason}' for one in found.hindrances)}"
+        f"{f' -> {found.remedy}' if found.remedy else ''}"
+        for found in plan.diagnostics
+    ]
+    lines += [f"disturbed: {one.experience.value} {one.subject.name}: {one.note}" for one in plan.disturbed]
+    lines += [f"canary: {', '.join(one.names)} before {', '.join(one.others)}" for one in plan.canaries]
+    lists = {
+        "in sync": (*plan.in_sync, *plan.hosts_in_sync),
+        "orphans": plan.orphans,
+        "blocked": sorted(plan.blocked),
+        "one by one": [f"{one.host_moid}: {', '.join(sorted(one.starts))}" for one in plan.contests],
+        "unknown": [f"{one.host.name}: {len(one.settings)}, {one.remedy}" for one in plan.unknown],
+    }
+    lines += [f"{name}: {'; '.join(values)}" for name, values in lists.items() if values]
+    return "\n".join(lines)
+
+
+def test_no_section_is_left_over() -> None:
+    assert left_over(TOLD, CASES) == []
 
 
 @pytest.mark.parametrize("case", CASES)
