@@ -12,6 +12,7 @@ _HEADING = re.compile(r"^(?P<level>##|###) (?P<title>.+)$")
 _PAGE = re.compile(r"^\* \[(?P<title>[^\]]+)\]\((?P<path>[^)#]+\.md)\)")
 _SHIM = re.compile(r'https://[^"]+/iframe-worker/shim')
 _OWN_SHIM = "iframe-worker/shim/index.js"
+_MOVED = "\n\nThis page moved to ["
 
 
 def on_config(config: Any) -> Any:
@@ -45,6 +46,12 @@ def _pages_of(section: dict[str, list[Any]]) -> list[Any]:
 
 def _has_pages(entry: dict[str, Any]) -> bool:
     return all(entry.values())
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> None:
+    """Leave pages that moved out of the search."""
+    if _MOVED in markdown:
+        page.meta["search"] = {"exclude": True}
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:

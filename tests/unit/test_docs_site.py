@@ -74,4 +74,8 @@ def test_the_site_is_made_without_a_broken_link_and_needs_no_network() -> None:
     expected = (normpath(f"docs/{name.replace('README', 'index')}.html") for name in listed)
     assert set(expected) <= pages.keys()
     assert [name for name, text in pages.items() if FETCHED.search(text)] == []
-    assert (site / "search" / "search_index.js").exists()
+    index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    assert '"docs/tutorial/first-plan.html"' in index
+    moved = [name for name, text in pages.items() if "<p>This page moved to <a" in text]
+    assert moved
+    assert [name for name in moved if f'"{name}"' in index] == []
