@@ -15,7 +15,7 @@ MOST = {
     "README": 0,
     "tutorial": 0,
     "how-to": 79,
-    "explanation": 2,
+    "explanation": 0,
     "reference": 194,
     "checks": 0,
     "decisions": 0,
