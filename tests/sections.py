@@ -23,6 +23,11 @@ def section(path: Path, name: str, text: str) -> str:
     return found[name]
 
 
+def has_section(path: Path, name: str) -> bool:
+    """Whether a section of this name is stored."""
+    return name in (sections_of(path) if is_rewriting() else _stored(path))
+
+
 @cache
 def _stored(path: Path) -> dict[str, str]:
     return sections_of(path)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
-from tests.sections import is_rewriting, section, sections_of
+from tests.sections import has_section, is_rewriting, section
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import Run
@@ -53,7 +53,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
     name = request.node.nodeid.removeprefix("tests/unit/execution/")
     text = "\n".join(one for one in said if one).replace(str(tmp_path), "TMP")
     text = re.sub(" +\n", "\n", UUID.sub("UUID", text)).strip()
-    if (is_rewriting() and 0 < len(text) < LONGEST) or name in sections_of(FILE):
+    if (is_rewriting() and 0 < len(text) < LONGEST) or has_section(FILE, name):
         assert text == section(FILE, name, text)
 
 
