@@ -25,7 +25,8 @@ HOUSE = {
     "__main__.py": "from vgpu_cfg.cli import app",
     "cli/__init__.py": "",
     "cli/app.py": "import typer, rich; from vgpu_cfg.cli import compose; import vgpu_cfg.planning",
-    "cli/compose.py": "import vgpu_cfg.lab, vgpu_cfg.vsphere",
+    "cli/compose.py": "import vgpu_cfg.cli.labs, vgpu_cfg.vsphere",
+    "cli/labs.py": "import vgpu_cfg.lab",
     "cli/commands/__init__.py": "import vgpu_cfg.cli.flows",
     "cli/flows/__init__.py": "",
     "testing/__init__.py": "import vgpu_cfg.testing.subjects",
@@ -183,7 +184,7 @@ def test_a_room_that_is_not_built_yet_breaks_nothing(tmp_path: Path) -> None:
         if name.split("/")[0] in {"__init__.py", "cli", "lab", "model", "errors.py"}:
             write(tmp_path, name, "")
     write_floors(tmp_path)
-    write(tmp_path, "cli/compose.py", "import vgpu_cfg.lab")
+    write(tmp_path, "cli/labs.py", "import vgpu_cfg.lab")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     code, output = lint(tmp_path)
     assert code == 0, output

@@ -32,7 +32,7 @@ from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus
-from vgpu_cfg.cli.compose import LabRunClock
+from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock, as_datetime

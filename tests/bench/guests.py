@@ -12,10 +12,10 @@ from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_logins import LabGuestShells
+from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.execution import GuestTools, Run
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell

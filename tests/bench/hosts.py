@@ -14,10 +14,11 @@ from tests.plans.estate import PLAN_ID
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.cli.compose import Estate, LabRunClock
+from vgpu_cfg.cli.compose import Estate
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts, with_shell_facts
 from vgpu_cfg.cli.guest_logins import DirectChannel
+from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.execution import HostTools, Run
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.estates.files import read_estate

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.test_help import COMMANDS as ALL
 from tests.cli.test_help import options_of
-from vgpu_cfg.cli import compose
+from vgpu_cfg.cli import labs
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.lab.state.inventory import Host
 
@@ -124,7 +124,7 @@ def test_a_bug_is_an_error_too(vgpu_cfg: CommandLine, monkeypatch: pytest.Monkey
     def fail(_connection: object) -> None:
         raise ZeroDivisionError("not again")
 
-    monkeypatch.setattr(compose, "lab_estates", fail)
+    monkeypatch.setattr(labs, "lab_estates", fail)
     ran = vgpu_cfg("lab", "list", "--output", "json")
     error = json.loads(ran.err)
     assert (ran.code, error["code"], error["exit_code"]) == (1, "Bug", 1)

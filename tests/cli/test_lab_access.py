@@ -11,7 +11,7 @@ import pytest
 from paramiko import RSAKey
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli import compose
+from vgpu_cfg.cli import labs
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PORT
 
 PLAN = "plans/hosts-one.yaml"
@@ -70,7 +70,7 @@ def test_the_runbook_of_a_lab_names_what_serves_it_and_where(vgpu_cfg: CommandLi
     serve = re.search(r"^vgpu-cfg lab serve (.*) --ssh$", told, re.MULTILINE)
     exports = dict(re.findall(r"(GOVC_\w+)=(\S+)", told))
     assert serve is not None
-    with compose.serve_lab(serve[1], LAB_ADDRESS, 0, with_ssh=True) as served:
+    with labs.serve_lab(serve[1], LAB_ADDRESS, 0, with_ssh=True) as served:
         port = served.url.rpartition(":")[2].partition("/")[0]
         assert exports["GOVC_URL"] == served.url.replace(port, str(LAB_PORT))
         assert shlex.split(exports["GOVC_TLS_CA_CERTS"]) == [str(served.certificate)]

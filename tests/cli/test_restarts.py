@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli import compose
+from vgpu_cfg.cli import labs
 
 PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_wait(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyP
         if len(pauses) == 5:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(compose.LabRunClock, "pause", pause)
+    monkeypatch.setattr(labs.LabRunClock, "pause", pause)
     vgpu_cfg.script(ESTATE, {"method": "CloneVM_Task", "nth": 2, "kind": "restart_after", "seconds": 100_000})
     ran = vgpu_cfg("apply", "--yes", PLAN)
     assert ran.code == 130, ran.told

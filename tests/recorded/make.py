@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.contract.conftest import Server, running_vcsim
 from tests.recorded import cassettes
 from vgpu_cfg.cli.app import main
-from vgpu_cfg.cli.compose import open_lab_of
+from vgpu_cfg.cli.labs import open_lab_of
 from vgpu_cfg.errors import LoginFailed, VersionTooOld
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock

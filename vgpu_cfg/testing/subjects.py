@@ -151,7 +151,7 @@ class LabEstate(Site):
 
     def __init__(self, estate: str | Path, folder: str | Path) -> None:
         __tracebackhide__ = True
-        from vgpu_cfg.cli.compose import open_lab_of
+        from vgpu_cfg.cli.labs import open_lab_of
 
         server = f"lab:{estate}"
         super().__init__(server, ConnectionFlags(server=server), Path(folder))

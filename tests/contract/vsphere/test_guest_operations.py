@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.cli.compose import LabRunClock
+from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.errors import (
     CertificateRejected,
     GuestError,

@@ -16,8 +16,9 @@ from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
-from vgpu_cfg.cli.compose import Estate, LabRunClock
+from vgpu_cfg.cli.compose import Estate
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts
+from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -23,10 +23,10 @@ def register(within: typer.Typer) -> None:
 @app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
 def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
     """List the built-in estates."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
-    show.estates(compose.lab_estates(), output)
+    show.estates(labs.lab_estates(), output)
 
 
 @app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989")
@@ -41,10 +41,10 @@ def serve(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
-    with compose.serve_lab(estate, address, port, with_ssh=ssh) as served:
+    with labs.serve_lab(estate, address, port, with_ssh=ssh) as served:
         show.served(served, output)
         served.wait()
 
@@ -72,7 +72,7 @@ def hand(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Do what is done on site: the BIOS of a server that is off, its power; or let a server die."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
     facts: dict[str, bool] = {}
@@ -83,7 +83,7 @@ def hand(
                 f"{setting!r} is not sriov, above_4g or iommu, each =on or =off", param_hint="--bios"
             )
         facts[name] = value == "on"
-    asked: dict[compose.ServerAct, bool] = {
+    asked: dict[labs.ServerAct, bool] = {
         "fail": fail,
         "cut_off": cut_off,
         "reconnect": reconnect,
@@ -94,7 +94,7 @@ def hand(
         raise typer.BadParameter(
             "there is nothing to do: give --bios, --power-on, --fail, --cut-off or --reconnect"
         )
-    compose.operate_servers(estate, tuple(hosts), facts, acts)
+    labs.operate_servers(estate, tuple(hosts), facts, acts)
     show.servers_operated(tuple(hosts), facts, acts, output)
 
 
@@ -112,10 +112,10 @@ def restart(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Restart the lab's vCenter: sessions end, and it is away for a while; hosts and VMs run on."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
-    compose.restart_lab(estate, away, starting, forgets_tasks=forget_tasks)
+    labs.restart_lab(estate, away, starting, forgets_tasks=forget_tasks)
     show.was_restarted(estate, away, starting, output, forgets_tasks=forget_tasks)
 
 
@@ -126,7 +126,7 @@ def reset(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Reset an estate: it starts over."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
-    show.were_reset(compose.reset_labs(tuple(estates or ())), output)
+    show.were_reset(labs.reset_labs(tuple(estates or ())), output)

@@ -71,7 +71,7 @@ def runbook(
     occasion: Occasion,
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
-    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show
@@ -120,7 +120,7 @@ def runbook(
             "runbook", **runbook_data(made, setting, views, apply_command=next_command, occasion=occasion)
         )
         return
-    lab = compose.lab_access(flow.locate(request, connection)[0])
+    lab = labs.lab_access(flow.locate(request, connection)[0])
     sys.stdout.write(
         render_runbook(made, setting, views=views, apply_command=next_command, lab=lab, occasion=occasion)
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.changes.suggestion import AsFound, Suggestion
-    from vgpu_cfg.cli.compose import ServedLab
+    from vgpu_cfg.cli.labs import ServedLab
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.observed.inventory import Host, Inventory
