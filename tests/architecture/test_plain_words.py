@@ -16,7 +16,7 @@ MOST = {
     "tutorial": 0,
     "how-to": 4,
     "explanation": 0,
-    "reference": 133,
+    "reference": 72,
     "checks": 0,
     "decisions": 0,
     "contributing": 0,
