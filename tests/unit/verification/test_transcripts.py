@@ -19,7 +19,8 @@ from tests.sections import left_over, section
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.cases import CASES
 from tests.unit.verification.plants import PLANTS
-from tests.unit.verification.two_workers import Scene, failing, make_scene, trains_by
+from tests.unit.verification.two_workers import Scene, failing, make_scene, report_of, spec_of, trains_by
+from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.plan_file.training_entries import Framework
@@ -27,6 +28,7 @@ from vgpu_cfg.model.template_look import TemplateRow
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice, make_guest_views, make_host_views
+from vgpu_cfg.verification.checks.guest_checks import REPORT_FILE
 from vgpu_cfg.verification.checks.template_checks import TemplateNeeds, look_inside, seen_from_outside
 
 FILE = Path(__file__).with_name("transcripts.txt")
@@ -107,6 +109,32 @@ def on_the_host(*, mode: str = "True(1)", answer: ShellResult | None = None) -> 
     return change
 
 
+def planned_as(change: Callable[[GuestModule], GuestModule | None]) -> Callable[[Scene], None]:
+    """Return a change by which both guests are planned with other modules, and report those."""
+
+    def change_scene(scene: Scene) -> None:
+        for name, view in scene.views.items():
+            modules = tuple(found for module in view.spec.modules if (found := change(module)) is not None)
+            spec = view.spec.model_copy(update={"modules": modules})
+            scene.change(name, spec=spec)
+            scene.answer("cat", REPORT_FILE, by=report_of(spec), of=name)
+
+    return change_scene
+
+
+def without(*kinds: str) -> Callable[[Scene], None]:
+    return planned_as(lambda module: None if module.kind in kinds else module)
+
+
+def by_driver(module: GuestModule) -> GuestModule:
+    """Return a module whose NICs are known by their driver, where a plan knows no MAC address."""
+    if not isinstance(module, NetworkModule):
+        return module
+    nics = tuple(nic.model_copy(update={"mac": "", "driver": "mlx5_core"}) for nic in module.nics[1:])
+    return module.model_copy(update={"nics": (module.nics[0], *nics)})
+
+
+KINDS = tuple(module.kind for module in spec_of(1).modules)
 FAULTS: dict[str, Callable[[Scene], object]] = {
     **{f"case {case.code.value}": case.change for case in CASES},
     **{f"plant {n} of {plant.check}": plant.change for n, plant in enumerate(PLANTS, 1)},
@@ -121,6 +149,12 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
         replace(scene.hosts.pop(), has_shell=True)
     ),
     "a guest cannot be reached": lambda scene: scene.guests.guests.pop("hvd-02"),  # type: ignore[attr-defined]  # a dict
+    **{f"a plan without {kind}": without(kind) for kind in KINDS},
+    "a plan without any module": without(*KINDS),
+    "a plan without RDMA": planned_as(
+        lambda module: module if module.kind not in ("ofed", "roce", "nic-firmware", "network") else None
+    ),
+    "NICs known by their driver": planned_as(by_driver),
     "a guest is off": lambda scene: scene.change(powered_on=False),
     "a VM is not there": lambda scene: scene.change(is_there=False, powered_on=False),
     "a host does not respond": lambda scene: scene.change(host_state="does not respond"),
