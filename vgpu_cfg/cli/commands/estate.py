@@ -44,7 +44,7 @@ def inventory(
         list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
     ] = None,
     gpus: Annotated[
-        bool, typer.Option("--gpus", help="The GPUs as a pool: slots used and free, and what is stranded.")
+        bool, typer.Option("--gpus", help="Show the GPUs as a pool: slots used, free, and stranded.")
     ] = False,
     idle_below: Annotated[
         float | None,
@@ -53,8 +53,8 @@ def inventory(
             metavar="PERCENT",
             min=0,
             max=100,
-            help="With --gpus: VMs that use less of their GPUs, or where these are not measured of their "
-            "CPUs, than this are idle (1).",
+            help="With --gpus: list VMs as idle if they use less than this share of their GPUs, or of "
+            "their CPUs if GPU use is not measured (1).",
         ),
     ] = None,
     days: Annotated[
@@ -64,39 +64,39 @@ def inventory(
             metavar="DAYS",
             min=0.05,
             max=365,
-            help="With --gpus: over how many days the use of GPUs is looked at (7).",
+            help="With --gpus: number of days over which GPU use is measured (7).",
         ),
     ] = None,
-    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: whose use a row tells.")] = UseBy.GPU,
+    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: what each row of use shows.")] = UseBy.GPU,
     sort: Annotated[
         UseSort | None,
-        typer.Option("--sort", help="With --gpus: by what the rows of use are sorted, the most first."),
+        typer.Option("--sort", help="With --gpus: sort the rows of use by this value, highest first."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="With --gpus: keep the use on the terminal until Ctrl-C.")
+        bool, typer.Option("--watch", help="With --gpus: show the use live in the terminal until Ctrl-C.")
     ] = False,
     reservations: Annotated[
         bool,
         typer.Option(
-            "--reservations", help="Which plans hold GPUs from when till when, and what is free then."
+            "--reservations", help="Show which plans reserve GPUs, for how long, and what remains free."
         ),
     ] = False,
     compare: Annotated[
         Path | None,
-        typer.Option("--compare", metavar="OLD", help="What changed since this recording was made."),
+        typer.Option("--compare", metavar="OLD", help="Show what has changed since this recording."),
     ] = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="With --compare: exit 10 where something changed.")
+        bool, typer.Option("--exit-code", help="With --compare: exit 10 if anything changed.")
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write a page: every GPU drawn to scale."),
+        typer.Option("--html", metavar="FILE", help="Also write an HTML page with every GPU drawn to scale."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
+    """Show hosts, GPUs, NICs and NUMA nodes, who uses them, and what is free."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
@@ -227,11 +227,11 @@ def profiles(
     mig: Annotated[bool, typer.Option("--mig", help="Only MIG-backed profiles.")] = False,
     time_sliced: Annotated[bool, typer.Option("--time-sliced", help="Only time-sliced profiles.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Only profiles with a GPU's whole framebuffer.")
+        bool, typer.Option("--full", help="Only profiles with the whole framebuffer of a GPU.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """List the vGPU profiles of the catalogue: boards, sizes, how many fit on a GPU."""
+    """List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."""
     from vgpu_cfg.cli.options.profiles import select_profiles
     from vgpu_cfg.cli.output import show
 
@@ -259,7 +259,7 @@ def record(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     connection: ConnectionFlags,
 ) -> None:
-    """Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."""
+    """Record a vCenter's answers, without secrets, for offline planning and tests."""
     from vgpu_cfg.cli.flows import flow
 
     if path.exists() and not force:

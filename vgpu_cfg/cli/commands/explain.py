@@ -41,17 +41,17 @@ def register(app: typer.Typer) -> None:
 def explain(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WHAT", help="Codes of checks, or an error's text; - reads standard input."),
+        typer.Argument(metavar="WHAT", help="Check codes or an error message; - reads standard input."),
     ] = None,
     *,
     vm: Annotated[
         str | None,
-        typer.Option("--vm", help="A VM, by name or path: its last failed task.", show_default=False),
+        typer.Option("--vm", help="A VM by name or path: explains its last failed task.", show_default=False),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Say what a finding's code, an error text or a VM's last failure means, and what to do about it."""
+    """Explain a check code, an error message, or a VM's last failure, and how to fix it."""
     words = list(what or ())
     if bool(words) == (vm is not None):
         raise typer.BadParameter("give a code, an error's text, or --vm NAME", param_hint="WHAT")
@@ -146,10 +146,7 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
 
     connection = resolve_connection(flags)
     scope = ReadScope(
-        datacenter=connection.datacenter,
-        vm_names=frozenset({name}),
-        extra_config_keys=KEYS,
-        system_ids=True,
+        datacenter=connection.datacenter, vm_names=frozenset({name}), extra_config_keys=KEYS, system_ids=True
     )
     notes: list[str] = []
     history, log = VmHistory(), None

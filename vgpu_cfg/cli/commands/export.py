@@ -33,38 +33,37 @@ def register(app: typer.Typer) -> None:
 def export(
     *,
     clusters: Annotated[
-        list[str] | None,
-        typer.Option("--cluster", help="Only what is in clusters that match this glob."),
+        list[str] | None, typer.Option("--cluster", help="Only objects in clusters that match this glob.")
     ] = None,
     folders: Annotated[
         list[str] | None,
-        typer.Option("--folder", help="Only VMs in or below folders that match this glob, as students/ml26."),
+        typer.Option(
+            "--folder", help="Only VMs in or below folders that match this glob, such as students/ml26."
+        ),
     ] = None,
     vms: Annotated[
         list[str] | None, typer.Option("--vm", help="Only VMs whose names match this glob.")
     ] = None,
     hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and the VMs there.")
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and their VMs.")
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
             "--name",
-            help="The plan's name; the name of the plan whose the VMs are, else exported, without it.",
+            help="The plan's name; by default the plan that owns the VMs, or exported.",
             show_default=False,
         ),
     ] = None,
     template: Annotated[
         str | None,
         typer.Option(
-            "--template",
-            help="What the VMs would be made from if they were lost.",
-            show_default=False,
+            "--template", help="The template to recreate the VMs from if they are lost.", show_default=False
         ),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Where the plan file goes.", show_default=False),
+        typer.Option("-o", "--out", metavar="FILE", help="Where to write the plan file.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     update: Annotated[
@@ -72,12 +71,12 @@ def export(
         typer.Option(
             "--update",
             metavar="PLAN",
-            help="Write what was found of the VMs of --vm into this plan file, its comments kept.",
+            help="Write the current state of the VMs named with --vm into this plan file; keep its comments.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --update: show the lines; write nothing.")
+        bool, typer.Option("--dry-run", help="With --update: show the changed lines; write nothing.")
     ] = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
@@ -85,7 +84,7 @@ def export(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write a plan file for VMs and hosts that are there: planning on it changes nothing."""
+    """Write a plan file for existing VMs and hosts; planning with it changes nothing."""
     if update is not None:
         others = (clusters, folders, hosts, name, template, to, force or None)
         if not vms or any(one is not None for one in others):

@@ -44,10 +44,10 @@ def fit(
     ] = None,
     *,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="Ask for a VM of this plan file.", show_default=False)
+        Path | None, typer.Option("--plan", help="Count VMs of this plan file.", show_default=False)
     ] = None,
     vm: Annotated[
-        str | None, typer.Option("--vm", help="Which VM or line of it.", show_default=False)
+        str | None, typer.Option("--vm", help="Which VM or line of the plan file.", show_default=False)
     ] = None,
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
@@ -60,7 +60,7 @@ def fit(
         typer.Option(
             "--add",
             metavar="HOSTS",
-            help="As if these hosts were there too: '2 x esx-01 with 4 x L40S, mixed size'.",
+            help="Pretend that these hosts exist too: '2 x esx-01 with 4 x L40S, mixed size'.",
         ),
     ] = None,
     without: Annotated[
@@ -68,7 +68,7 @@ def fit(
         typer.Option(
             "--without",
             metavar="KIND:NAME",
-            help="Ask for no profile: what becomes of VMs without this host, cluster, GPU or NIC.",
+            help="Instead of a profile: show the effect on VMs of losing this host, cluster, GPU or NIC.",
             show_default=False,
         ),
     ] = None,
@@ -77,21 +77,24 @@ def fit(
         typer.Option(
             "--html",
             metavar="FILE",
-            help="With --without: also write a page, the estate as it is, in maintenance and after a death.",
+            help=(
+                "With --without: also write an HTML page of the estate as it is, in maintenance, and "
+                "after a failure."
+            ),
         ),
     ] = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit 10 where not one fits, or none is allowed.")
+        bool, typer.Option("--exit-code", help="Exit 10 if none fits or none is allowed.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every host, those without such a board, too.")
+        bool, typer.Option("--verbose", "-v", help="Show every host, including those without such a board.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
+    """Show how many more VMs of a profile or plan file fit on each host, and what limits them."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts

@@ -47,12 +47,14 @@ def hand_over(
     format_: Annotated[
         ExportFormat,
         typer.Option(
-            "--format", metavar="FORMAT", help=f"Whose: {', '.join(ExportFormat)}.", show_default=False
+            "--format",
+            metavar="FORMAT",
+            help=f"The tool to write for: {', '.join(ExportFormat)}.",
+            show_default=False,
         ),
     ],
     to: Annotated[
-        Path | None,
-        typer.Option("--to", help="Write the files into this folder, which is made.", show_default=False),
+        Path | None, typer.Option("--to", help="Write the files into this new folder.", show_default=False)
     ] = None,
     login: Annotated[
         str | None,
@@ -61,7 +63,9 @@ def hand_over(
     identity_file: Annotated[
         str | None,
         typer.Option(
-            "--identity-file", help="Path of the private key for it, as written.", show_default=False
+            "--identity-file",
+            help="Path of the private key for that account, as written to the files.",
+            show_default=False,
         ),
     ] = None,
     port: Annotated[
@@ -70,7 +74,7 @@ def hand_over(
             "--port",
             min=1,
             max=65535,
-            help="Where the workers meet, for torchrun and tf-config.",
+            help="Rendezvous port, for torchrun and tf-config.",
             show_default=False,
         ),
     ] = None,
@@ -79,7 +83,7 @@ def hand_over(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
+    """Write the plan's VMs as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request

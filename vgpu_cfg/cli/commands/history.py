@@ -28,24 +28,28 @@ def register(app: typer.Typer) -> None:
 @planned
 def history(
     plan: Annotated[
-        str | None, typer.Argument(metavar="PLAN", help="Only runs of this plan: its file, or its name.")
+        str | None, typer.Argument(metavar="PLAN", help="Only runs of this plan (plan file or name).")
     ] = None,
     *,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="WHEN", help="Only runs since then: 7d, 12h, 2w or 2026-11-01."),
+        typer.Option("--since", metavar="WHEN", help="Only runs since this time: 7d, 12h, 2w or 2026-11-01."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Show at most this many runs, newest first.")
+    ] = 20,
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="One run with its steps; the id's beginning is enough."),
+        typer.Option(
+            "--run", metavar="ID", help="Show one run with its steps; the beginning of the ID is enough."
+        ),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show who ran what, when, from where and how it ended, from any machine."""
+    """Show who ran what, when, from where, and with what result, on any machine."""
     from vgpu_cfg.cli.flows.history import look_back
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show_history

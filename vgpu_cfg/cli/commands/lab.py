@@ -10,7 +10,7 @@ from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PORT
 
 app = typer.Typer(
-    help="A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100.",
+    help="A simulated vCenter with GPUs, for learning and rehearsal: --server lab:two-a100.",
     no_args_is_help=True,
 )
 
@@ -33,10 +33,10 @@ def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
 def serve(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")] = "two-a100",
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = LAB_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 selects a free one.")] = LAB_PORT,
     address: Annotated[str, typer.Option(help="The address to listen on.")] = LAB_ADDRESS,
     ssh: Annotated[
-        bool, typer.Option("--ssh", help="Serve the hosts' shells by SSH on loopback, too.")
+        bool, typer.Option("--ssh", help="Also serve the hosts' shells over SSH on loopback.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
@@ -62,13 +62,11 @@ def hand(
         typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
     ] = None,
     power_on: Annotated[bool, typer.Option("--power-on", help="Power the servers on.")] = False,
-    fail: Annotated[bool, typer.Option("--fail", help="Let the servers lose their power.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Cut the servers' power.")] = False,
     cut_off: Annotated[
-        bool, typer.Option("--cut-off", help="Let vCenter lose the servers, which run on.")
+        bool, typer.Option("--cut-off", help="Disconnect the servers from vCenter; they keep running.")
     ] = False,
-    reconnect: Annotated[
-        bool, typer.Option("--reconnect", help="Give vCenter back what was cut off.")
-    ] = False,
+    reconnect: Annotated[bool, typer.Option("--reconnect", help="Reconnect the servers to vCenter.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Do what is done on site: the BIOS of a server that is off, its power; or let a server die."""
@@ -102,12 +100,13 @@ def hand(
 def restart(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
     *,
-    away: Annotated[float, typer.Option(min=0, help="For so many seconds of the lab nobody listens.")] = 60.0,
+    away: Annotated[float, typer.Option(min=0, help="Number of lab seconds without any listener.")] = 60.0,
     starting: Annotated[
-        float, typer.Option(min=0, help="For so many more its web front answers 503.")
+        float,
+        typer.Option(min=0, help="Number of further seconds in which vCenter's web server answers 503."),
     ] = 30.0,
     forget_tasks: Annotated[
-        bool, typer.Option("--forget-tasks", help="Know of no task afterwards, nor go on with any.")
+        bool, typer.Option("--forget-tasks", help="Lose all tasks and do not resume any.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:

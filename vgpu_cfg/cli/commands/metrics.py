@@ -29,14 +29,20 @@ def register(app: typer.Typer) -> None:
 def metrics(
     plans: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PLAN...]", help="Plan files whose drift is told, too.", show_default=False),
+        typer.Argument(
+            metavar="[PLAN...]", help="Plan files for which drift is reported.", show_default=False
+        ),
     ] = None,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print them once, as Prometheus reads it.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the metrics once, in Prometheus format.")
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FILE", help="With --once: write this file, whole, for a text-file collector."
+            "--to",
+            metavar="FILE",
+            help="With --once: write them to this file atomically, for the text-file collector.",
         ),
     ] = None,
     listen: Annotated[
@@ -44,22 +50,23 @@ def metrics(
         typer.Option(
             "--listen",
             metavar="[ADDRESS:]PORT",
-            help="Answer Prometheus at /metrics until Ctrl-C; on 127.0.0.1 where no address is given.",
+            help="Serve /metrics until Ctrl-C; on 127.0.0.1 if no address is given.",
         ),
     ] = None,
     every: Annotated[
         float,
-        typer.Option("--every", min=1, help="With --listen: read vCenter at most once in so many seconds."),
+        typer.Option("--every", min=1, help="With --listen: read vCenter at most once in this many seconds."),
     ] = 60.0,
     days: Annotated[
-        float, typer.Option("--days", min=0.05, max=365, help="Over how many days the use of GPUs is a mean.")
+        float, typer.Option("--days", min=0.05, max=365, help="Number of days for the mean GPU use.")
     ] = 7.0,
     idle_below: Annotated[
-        float, typer.Option("--idle-below", metavar="PERCENT", min=0, max=100, help="As of inventory.")
+        float,
+        typer.Option("--idle-below", metavar="PERCENT", min=0, max=100, help="The same as for inventory."),
     ] = 1.0,
     connection: ConnectionFlags,
 ) -> None:
-    """Tell Prometheus of capacity, holders, use, drift and last runs."""
+    """Export capacity, usage, drift and the latest runs as Prometheus metrics."""
     if once == (listen is not None):
         raise typer.BadParameter("give one of --once and --listen", param_hint="--once")
     if to is not None and not once:

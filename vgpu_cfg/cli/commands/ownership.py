@@ -47,7 +47,7 @@ def import_(
     dry_run: DryRunOption = False,
     may_destroy: Annotated[
         bool,
-        typer.Option("--may-destroy", help="Take nothing in: allow that VMs taken in before are deleted."),
+        typer.Option("--may-destroy", help="Allow deletion of previously imported VMs; imports nothing."),
     ] = False,
     yes: YesOption = False,
     only: OnlyOption = None,
@@ -58,7 +58,7 @@ def import_(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
+    """Bring existing VMs under management, by name and folder; show what apply would change next."""
     from vgpu_cfg.cli.flows.files import ownership_flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
 
@@ -85,7 +85,7 @@ def forget(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
+    """Stop managing VMs without changing them: remove the plan's marks and rules."""
     from vgpu_cfg.cli.flows.files import ownership_flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
 

@@ -50,43 +50,44 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.secrets import SecretStore
 
 _SaveOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
+    Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan for review and apply.")
 ]
 _SignOption = Annotated[
     Path | None,
-    typer.Option("--sign", metavar="KEY", help="Sign the saved plan with this ssh key.", show_default=False),
+    typer.Option("--sign", metavar="KEY", help="Sign the saved plan with this SSH key.", show_default=False),
 ]
-_ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
+_ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 if there are differences.")]
 _StrictOption = Annotated[
-    bool, typer.Option("--strict", help="As --exit-code; also 10 where something is not known.")
+    bool, typer.Option("--strict", help="Like --exit-code, but also exit 10 if something is unknown.")
 ]
 _OpenShellOption = Annotated[
     bool,
     typer.Option(
         "--open-shell",
-        help="Start the hosts' SSH services, where the plan file allows it, to read; then stop them.",
+        help="Start the hosts' SSH services for reading, if the plan file allows it; stop them afterwards.",
     ),
 ]
 _DoneOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
+        "--done",
+        metavar="STEP",
+        help="Confirm that you have completed this manual step, if vgpu-cfg cannot detect it.",
     ),
 ]
 _ExpiredOption = Annotated[
     bool,
     typer.Option(
         "--expired",
-        help="Only shut down VMs that are past their `expires`; nothing else is changed.",
-        rich_help_panel="What is allowed, and of what part",
+        help="Only shut down VMs whose `expires` time has passed; change nothing else.",
+        rich_help_panel="Approvals and scope",
     ),
 ]
 _RollbackOption = Annotated[
     bool,
     typer.Option(
         "--rollback-on-failure",
-        help="Where a change fails, take back what this run did, as far as it can be.",
+        help="If a change fails, undo the changes of this run as far as possible.",
         rich_help_panel="Run",
     ),
 ]
@@ -94,7 +95,7 @@ _StopOption = Annotated[
     bool,
     typer.Option(
         "--stop-on-failure",
-        help="Begin nothing more after the first failure; what is out of service is finished.",
+        help="Start nothing new after the first failure; finish work on hosts that are out of service.",
         rich_help_panel="Run",
     ),
 ]
@@ -104,36 +105,40 @@ _CanaryOption = Annotated[
         "--canary",
         metavar="N",
         min=0,
-        help="Make the first N VMs and verify them; then ask before the others.",
+        help="Create and verify the first N VMs; then ask before continuing.",
         show_default=False,
         rich_help_panel="Run",
     ),
 ]
 _SuggestOption = Annotated[
     Path | None,
-    typer.Option(
-        "--suggest", metavar="FILE", help="Write the plan file as it would work, where it is refused."
-    ),
+    typer.Option("--suggest", metavar="FILE", help="If the plan is rejected, write a corrected plan file."),
 ]
 _PlanPageOption = Annotated[
     Path | None,
     typer.Option(
-        "--html", metavar="FILE", help="Also write a page: the estate before and after, and every change."
+        "--html",
+        metavar="FILE",
+        help="Also write an HTML page: the estate before and after, and every change.",
     ),
 ]
 _RunPageOption = Annotated[
     Path | None,
     typer.Option(
-        "--html", metavar="FILE", help="Also write a page: the run as it was, by its times, and what is left."
+        "--html",
+        metavar="FILE",
+        help="Also write an HTML page: the timeline of the run and the remaining work.",
     ),
 ]
 _StatusPageOption = Annotated[
     Path | None,
     typer.Option(
-        "--html", metavar="FILE", help="Also write a page: what differs, by whose hand and since when."
+        "--html", metavar="FILE", help="Also write an HTML page: what differs, who changed it and when."
     ),
 ]
-_VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
+_VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show settings that already match.")
+]
 
 
 _NAME_ONE = "it is about one plan: name one file of the folder"
@@ -163,7 +168,7 @@ def validate(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check a plan file by itself, without a vCenter: every fault with its line."""
+    """Check a plan file offline and report every error with its line."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import answers, show_report
 
@@ -208,7 +213,7 @@ def plan(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show what would change, and why; nothing is changed."""
+    """Show what would change, and why. Read-only."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.plan_id import proposed
     from vgpu_cfg.cli.flows.preparing.request import read_request
@@ -334,7 +339,7 @@ def apply(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Apply a plan: show it, ask, carry it out, read back the result."""
+    """Apply a plan: show it, ask for confirmation, run it, and verify the result."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.running import apply_flow
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
@@ -415,7 +420,7 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
+    """Show the VMs that the plan owns, where they run, and what has drifted, and who changed it."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at
@@ -507,11 +512,6 @@ def destroy(
         flow.refuse_errors(made)
         return
     how = ApplyOptions(
-        path=path,
-        yes=yes,
-        parallel=parallel,
-        per_host=per_host,
-        output=output,
-        options=options,
+        path=path, yes=yes, parallel=parallel, per_host=per_host, output=output, options=options
     )
     raise typer.Exit(apply_flow.destroy(request, connection, options.plan_options, how))

@@ -50,19 +50,21 @@ def privileges(
     *,
     for_: Annotated[
         list[Command] | None,
-        typer.Option("--for", help="For this command alone; may be repeated.", show_default=False),
+        typer.Option(
+            "--for", help="Only the privileges for this command; can be repeated.", show_default=False
+        ),
     ] = None,
     any_state: Annotated[
         bool,
-        typer.Option("--any-state", help="What the plan file could ever need; no vCenter is asked."),
+        typer.Option(
+            "--any-state", help="Everything the plan file could ever require, without contacting a vCenter."
+        ),
     ] = False,
-    required: Annotated[
-        bool, typer.Option("--required", help="Leave out what a command goes on without.")
-    ] = False,
+    required: Annotated[bool, typer.Option("--required", help="Leave out optional privileges.")] = False,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit 5 where the account lacks any of it, 9 where it is not known in full."
+            "--check", help="Exit 5 if the account lacks a privilege, 9 if this cannot be fully determined."
         ),
     ] = False,
     allow_power_cycle: PowerCycleOption = False,
@@ -70,13 +72,15 @@ def privileges(
     allow: AllowOption = None,
     output: Annotated[
         RoleFormat,
-        typer.Option("--output", help="Print text, JSON, or a script that makes the roles: govc, powercli."),
+        typer.Option(
+            "--output", help="Print text, JSON, or a script that creates the roles: govc, powercli."
+        ),
     ] = RoleFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Tell which privileges a plan needs at vCenter, on which objects, and write the roles."""
+    """List the vCenter privileges that a plan requires, and on which objects, and write the roles."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
     from vgpu_cfg.cli.output import show
@@ -92,12 +96,7 @@ def privileges(
         roles, server, is_whole = roles_of_file(request.desired, asked), "any state", True
     else:
         options = CommandOptions(
-            connection,
-            variables,
-            variable_files,
-            allow_power_cycle,
-            allow_move,
-            allow=tuple(allow or ()),
+            connection, variables, variable_files, allow_power_cycle, allow_move, allow=tuple(allow or ())
         ).plan_options
         roles, server, is_whole = roles_for(request, connection, options, asked)
     title = f"What vgpu-cfg needs for {request.desired.name}: {', '.join(asked.commands)}"

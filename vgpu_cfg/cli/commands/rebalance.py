@@ -21,16 +21,18 @@ def register(app: typer.Typer) -> None:
 def rebalance(
     path: PlanArgument,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Propose; nothing is ever moved.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only propose moves; this command never moves VMs.")
+    ] = False,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="GLOB", help="Only these VMs must fit (hvd-*).")
+        list[str] | None, typer.Option("--only", metavar="GLOB", help="Only make room for these VMs (hvd-*).")
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Propose the fewest moves of running VMs after which every VM of a plan fits."""
+    """Propose the fewest moves of running VMs that make room for all VMs of a plan."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request

@@ -62,7 +62,11 @@ def runbook(
     prune: PruneOption = False,
     rotate: RotateOption = None,
     open_shell: Annotated[
-        bool, typer.Option("--open-shell", help="As with `plan`: read what only the hosts' shells tell.")
+        bool,
+        typer.Option(
+            "--open-shell",
+            help="As for `plan`: also read settings that are visible only in the hosts' shells.",
+        ),
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -70,7 +74,7 @@ def runbook(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
+    """Print the plan as a runbook in Markdown: each step with its reason, commands, check and undo."""
     from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request

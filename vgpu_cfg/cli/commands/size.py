@@ -34,30 +34,35 @@ def size(
         str | None,
         typer.Argument(
             metavar="[PLAN|CLUSTER]",
-            help="A plan file or a cluster: what the hosts that are there take of the room.",
+            help="A plan file or a cluster: how much of its free capacity is used.",
             show_default=False,
         ),
     ] = None,
     *,
     parameters: Annotated[
         float | None,
-        typer.Option("--parameters", min=1e6, max=1e13, help="The model's (7e9).", show_default=False),
+        typer.Option(
+            "--parameters", min=1e6, max=1e13, help="Number of parameters (7e9).", show_default=False
+        ),
     ] = None,
     framebuffer: Annotated[
         str | None,
-        typer.Option("--framebuffer", help="Or what each worker needs (40GiB).", show_default=False),
+        typer.Option(
+            "--framebuffer",
+            help="Instead: the framebuffer that each worker needs (40GiB).",
+            show_default=False,
+        ),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, max=100_000, help="Workers, each with one GPU or vGPU.")
+        int,
+        typer.Option("--workers", min=1, max=100_000, help="Number of workers, each with one GPU or vGPU."),
     ] = 1,
     precision: Annotated[
-        Precision, typer.Option("--precision", help="The format that is computed in.")
+        Precision, typer.Option("--precision", help="The numeric format for training.")
     ] = Precision.BF16,
-    optimizer: Annotated[
-        Optimizer, typer.Option("--optimizer", help="What is remembered of each parameter.")
-    ] = Optimizer.ADAMW,
-    sequence: Annotated[int, typer.Option("--sequence", min=1, help="Tokens of a sequence.")] = 4096,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences of a replica in a step.")] = 1,
+    optimizer: Annotated[Optimizer, typer.Option("--optimizer", help="The optimizer.")] = Optimizer.ADAMW,
+    sequence: Annotated[int, typer.Option("--sequence", min=1, help="Tokens per sequence.")] = 4096,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences per replica and step.")] = 1,
     boards: Annotated[
         list[str] | None, typer.Option("--board", help="Only boards that match, by key or name.")
     ] = None,
@@ -67,7 +72,7 @@ def size(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Estimate which profiles or GPUs a model takes, how long a step lasts, and what it takes of the room."""
+    """Estimate the GPUs, step time, and capacity that a model needs."""
     if of is not None:
         if parameters is not None or framebuffer is not None or boards:
             raise typer.BadParameter("with it go --output and the connection alone", param_hint="OF")

@@ -22,20 +22,23 @@ def register(app: typer.Typer) -> None:
 def unlock(
     run: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RUN", help="The run whose locks are removed; without it all locks are listed."
-        ),
+        typer.Argument(metavar="RUN", help="The run whose locks to remove; omit it to list all locks."),
     ] = None,
     *,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Remove them although the run was heard of: you know that it is dead."),
+        typer.Option(
+            "--force",
+            help=(
+                "Remove the locks of a run that was recently active; use only if you know that it has ended."
+            ),
+        ),
     ] = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Remove the locks that a run left which has died; without a run, list who has locked what."""
+    """Remove locks left by an interrupted run; without a run, list all locks."""
     from vgpu_cfg.cli.flows.running import unlock_flow
 
     if run is None:

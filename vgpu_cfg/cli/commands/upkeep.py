@@ -13,15 +13,13 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 _Targets = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TARGET...", help="host:NAME or gpu:HOST/PCI; globs are taken.", show_default=False
-    ),
+    typer.Argument(metavar="TARGET...", help="host:NAME or gpu:HOST/PCI; accepts globs.", show_default=False),
 ]
 
 _PowerOffOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--power-off", metavar="VM", help="This VM may be switched off, where it cannot move running."
+        "--power-off", metavar="VM", help="This VM may be powered off if it cannot be migrated live."
     ),
 ]
 
@@ -45,7 +43,7 @@ def cordon(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Keep new VMs off hosts or GPUs, for everybody; what runs there stays."""
+    """Keep new VMs of all plans off hosts or GPUs; running VMs stay."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
     raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output))
@@ -59,7 +57,7 @@ def drain(
     *,
     power_off: _PowerOffOption = None,
     others: Annotated[
-        bool, typer.Option("--others", help="VMs of no plan may be moved by vMotion, too.")
+        bool, typer.Option("--others", help="Also migrate VMs of no plan with vMotion.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -67,18 +65,11 @@ def drain(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Empty a host for work on it: cordon it, move its VMs away, and remember where they were."""
+    """Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
     code = upkeep_flow.drain(
-        connection,
-        host,
-        occasion,
-        output,
-        others=others,
-        power_off=power_off or (),
-        yes=yes,
-        dry_run=dry_run,
+        connection, host, occasion, output, others=others, power_off=power_off or (), yes=yes, dry_run=dry_run
     )
     raise typer.Exit(code)
 
@@ -91,14 +82,14 @@ def uncordon(
     *,
     power_off: _PowerOffOption = None,
     stay: Annotated[
-        bool, typer.Option("--stay", help="Leave VMs where a drain put them, and forget where they were.")
+        bool, typer.Option("--stay", help="Leave VMs on their current hosts and discard where they were.")
     ] = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Give hosts or GPUs back that were cordoned, and bring home the VMs that a drain took away."""
+    """Return cordoned hosts or GPUs to use, and move drained VMs back."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
     code = upkeep_flow.uncordon(

@@ -26,13 +26,13 @@ def usage(
         str, typer.Option("--by", metavar="WHAT", help="plan, folder, vm, owner, or attribute:NAME.")
     ] = "plan",
     since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="Since then: 7d, 12h, 2w or 2026-11-01.")
+        str, typer.Option("--since", metavar="WHEN", help="Start of the period: 7d, 12h, 2w or 2026-11-01.")
     ] = "30d",
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Count the GPU-hours that VMs held, from vCenter's power events, as far as they reach."""
+    """Report the GPU-hours that VMs used, from the power events that vCenter still has."""
     from vgpu_cfg.cli.flows.flow import read_hours
     from vgpu_cfg.cli.output import show_pool
 

@@ -51,54 +51,59 @@ def verify(
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            "--only", metavar="CHECKS", help="Only these checks, by name: licence,ats or bandwidth*."
-        ),
+        typer.Option("--only", metavar="CHECKS", help="Only these checks: licence,ats or bandwidth*."),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Check the licences of other VMs on the plan's hosts, too.")
+        bool, typer.Option("--all", help="Also check the licenses of other VMs on the plan's hosts.")
     ] = False,
     hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and VMs on them.")
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and their VMs.")
     ] = None,
     vms: Annotated[
         list[str] | None, typer.Option("--vm", help="Only VMs that match this glob, and their hosts.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what measures bandwidth.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip bandwidth measurements.")] = False,
     threshold: Annotated[
         list[str] | None,
         typer.Option(
             "--threshold",
             metavar="NAME=SHARE",
-            help="Ask another share of the line rate: host_memory, gpu_memory, busbw; or seconds=10, "
-            "line_gbps=25, clock_seconds=5, licence_hours=2, loss=10%.",
+            help="Change a threshold: host_memory, gpu_memory, busbw as share of the line rate; or "
+            "seconds=10, line_gbps=25, clock_seconds=5, licence_hours=2, loss=10%.",
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE.html", help="Also write a page to keep or to print."),
+        typer.Option("--report", metavar="FILE.html", help="Also write an HTML page to keep or print."),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="FILE.json", help="Keep the figures, for --baseline of later runs."),
+        typer.Option(
+            "--save", metavar="FILE.json", help="Save the measurements for later use with --baseline."
+        ),
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option("--baseline", metavar="FILE.json", help="Fail where a figure is behind that of --save."),
+        typer.Option(
+            "--baseline",
+            metavar="FILE.json",
+            help="Fail if a measurement is worse than in this file of --save.",
+        ),
     ] = None,
     history: Annotated[
         Path | None,
-        typer.Option("--history", metavar="FILE.jsonl", help="Add a line about this run to a file."),
+        typer.Option("--history", metavar="FILE.jsonl", help="Append a line about this run to a file."),
     ] = None,
     parallel: Annotated[
-        int, typer.Option("--parallel", min=1, max=64, help="At most this many machines at once.")
+        int,
+        typer.Option("--parallel", min=1, max=64, help="Maximum number of machines to check in parallel."),
     ] = 8,
     target_branch: Annotated[
         str | None,
         typer.Option(
             "--target-branch",
             metavar="R595",
-            help="Check nothing; show what fits a host driver of this branch, part by part.",
+            help="Run no checks; show which components are compatible with a host driver of this branch.",
         ),
     ] = None,
     template: Annotated[
@@ -106,17 +111,17 @@ def verify(
         typer.Option(
             "--template",
             metavar="NAME",
-            help="Check no VM; boot one throw-away clone of these templates of the plan, and look inside.",
+            help="Check no VMs; boot a temporary clone of these templates of the plan and inspect it.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Make the clone without asking.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the clone without asking.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show skipped checks.")] = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
+    """Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if it cannot run."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline, read_history

@@ -64,13 +64,7 @@ def verify_plan(
     secrets.allow_commands()  # whoever verifies logs in
     with compose.connect_writer(connection) as estate:
         return verify_in(
-            desired,
-            estate,
-            wanted,
-            secrets,
-            on_result,
-            server=connection.server,
-            make_command=make_command,
+            desired, estate, wanted, secrets, on_result, server=connection.server, make_command=make_command
         )
 
 
@@ -111,11 +105,7 @@ def verify_in(
         )
     ways = Ways(desired, observed, estate, specs, open_shells, secrets)
     channels = Channels(
-        guest=ways.guest,
-        host=ways.host,
-        pause=estate.clock.pause,
-        now=clock,
-        on_result=on_result,
+        guest=ways.guest, host=ways.host, pause=estate.clock.pause, now=clock, on_result=on_result
     )
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice

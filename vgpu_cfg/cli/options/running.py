@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--change",
             metavar="ID",
-            help="The change that this is for, as your own system names it.",
+            help="The ID of the change in your change management system.",
             show_default=False,
             rich_help_panel="Run",
         ),
@@ -39,7 +39,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--reason",
             metavar="TEXT",
-            help="Why, in words; no secrets, since many can read it.",
+            help="The reason for the run. Do not include secrets; many people can read it.",
             show_default=False,
             rich_help_panel="Run",
         ),
@@ -52,11 +52,14 @@ _NOTIFY_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--notify",
             metavar="CMD",
-            help="Run this at the end, and where an answer is needed, with a sentence added; or: bell.",
+            help=(
+                "Run this command at the end, and when input is required, with a sentence as its last "
+                "argument; or: bell."
+            ),
             show_default=False,
             rich_help_panel="Run",
         ),
-    ],
+    ]
 }
 
 
@@ -122,7 +125,7 @@ RotateOption = Annotated[
         "--rotate",
         help="Replace the plan's keys, the licence tokens or the registry's password in its guests.",
         show_default=False,
-        rich_help_panel="What is allowed, and of what part",
+        rich_help_panel="Approvals and scope",
     ),
 ]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CONNECTION = "Connection"
 _RUN = "Run"
-_SCOPE = "What is allowed, and of what part"
+_SCOPE = "Approvals and scope"
 
 
 class OutputFormat(StrEnum):
@@ -57,35 +57,34 @@ class PlanFormat(StrEnum):
     JUNIT = "junit"
 
 
-OutputOption = Annotated[
-    OutputFormat, typer.Option("--output", help="Print text for people or JSON for programs.")
-]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", help="Print text or JSON.")]
 ReportOption = Annotated[
-    ReportFormat,
-    typer.Option("--output", help="Print text for people, JSON for programs, or JUnit XML for pipelines."),
+    ReportFormat, typer.Option("--output", help="Print text, JSON, or JUnit XML (for CI pipelines).")
 ]
 PlanOutputOption = Annotated[
     PlanFormat,
-    typer.Option(
-        "--output", help="Print text, JSON, the comment of a merge request (markdown), or JUnit XML."
-    ),
+    typer.Option("--output", help="Print text, JSON, Markdown for a merge request comment, or JUnit XML."),
 ]
 YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask before going ahead.", rich_help_panel=_RUN)
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=_RUN)
 ]
 ParallelOption = Annotated[
     int,
-    typer.Option("--parallel", min=1, max=64, help="At most this many tasks at once.", rich_help_panel=_RUN),
+    typer.Option(
+        "--parallel", min=1, max=64, help="Maximum number of concurrent tasks.", rich_help_panel=_RUN
+    ),
 ]
 PerHostOption = Annotated[
     int,
-    typer.Option("--per-host", min=1, max=16, help="At most this many tasks per host.", rich_help_panel=_RUN),
+    typer.Option(
+        "--per-host", min=1, max=16, help="Maximum number of concurrent tasks per host.", rich_help_panel=_RUN
+    ),
 ]
 PowerCycleOption = Annotated[
     bool,
     typer.Option(
         "--allow-power-cycle",
-        help="Let running VMs be shut down for changes that need it.",
+        help="Allow running VMs to be shut down for changes that require it.",
         rich_help_panel=_SCOPE,
     ),
 ]
@@ -93,7 +92,7 @@ MoveOption = Annotated[
     bool,
     typer.Option(
         "--allow-move",
-        help="Let VMs of the plan be moved to the host, cluster or datastore that the file names.",
+        help="Allow VMs of the plan to be moved to the host, cluster or datastore in the plan file.",
         rich_help_panel=_SCOPE,
     ),
 ]
@@ -101,7 +100,7 @@ AllowOption = Annotated[
     list[Approval] | None,
     typer.Option(
         "--allow",
-        help="Approve what the plan disturbs besides its own, as `allow` in the plan file does.",
+        help="Approve effects of the plan on other objects, like `allow` in the plan file.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -111,8 +110,8 @@ DeleteOption = Annotated[
     typer.Option(
         "--delete",
         metavar="NAME",
-        help="Also delete this VM of the plan, which the plan file does not name, or this disk of others "
-        "with the VM that it is attached to.",
+        help="Also delete this VM, which belongs to the plan but is not in the plan file, or this "
+        "unmanaged disk together with its VM.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -123,7 +122,7 @@ AllowDestroyOption = Annotated[
         "--allow-destroy",
         metavar="N",
         min=0,
-        help="Let so many VMs be deleted where they are many.",
+        help="Allow this many VMs to be deleted, if there are many.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -133,7 +132,10 @@ SignersOption = Annotated[
     typer.Option(
         "--require-signature",
         metavar="SIGNERS",
-        help="Only a saved plan that one of these signers has signed (a file of ssh-keygen's).",
+        help=(
+            "Accept only saved plans that were signed by one of these signers (an ssh-keygen allowed "
+            "signers file)."
+        ),
         show_default=False,
         rich_help_panel=_RUN,
     ),
@@ -141,10 +143,10 @@ SignersOption = Annotated[
 PruneOption = Annotated[
     bool,
     typer.Option(
-        "--prune", help="Deletes nothing any more: name each VM with --delete.", rich_help_panel=_SCOPE
+        "--prune", help="No longer deletes anything; name each VM with --delete.", rich_help_panel=_SCOPE
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; nothing is changed.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -167,7 +169,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
     "context": Annotated[
         str | None,
         typer.Option(
-            help="Named context of the config file.", show_default=False, rich_help_panel=_CONNECTION
+            help="Named context from the config file.", show_default=False, rich_help_panel=_CONNECTION
         ),
     ],
     "user": Annotated[
@@ -176,20 +178,20 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
     "password_file": Annotated[
         str | None,
         typer.Option(
-            help="File with the password, - for stdin.", show_default=False, rich_help_panel=_CONNECTION
+            help="File with the password; - for stdin.", show_default=False, rich_help_panel=_CONNECTION
         ),
     ],
     "token_file": Annotated[
         str | None,
         typer.Option(
-            help="File with a token of single sign-on, - for stdin, as the login.",
+            help="File with a single sign-on token; - for stdin.",
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),
     ],
     "datacenter": Annotated[
         str | None,
-        typer.Option(help="Datacenter to work in.", show_default=False, rich_help_panel=_CONNECTION),
+        typer.Option(help="The datacenter to work in.", show_default=False, rich_help_panel=_CONNECTION),
     ],
     "ca_file": Annotated[
         Path | None,
@@ -209,7 +211,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--timeout",
             min=1,
-            help="Seconds for one whole exchange.",
+            help="Timeout for each exchange, in seconds.",
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),
@@ -219,7 +221,7 @@ _CONTEXTS_OPTION = Annotated[
     list[str] | None,
     typer.Option(
         "--context",
-        help="Named context of the config file; several, or a glob, are read side by side.",
+        help="Named context from the config file; several contexts, or a glob, are combined in one output.",
         show_default=False,
         rich_help_panel=_CONNECTION,
     ),
@@ -227,20 +229,21 @@ _CONTEXTS_OPTION = Annotated[
 _FROM_OPTION = Annotated[
     Path | None,
     typer.Option(
-        "--from", help="Work offline on a recording.", show_default=False, rich_help_panel=_CONNECTION
+        "--from", help="Work offline with a recording.", show_default=False, rich_help_panel=_CONNECTION
     ),
 ]
 _QUOTAS_OPTION = Annotated[
     Path | None,
-    typer.Option("--quotas", metavar="FILE", help="Keep to the shares of this file.", show_default=False),
+    typer.Option("--quotas", metavar="FILE", help="Enforce the quotas in this file.", show_default=False),
 ]
 _PLAN_OPTIONS: dict[str, Any] = {
     "variable_files": Annotated[
-        list[Path] | None, typer.Option("--vars", help="YAML file that sets ${names}.", show_default=False)
+        list[Path] | None,
+        typer.Option("--vars", help="YAML file with values for ${names}.", show_default=False),
     ],
     "variables": Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=TEXT", help="Set one ${name}.", show_default=False),
+        typer.Option("--set", metavar="NAME=TEXT", help="Set the value of one ${name}.", show_default=False),
     ],
 }
 

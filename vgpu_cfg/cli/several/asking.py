@@ -228,11 +228,7 @@ def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connect
 
 def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
     """Raise BadParameter for what the command line can only mean of one server."""
-    said = {
-        "--server": flags.server,
-        "--thumbprint": flags.thumbprint,
-        "--from": flags.recording,
-    }
+    said = {"--server": flags.server, "--thumbprint": flags.thumbprint, "--from": flags.recording}
     for option, value in said.items():
         if value is not None:
             raise typer.BadParameter(

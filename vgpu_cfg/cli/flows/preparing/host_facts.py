@@ -8,23 +8,10 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.errors import (
-    Ambiguous,
-    HostShellError,
-    LoginFailed,
-    Unreachable,
-    VCenterError,
-    VgpuCfgError,
-)
+from vgpu_cfg.errors import Ambiguous, HostShellError, LoginFailed, Unreachable, VCenterError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.observed.host_facts import (
-    SHELL_GROUPS,
-    EstateFacts,
-    FactGroup,
-    HostFacts,
-    recovered_mark,
-)
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts, recovered_mark
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.model.ranges import fold_names

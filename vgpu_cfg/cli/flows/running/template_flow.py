@@ -124,11 +124,7 @@ def _plan_of_clone(desired: DesiredPlan, vm: DesiredVm) -> DesiredPlan:
 
 
 def _look(
-    request: PlanRequest,
-    flags: ConnectionFlags,
-    template: str,
-    vms: Sequence[DesiredVm],
-    how: ApplyOptions,
+    request: PlanRequest, flags: ConnectionFlags, template: str, vms: Sequence[DesiredVm], how: ApplyOptions
 ) -> TemplateLook:
     """Boot the clone and look; where it cannot be looked into, tell what vCenter tells."""
     from vgpu_cfg.model.template_look import TemplateLook
