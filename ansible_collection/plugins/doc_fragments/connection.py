@@ -9,7 +9,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   executable:
-    description: The program. A name is looked for on the PATH.
+    description: The vgpu-cfg program. A name is searched on the PATH.
     type: str
     default: vgpu-cfg
   server:
@@ -22,7 +22,7 @@ options:
     description: The account.
     type: str
   password:
-    description: Its password. It is handed over in the environment of the program, never on a command line.
+    description: The password. It is passed in the environment, never on a command line.
     type: str
   ca_file:
     description: PEM file of the CA to trust.

@@ -9,18 +9,18 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   allow_power_cycle:
-    description: Let running VMs be shut down for changes that need it.
+    description: Allow running VMs to be shut down for changes that require it.
     type: bool
     default: false
   allow_move:
-    description: Let VMs of the plan be moved to the host, cluster or datastore that the file names.
+    description: Allow VMs of the plan to be moved to the host, cluster or datastore in the plan file.
     type: bool
     default: false
   allow_destroy:
-    description: Let so many VMs be deleted where they are many.
+    description: Allow this many VMs to be deleted, if there are many.
     type: int
   delete:
-    description: Also delete these VMs of the plan, which the plan file does not name.
+    description: Also delete these VMs, which belong to the plan but are not in the plan file.
     type: list
     elements: str
     default: []

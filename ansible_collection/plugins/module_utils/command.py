@@ -85,7 +85,7 @@ def run(module: AnsibleModule, words: Sequence[str], ends: Sequence[int] = (0,))
 def _fail(module: AnsibleModule, code: int, told: Any, err: str) -> NoReturn:
     error = next((found for found in map(_parsed, reversed(err.splitlines())) if is_error(found)), None)
     if error is None:
-        words = err.strip().splitlines() or ["no word"]
+        words = err.strip().splitlines() or ["no output"]
         module.fail_json(msg=f"vgpu-cfg ended with {code}: {words[-1]}", rc=code, stderr=err, told=told)
     parts = [error["message"], error.get("subject"), error.get("remedy")]
     module.fail_json(msg=". ".join(filter(None, parts)), rc=code, error=error, told=told)

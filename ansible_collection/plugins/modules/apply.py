@@ -22,32 +22,32 @@ from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import (
 
 DOCUMENTATION = r"""
 module: apply
-short_description: Carry a plan file of vgpu-cfg out
+short_description: Apply a vgpu-cfg plan file
 description:
-  - Plans, then does what the plan says, and reads the result back. A second time it does nothing.
-  - A finding against the plan fails the task before anything is touched.
+  - Plans, applies the changes, and verifies the result. Idempotent.
+  - If the plan has errors, the task fails before any change is made.
   - In diff mode the plan is saved first and that one is carried out, so that what is done is what was shown.
 options:
   plan:
-    description: The plan file, or a plan that C(plan) saved; a saved one takes no O(vars) and no leave.
+    description: The plan file, or a plan saved with C(plan); a saved plan accepts neither O(vars) nor approvals.
     type: path
     required: true
   rollback_on_failure:
-    description: Where a change fails, take back what this run did, as far as it can be.
+    description: If a change fails, undo the changes of this run as far as possible.
     type: bool
     default: false
   stop_on_failure:
-    description: Begin nothing more after the first failure.
+    description: Start nothing new after the first failure.
     type: bool
     default: false
   parallel:
-    description: At most this many tasks at once.
+    description: Maximum number of concurrent tasks.
     type: int
   change:
-    description: The change that this is for, as your own system names it.
+    description: The ID of the change in your change management system.
     type: str
   reason:
-    description: Why, in words; no secrets, since many can read it.
+    description: The reason for the run. Do not include secrets; many people can read it.
     type: str
   fail_on_waiting:
     description:
@@ -61,7 +61,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: Plans, and says whether anything would be done.
+    description: Plans, and reports whether changes would be made.
   diff_mode:
     support: full
     description: Shows the edits.
@@ -69,7 +69,7 @@ author: the maintainers of vgpu-cfg
 """
 
 EXAMPLES = r"""
-- name: VMs as the plan file says
+- name: Apply the plan file
   vgpu_cfg.vsphere.apply:
     plan: plan.yaml
     vars: {net: prod}
@@ -78,16 +78,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed:
-  description: Whether something was done or, in check mode, would be.
+  description: Whether changes were made or, in check mode, would be made.
   returned: always
   type: bool
 waiting_for:
-  description: The manual steps that the rest waits for.
-  returned: when something was carried out
+  description: The manual steps that block the remaining changes.
+  returned: when changes were made
   type: list
   elements: str
 told:
-  description: All that C(vgpu-cfg apply --output json) prints, in check mode what C(plan) prints.
+  description: The output of C(vgpu-cfg apply --output json), or of C(plan) in check mode.
   returned: always
   type: dict
 """
@@ -137,7 +137,7 @@ def _apply(module: AnsibleModule, words: Sequence[str], diff: Sequence[Any]) -> 
     result = {"changed": bool(done), "waiting_for": told["waiting_for"], "told": told, "diff": diff}
     if code == WAITS and params["fail_on_waiting"]:
         module.fail_json(
-            msg=f"waiting for a hand: {', '.join(told['waiting_for']) or 'see told'}", rc=code, **result
+            msg=f"manual steps required: {', '.join(told['waiting_for']) or 'see told'}", rc=code, **result
         )
     module.exit_json(**result)
 

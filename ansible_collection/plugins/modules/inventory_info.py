@@ -8,12 +8,12 @@ from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import CO
 
 DOCUMENTATION = r"""
 module: inventory_info
-short_description: Tell of hosts, GPUs and VMs of a vCenter, by vgpu-cfg
+short_description: Gather facts about hosts, GPUs and VMs of a vCenter
 description:
-  - Reads a whole vCenter, or what O(host) and O(cluster) leave of it, and changes nothing.
+  - Reads a vCenter, optionally limited by O(host) and O(cluster). Read-only.
 options:
   gpus:
-    description: Tell of the GPUs as a pool; what is used, free and stranded.
+    description: Report the GPUs as a pool; used, free and stranded.
     type: bool
     default: false
   host:
@@ -36,7 +36,7 @@ author: the maintainers of vgpu-cfg
 """
 
 EXAMPLES = r"""
-- name: What is there, and what is free
+- name: Read the GPU pool
   vgpu_cfg.vsphere.inventory_info:
     context: prod
     gpus: true
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 told:
-  description: All that C(vgpu-cfg inventory --output json) prints, as its reference describes it.
+  description: The output of C(vgpu-cfg inventory --output json); see its reference.
   returned: always
   type: dict
 """

@@ -17,16 +17,16 @@ from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import (
 
 DOCUMENTATION = r"""
 module: plan
-short_description: Show what a plan file of vgpu-cfg changes
+short_description: Show the changes of a vgpu-cfg plan file
 description:
-  - Reads vCenter and says what C(apply) would do. It changes nothing.
-  - A plan that is refused is no failure of the task; O(fail_on_errors) makes it one.
+  - Reads vCenter and shows the changes that C(apply) would make. Read-only.
+  - A plan with errors does not fail the task, unless O(fail_on_errors) is set.
 options:
   dest:
-    description: Save the plan here, to be reviewed and given to C(apply) as its O(plan).
+    description: Save the plan to this file, for review and as O(plan) of C(apply).
     type: path
   fail_on_errors:
-    description: Fail where a finding stands against the plan.
+    description: Fail if the plan has errors.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -36,7 +36,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: The same; nothing is written but O(dest), and not that in check mode.
+    description: No difference, except that O(dest) is not written.
   diff_mode:
     support: full
     description: Shows the edits.
@@ -55,19 +55,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 is_in_sync:
-  description: Whether nothing differs from the plan file.
+  description: Whether the VMs and hosts match the plan file.
   returned: always
   type: bool
 digest:
-  description: Eight hex digits; two plans of one digest do the same.
+  description: Eight hex digits; plans with the same digest make the same changes.
   returned: always
   type: str
 errors:
-  description: How many findings stand against the plan.
+  description: The number of errors in the plan.
   returned: always
   type: int
 told:
-  description: All that C(vgpu-cfg plan --output json) prints.
+  description: The output of C(vgpu-cfg plan --output json).
   returned: always
   type: dict
 """

@@ -13,9 +13,9 @@ from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import (
 
 DOCUMENTATION = r"""
 module: status
-short_description: Say what differs from a plan file of vgpu-cfg
+short_description: Report differences from a vgpu-cfg plan file
 description:
-  - Reads vCenter and compares. It changes nothing, and what differs is no failure of the task.
+  - Reads vCenter and compares. Read-only; differences do not fail the task.
 extends_documentation_fragment:
   - vgpu_cfg.vsphere.connection
   - vgpu_cfg.vsphere.plan_file
@@ -27,28 +27,28 @@ author: the maintainers of vgpu-cfg
 """
 
 EXAMPLES = r"""
-- name: Has anybody changed what is ours?
+- name: Report drift
   vgpu_cfg.vsphere.status:
     plan: plan.yaml
   register: found
 
 - ansible.builtin.debug:
-    msg: "{{ item.subject.name }}: {{ item.what }} is {{ item.found }}, by {{ item.by or 'nobody known' }}"
+    msg: "{{ item.subject.name }}: {{ item.what }} is {{ item.found }}, by {{ item.by or 'an unknown user' }}"
   loop: "{{ found.differences }}"
 """
 
 RETURN = r"""
 is_in_sync:
-  description: Whether nothing differs from the plan file.
+  description: Whether the VMs and hosts match the plan file.
   returned: always
   type: bool
 differences:
-  description: Each value that differs, with what is wanted, what was found, who changed it and when.
+  description: Each difference: the expected value, the actual value, who changed it and when.
   returned: always
   type: list
   elements: dict
 told:
-  description: All that C(vgpu-cfg status --output json) prints.
+  description: The output of C(vgpu-cfg status --output json).
   returned: always
   type: dict
 """
