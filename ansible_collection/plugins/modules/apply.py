@@ -29,7 +29,7 @@ description:
   - In diff mode the plan is saved first and that one is carried out, so that what is done is what was shown.
 options:
   plan:
-    description: The plan file, or a plan saved with C(plan); a saved plan accepts neither O(vars) nor approvals.
+    description: The plan file, or a plan saved by C(plan), which accepts neither O(vars) nor approvals.
     type: path
     required: true
   rollback_on_failure:
