@@ -21,7 +21,7 @@ MOST = {
     "decisions": 0,
     "contributing": 0,
     "changelog": 0,
-    "messages": 659,
+    "messages": 588,
     "docstrings": 4_351,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""

@@ -52,8 +52,8 @@ class GpuMatch(Frozen):
     """Which GPUs of a host are meant: all that is said must hold."""
 
     model: OptionalText = key("Part of the board's or the device's name: A100, L40S.", default="any")
-    pci_id: PciAddress = key("The one at this PCI address.", default="any")
-    numa: Stated[Node] = key("Those of this NUMA node.", default="any")
+    pci_id: PciAddress = key("The NIC at this PCI address.", default="any")
+    numa: Stated[Node] = key("NICs of this NUMA node.", default="any")
 
 
 class NicMatch(Frozen):
@@ -64,50 +64,48 @@ class NicMatch(Frozen):
 
     model: OptionalText = key("Part of the device's name: ConnectX-6 Dx.", default="any")
     vmnic: Vmnic = key(
-        "The one of this name. Only this takes a NIC that is an uplink or carries a VMkernel NIC.",
-        default="any that the host itself does not need",
+        "The NIC with this name. Required to match a NIC that is an uplink or carries a VMkernel NIC.",
+        default="any that the host does not use",
     )
-    pci_id: PciAddress = key("The one at this PCI address.", default="any")
-    numa: Stated[Node] = key("Those of this NUMA node.", default="any")
+    pci_id: PciAddress = key("The NIC at this PCI address.", default="any")
+    numa: Stated[Node] = key("NICs of this NUMA node.", default="any")
 
 
 class HostGpuEntry(Frozen):
     """How the GPUs that match shall be set; of several rules the first that matches holds."""
 
-    match: GpuMatch = key("Which GPUs.", default="every one", value=GpuMatch)
+    match: GpuMatch = key("The GPUs that the rule matches.", default="all", value=GpuMatch)
     use: Stated[Annotated[GpuUse, in_words(GpuUse)]] = key(
-        "What they are for: vGPUs, or whole for one VM. leave: nothing of them is touched.",
-        HOST_REBOOT,
-        "as it is",
+        "Their use: vGPUs, or passthrough of the whole GPU. leave: not changed.", HOST_REBOOT, "unchanged"
     )
     sharing: Stated[Annotated[Sharing, in_words(Sharing)]] = key(
-        "How vGPUs share one: by turns, or on MIG slices. From Hopper on MIG needs no reboot.",
+        "How vGPUs share a GPU: time-sliced, or on MIG slices. On Hopper and later, MIG requires no reboot.",
         HOST_REBOOT,
-        "as it is",
+        "unchanged",
     )
     vgpu_mode: Stated[Annotated[VgpuMode, in_words(VgpuMode)]] = key(
-        "Whether time-sliced vGPUs of one GPU must be of one size.", MAINTENANCE, "as it is"
+        "Whether time-sliced vGPUs of a GPU must have the same size.", MAINTENANCE, "unchanged"
     )
     scheduler: Stated[Annotated[SchedulerPolicy, in_words(SchedulerPolicy)]] = key(
-        "How time-sliced vGPUs take turns.", HOST_REBOOT, "as it is"
+        "The scheduler for time-sliced vGPUs.", HOST_REBOOT, "unchanged"
     )
-    ecc: Stated[bool] = key("Error correction of the memory.", HOST_REBOOT, "as it is")
+    ecc: Stated[bool] = key("ECC of the GPU memory.", HOST_REBOOT, "unchanged")
     label: RemovableText = key(
-        'vSphere\'s hardware label of a GPU that is passed through, by which VMs ask for it; "" removes it.',
+        'vSphere\'s hardware label of a passthrough GPU, which VMs can request; "" removes it.',
         LIVE,
-        "as it is",
+        "unchanged",
     )
 
 
 class RoceEntry(Frozen):
     """RoCE in the host's own NIC driver: what marks its traffic, and the priority that is kept lossless."""
 
-    trust: Literal["dscp", "pcp"] = key("Which mark of a packet counts.", HOST_REBOOT, value="dscp")
+    trust: Literal["dscp", "pcp"] = key("The packet field that is trusted.", HOST_REBOOT, value="dscp")
     dscp: Annotated[int, Field(ge=0, le=63)] = key(
-        "The DSCP of RDMA traffic; with trust dscp.", HOST_REBOOT, value=26
+        "The DSCP of RDMA traffic; requires trust dscp.", HOST_REBOOT, value=26
     )
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) keeps lossless.", HOST_REBOOT, value=3
+        "The priority that flow control (PFC) makes lossless.", HOST_REBOOT, value=3
     )
 
 
@@ -119,31 +117,29 @@ class HostNicEntry(Frozen):
     """How the NICs that match shall be set; of several rules the first that matches holds."""
 
     match: NicMatch = key(
-        "Which NICs.", default="every one that the host itself does not need", value=NicMatch
+        "The NICs that the rule matches.", default="all that the host does not use", value=NicMatch
     )
     use: Stated[Annotated[NicUse, in_words(NicUse)]] = key(
-        "What they are for: the host's own, whole for one VM, or cut into virtual functions.",
-        HOST_REBOOT,
-        "as it is",
+        "Their use: the host, passthrough of the whole NIC, or virtual functions.", HOST_REBOOT, "unchanged"
     )
     vfs: Stated[Annotated[int, Field(ge=1, le=65535)]] = key(
-        "How many virtual functions; needed with use sriov.", HOST_REBOOT
+        "The number of virtual functions; required with use sriov.", HOST_REBOOT
     )
     label: RemovableText = key(
-        'vSphere\'s hardware label of a NIC that is passed through; "" removes it.', LIVE, "as it is"
+        'vSphere\'s hardware label of a passthrough NIC; "" removes it.', LIVE, "unchanged"
     )
     firmware: dict[FirmwareName, FirmwareValue] = key(
-        "Parameters of mlxconfig: true, false, a whole number, or a word such as ETH.",
+        "mlxconfig parameters: true, false, an integer, or a word such as ETH.",
         HOST_COLD_BOOT,
-        "as it is",
+        "unchanged",
         value=dict,
         propertyNames=FIRMWARE_NAMES,
     )
     roce: Stated[Annotated[RoceEntry | bool, AfterValidator(_with_defaults)]] = key(
-        "RoCE in the host's own driver; true: with every default, false: off.", HOST_REBOOT, "as it is"
+        "RoCE in the host's driver; true: with defaults, false: off.", HOST_REBOOT, "unchanged"
     )
     switch: RemovableText = key(
-        'The switch that the NIC is an uplink of; "" takes it off a standard switch.', LIVE, "as it is"
+        'The switch that the NIC is an uplink of; "" removes it from a standard switch.', LIVE, "unchanged"
     )
 
 
@@ -152,19 +148,19 @@ class VmknicEntry(Frozen):
 
     network: Text = Field(description="The network's name.", json_schema_extra={"x-takes-effect": LIVE.value})
     address: Stated[VmknicAddress] = key(
-        "dhcp, or an IPv4 address with its prefix where the entry names one host.", LIVE, "as it is"
+        "dhcp, or an IPv4 address with its prefix if the entry names one host.", LIVE, "unchanged"
     )
     addresses: dict[Text, InterfaceAddress] = key(
-        "An IPv4 address with its prefix for each host, by the host's name.", LIVE, value=dict
+        "An IPv4 address with its prefix for each host, by host name.", LIVE, value=dict
     )
-    mtu: Stated[Mtu] = key("The largest packet in bytes, at most that of the switch.", LIVE, "as it is")
+    mtu: Stated[Mtu] = key("The MTU in bytes; must not exceed that of the switch.", LIVE, "unchanged")
 
 
 class PvrdmaEntry(Frozen):
     """The VMkernel NIC that PVRDMA uses: by its name, or the one on a network."""
 
-    vmknic: Vmknic = key("Its name.", LIVE)
-    network: OptionalText = key("The network that it is on.", LIVE)
+    vmknic: Vmknic = key("The device name of the VMkernel NIC.", LIVE)
+    network: OptionalText = key("The network of the VMkernel NIC.", LIVE)
 
 
 def _attribute(value: object) -> object:
@@ -181,14 +177,14 @@ class HaOptions(Frozen):
     """What vSphere HA does with a VM other than with the rest of its cluster."""
 
     restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
-        "When HA starts the VM again after its host failed, among the others; disabled: never.",
+        "The restart priority of the VM after a host failure; disabled: never.",
         TakesEffect.LIVE,
-        "the cluster's",
+        "the cluster's setting",
     )
     monitoring: Stated[Literal["off", "vm", "vm-and-app"]] = key(
-        "Whether HA resets the VM when its tools, or an application, are silent.",
+        "Whether HA resets the VM if its VMware Tools or an application stop responding.",
         TakesEffect.LIVE,
-        "the cluster's",
+        "the cluster's setting",
     )
 
 
@@ -197,39 +193,42 @@ class VmOptions(Frozen):
 
     secure_boot: Stated[bool] = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
     boot_delay: Stated[Annotated[int, Field(ge=0, le=3600)]] = key(
-        "Seconds that the firmware waits before it boots; from the next start on.",
+        "Seconds that the firmware waits before booting; takes effect at the next start.",
         TakesEffect.LIVE,
         "the template's",
     )
     cpu_hot_add: Stated[bool] = key(
-        "Whether CPUs can be added while the VM runs. That hides the virtual NUMA nodes from the guest.",
+        (
+            "Whether CPUs can be added while the VM is running. This hides the virtual NUMA nodes from "
+            "the guest."
+        ),
         TakesEffect.AT_POWER_CYCLE,
         "false",
     )
     memory_hot_add: Stated[bool] = key(
-        "Whether memory can be added while the VM runs; not where a device is passed through.",
+        "Whether memory can be added while the VM is running; not available with passthrough devices.",
         TakesEffect.AT_POWER_CYCLE,
         "false",
     )
     latency_sensitivity: Stated[Literal["normal", "high"]] = key(
-        "high: every CPU has a core of its own. All CPU and memory is reserved then.",
+        "high: every CPU has a dedicated core, and all CPU and memory is reserved.",
         TakesEffect.AT_POWER_CYCLE,
         "the template's",
     )
     vtpm: Stated[bool] = key(
-        "A virtual TPM 2.0; vCenter needs a key provider.", TakesEffect.AT_POWER_CYCLE, "the template's"
+        "A virtual TPM 2.0; requires a key provider in vCenter.", TakesEffect.AT_POWER_CYCLE, "the template's"
     )
     drs: Stated[Literal["manual", "partial", "full", "off"]] = key(
-        "What DRS may do with this VM: manual, partial, full (automated), or off.",
+        "DRS automation for this VM: manual, partial, full (automated), or off.",
         TakesEffect.LIVE,
-        "the cluster's",
+        "the cluster's setting",
     )
-    ha: Stated[HaOptions] = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
+    ha: Stated[HaOptions] = key("vSphere HA settings for this VM.", TakesEffect.LIVE, "the cluster's setting")
     attributes: Stated[dict[AttributeName, AttributeValue]] = key(
-        "Custom attributes of the VM, by name; an empty text clears one.", TakesEffect.LIVE
+        "Custom attributes of the VM, by name; empty text clears an attribute.", TakesEffect.LIVE
     )
     tags: Stated[dict[CategoryName, Texts]] = key(
-        "Tags of the VM by their category: one, or a list; an empty list takes away those of the category.",
+        "Tags of the VM by category: one, or a list; an empty list removes the tags of the category.",
         TakesEffect.LIVE,
     )
 

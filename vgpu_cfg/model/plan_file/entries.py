@@ -77,14 +77,14 @@ else:
 class Scratch(Frozen):
     """A VM that is made empty instead of cloned; it needs `cpus`, `memory` and a disk with a `size`."""
 
-    scratch: Text = Field(description="vSphere's name of the guest system, such as ubuntu64Guest.")
+    scratch: Text = Field(description="vSphere's guest OS ID, such as ubuntu64Guest.")
 
 
 class LibraryTemplate(Frozen):
     """A VM template of a content library."""
 
     library: Text = Field(description="The name of the content library.")
-    item: Text = Field(description="The name of the item, whose type is vm-template.")
+    item: Text = Field(description="The name of the item, which must have the type vm-template.")
 
 
 def _kind_of_template(value: object) -> str:
@@ -107,9 +107,9 @@ TemplateKey = Annotated[
 class DeviceEntry(Frozen):
     """Which GPU to pass through: any free one that has everything said here."""
 
-    label: OptionalText = key("The hardware label that the host gives the device.")
+    label: OptionalText = key("The hardware label that the host assigns to the device.")
     model: OptionalText = key("The board, as part of the device's name: A100, L40S.")
-    device_id: Stated[PciIds] = key("Vendor and device id as lspci prints them: 10de:20f1.")
+    device_id: Stated[PciIds] = key("Vendor and device ID as printed by lspci: 10de:20f1.")
 
     def __str__(self) -> str:
         words = []
@@ -126,18 +126,18 @@ class GpuEntry(Frozen):
     """One kind of GPU of a VM, `count` times: a vGPU (`profile`) or a whole one (`device`, `pin`)."""
 
     profile: Profiles = key(
-        "The vGPU profile, of any series. A list: the first that a host can give.", value=tuple
+        "The vGPU profile, of any series. With a list, the first available profile is used.", value=tuple
     )
     device: DeviceEntry = key(
-        "Instead of a profile: a whole GPU by Dynamic DirectPath I/O.", value=DeviceEntry
+        "Instead of a profile: a whole GPU with Dynamic DirectPath I/O.", value=DeviceEntry
     )
-    pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, by fixed passthrough.")
-    count: Count = key("How many of them.", value=1)
-    nvlink: PeersNumber = key("Whether these vGPUs shall reach each other over NVLink.", default="false")
+    pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, with fixed passthrough.")
+    count: Count = key("The number of these GPUs.", value=1)
+    nvlink: PeersNumber = key("Whether these vGPUs must be connected by NVLink.", default="false")
     uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", value=False)
     group: OptionalText = key(
-        "The vendor's device group, by its exact name, that this vGPU comes with, and the NIC beside it.",
-        default="none but NVLink's",
+        "The exact name of the vendor's device group that includes this vGPU and its NIC.",
+        default="only NVLink groups",
     )
 
     model_config = ConfigDict(
@@ -223,8 +223,8 @@ class GpuEntry(Frozen):
 class DiskEntry(Frozen):
     """A disk: the template's first one made larger (`grow`), or a new one (`size`)."""
 
-    grow: Size = key("The template's first disk is at least this large. A disk never shrinks.")
-    size: Size = key("A new, thin disk of this size.")
+    grow: Size = key("The minimum size of the template's first disk. A disk never shrinks.")
+    size: Size = key("The size of a new thin-provisioned disk.")
     controller: Literal["scsi", "nvme"] = key("The new disk's controller.", default="scsi")
     storage_policy: OptionalText = key("The disk's VM storage policy.", LIVE, "the VM's")
 
@@ -246,25 +246,20 @@ class PlaceEntry(Frozen):
     """Where the VMs of one line may run."""
 
     spread: Stated[Annotated[Spread, in_words(Spread)]] = key(
-        "What no two VMs of this line share: a host, a GPU, or a NUMA node of a host.",
+        "Objects that the VMs of this line must not share: a host, a GPU, or a NUMA node of a host.",
         LIVE,
-        "nothing is asked",
+        "no restriction",
     )
     pack: bool = key(
-        "Whether the VMs of this line go to as few hosts as they can; a preference.", LIVE, value=False
+        "Whether to place the VMs of this line on as few hosts as possible; a preference.", LIVE, value=False
     )
     hosts: Texts = key(
-        "Globs of host names; only hosts that match one are used.",
-        LIVE,
-        "every host of `cluster`",
-        value=tuple,
+        "Globs of host names; only matching hosts are used.", LIVE, "every host of `cluster`", value=tuple
     )
-    not_hosts: Texts = key(
-        "Globs of host names; hosts that match one are never used.", LIVE, "none", value=tuple
-    )
+    not_hosts: Texts = key("Globs of host names; matching hosts are never used.", LIVE, "none", value=tuple)
     host_group: OptionalText = key(
-        "A DRS host group of the cluster, which must exist: only its hosts are used, and a DRS rule "
-        "keeps the VMs on them.",
+        "An existing DRS host group of the cluster: only its hosts are used, and a DRS rule keeps the VMs "
+        "on them.",
         LIVE,
         "none",
     )
@@ -274,8 +269,8 @@ class PlaceEntry(Frozen):
         value=True,
     )
     keep_free: Annotated[int, Field(ge=0, le=10_000)] = key(
-        "How many of the hosts that the VM might go to stay without any VM with a GPU. Of VMs that might "
-        "go to the same hosts the largest number holds.",
+        "The number of eligible hosts to keep free of VMs with GPUs. If lines share the same hosts, the "
+        "largest number applies.",
         LIVE,
         value=0,
     )
@@ -285,23 +280,25 @@ class VmKeys(VmOptions):
     """Every key of a VM that `vms`, `defaults` and `except` may hold."""
 
     template: TemplateKey = key(
-        "What the VM is cloned from: a template's name or inventory path, {library: name, item: name}, or "
+        "The source of the VM: a template's name or inventory path, {library: name, item: name}, or "
         "{scratch: guest id}.",
         AT_CREATION,
     )
-    clone: Literal["full", "linked"] = key("A linked clone shares the template's disks.", AT_CREATION, "full")
-    cluster: Texts = key("The cluster, or several: the first that the VM fits in.", MOVE, "any that fits")
+    clone: Literal["full", "linked"] = key(
+        "Whether to create a linked clone, which shares the template's disks.", AT_CREATION, "full"
+    )
+    cluster: Texts = key("The cluster, or several; the first with capacity is used.", MOVE, "any that fits")
     folder: OptionalText = key(
-        "The VM folder, by its path below the datacenter's; it must exist.",
+        "The VM folder, by its path below the datacenter's VM folder; it must exist.",
         LIVE,
         "the datacenter's VM folder",
     )
     resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
     datastore: OptionalText = key("The datastore.", MOVE, "the template's")
     storage_policy: OptionalText = key(
-        "The VM storage policy of its home and of its disks, those of the template too.",
+        "The VM storage policy of its home and its disks, including those of the template.",
         LIVE,
-        "what vCenter gives on the datastore",
+        "vCenter's default for the datastore",
     )
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
     memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
@@ -309,8 +306,8 @@ class VmKeys(VmOptions):
         tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry])
     ] = key("The VM's GPUs; text is short for {profile: text}.", AT_POWER_CYCLE, "none")
     numa: Numa = key(
-        "How CPUs and memory are tied to NUMA nodes: follow-gpu, node (one node, whichever has room), "
-        "off, or the numbers of nodes.",
+        "NUMA placement of CPUs and memory: follow-gpu, node (any one node with capacity), off, or node "
+        "numbers.",
         AT_POWER_CYCLE,
         "follow-gpu",
     )
@@ -318,25 +315,23 @@ class VmKeys(VmOptions):
         tuple[NicEntry, ...], one_or_many_of("network", Text | NicEntry | list[Text | NicEntry])
     ] = key("The network adapters; text is short for {network: text}.", AT_POWER_CYCLE, "the template's")
     disks: tuple[DiskEntry, ...] = key(
-        "Disks beside the template's, and the growth of its first.", AT_POWER_CYCLE, "the template's"
+        "Additional disks, and the growth of the template's first disk.", AT_POWER_CYCLE, "the template's"
     )
-    extra_config: dict[ConfigKey, ConfigValue] = key(
-        "Settings of the VMX file that no other key has.", AT_POWER_CYCLE
-    )
-    place: PlaceEntry = key("Where the VM may run.", LIVE, value=PlaceEntry)
+    extra_config: dict[ConfigKey, ConfigValue] = key("VMX settings that no other key sets.", AT_POWER_CYCLE)
+    place: PlaceEntry = key("Placement of the VM.", LIVE, value=PlaceEntry)
     guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
-    power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
-    expires: Day = key("The last day of the VM; `apply --expired` shuts it down after it.", REPORTING)
-    ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not fixed.", REPORTING)
-    lock: bool = key("Whether `destroy` refuses this VM.", LIVE, "false")
+    power: bool | Literal["leave"] = key("Whether the VM is powered on; leave: not changed.", LIVE, "true")
+    expires: Day = key("The last day of the VM; afterwards, `apply --expired` shuts it down.", REPORTING)
+    ignore: tuple[ManagedKey, ...] = key("Keys whose drift is neither reported nor fixed.", REPORTING)
+    lock: bool = key("Whether `destroy` rejects this VM.", LIVE, "false")
 
 
 class VmEntry(VmKeys):
     """One line of `vms`: a VM, or as many as the range in its name counts."""
 
     name: Text = Field(
-        description="The VM's name; {01..14} in it makes fourteen VMs. In every other text {n} is the number "
-        "as written, {i} the plain one."
+        description="The VM's name; {01..14} creates fourteen VMs. In other texts, {n} is the number as "
+        "written, {i} without leading zeros."
     )
     except_: dict[str, VmKeys] = Field(
         default_factory=dict,
@@ -383,70 +378,77 @@ class VerifyEntry(Frozen):
         "How long each bandwidth is measured.", default="5"
     )
     line_gbps: Stated[Annotated[float, Field(gt=0, le=10_000)]] = key(
-        "What each port of RDMA shall run at, in Gb/s.", default="what the catalogue has for the NIC's model"
+        "The required speed of each RDMA port, in Gb/s.", default="the catalog's value for the NIC model"
     )
     clock_seconds: Stated[Annotated[float, Field(gt=0, le=3600)]] = key(
-        "How far a guest's clock may be from vCenter's.", default="2"
+        "The maximum difference between a guest's clock and vCenter's.", default="2"
     )
     licence_hours: Stated[Annotated[float, Field(ge=0, le=8760)]] = key(
-        "How long a vGPU's licence must hold still.", default="12"
+        "The minimum remaining time of a vGPU's license.", default="12"
     )
     loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
-        "The share by which a figure may be behind that of the baseline.", default="0.05"
+        "The share by which a measurement may fall below the baseline.", default="0.05"
     )
-    shared_gpus: Stated[bool] = key("Whether VMs of others may run on the GPUs that train.", default="false")
+    shared_gpus: Stated[bool] = key(
+        "Whether other VMs may run on the GPUs used for training.", default="false"
+    )
 
 
 class FileHeader(Frozen):
     """What a plan file and an included file say besides `defaults`, `hosts`, `networks` and `vms`."""
 
     version: Literal[1] = key("The version of this format.")
-    name: PlanName = key("The plan's name: the owner mark on every VM it makes.", pattern=PLAN_NAME_PATTERN)
+    name: PlanName = key(
+        "The plan's name, used in the owner mark of every VM it creates.", pattern=PLAN_NAME_PATTERN
+    )
     id: PlanId = key(
-        "The plan's id, by which its VMs are known; the first apply makes it.",
-        default="what the file of the same name with .id behind it says",
+        "The plan's ID, which identifies its VMs; the first apply creates it.",
+        default="the ID in the file of the same name with the extension .id",
         pattern=ID_PATTERN,
     )
     vcenter: Text | Server = key(
         "The vCenter: a context's name, an address, lab:ESTATE, or {server, datacenter}."
     )
-    include: Texts = key("Files that are merged first, relative to this one; never with `name` or `vms`.")
+    include: Texts = key(
+        "Files that are merged first; paths are relative to this file; not allowed together with `name` "
+        "or `vms`."
+    )
     vars: dict[VariableName, str | int | float | bool] = key(
-        "Text for ${variable}; --vars FILE and --set replace it.",
+        "Values for ${variable}; --vars FILE and --set override them.",
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
     secrets: dict[VariableName, Secret] = key(
         "References to secrets: env:, file:, keyring:, command:, age:, sops:; never values.",
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
-    protect: ProtectEntry = key("What is never written.")
+    protect: ProtectEntry = key("Objects that are never changed.")
     checks: dict[CheckCode, Literal["error", "warning", "info"]] = key(
-        "Another severity for a finding that rests on a recalled fact, by its code.",
+        "A different severity, by check code, for findings that are based on a recalled fact.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
-    verify: VerifyEntry = key("What measured bandwidth must reach, as shares of the line rate.")
+    verify: VerifyEntry = key("Minimum measured bandwidth, as shares of the line rate.")
     allow: Approvals = key(
-        "Approvals: network (links of other VMs go down and up), training (a running training is ended), "
-        "irreversible (a change that cannot be undone)."
+        "Approvals: network (interrupts links of other VMs), training (ends a running training), "
+        "irreversible (cannot be undone)."
     )
     unpinned: bool = key(
-        "Whether packages and image archives may be fetched by address without a checksum.", default="false"
+        "Whether packages and image archives may be downloaded without a checksum.", default="false"
     )
     from_: Annotated[Stated[ZonedMoment], Field(alias="from")] = key(
-        "From when the plan holds its GPUs: before it `apply` reserves them, and makes no VM."
+        "Start of the GPU reservation; until then, `apply` reserves the GPUs and creates no VM."
     )
-    until: Stated[ZonedMoment] = key("Till when the plan holds its GPUs; it goes with `from`.")
+    until: Stated[ZonedMoment] = key("End of the GPU reservation; requires `from`.")
 
 
 class PlanFile(FileHeader):
     """A vgpu-cfg plan: the VMs with GPUs that one vCenter shall have, and the hosts made ready for them."""
 
-    defaults: VmKeys = key("Keys that hold for every VM which does not state them itself.")
-    hosts: tuple[HostEntry, ...] = key("The hosts, and how they are made ready.")
+    defaults: VmKeys = key("Default values for all VMs.")
+    hosts: tuple[HostEntry, ...] = key("The hosts and their settings.")
     networks: tuple[Annotated[NetworkEntry, mapping_or_text("name", Text | NetworkEntry)], ...] = key(
         "Networks that must exist."
     )
     vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
-    moved: tuple[MovedEntry, ...] = key("VMs that had another name before: they are renamed, not made anew.")
-    site: SiteEntry = key("Where guests get what is staged in them: proxy, mirrors, certificates.")
-    training: TrainingEntry = key("Which VMs train together, and with what.")
+    moved: tuple[MovedEntry, ...] = key("VMs that had another name before; they are renamed, not recreated.")
+    site: SiteEntry = key("Sources for guest setup: proxy, mirrors, certificates.")
+    training: TrainingEntry = key("The VMs that train together, and their framework.")

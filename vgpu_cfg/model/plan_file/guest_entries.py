@@ -50,14 +50,14 @@ class LoginEntry(Frozen):
     """An account of the template by which this tool gets into the guest, with sudo that asks nothing."""
 
     user: Annotated[UserName, Kept(str)] = key(
-        "The account.", NEXT_RUN, "one that is made, with a key of the plan's own", value=""
+        "The account.", NEXT_RUN, "an account that vgpu-cfg creates, with a key of the plan", value=""
     )
     password: Stated[NamedSecret] = key(
-        "The secret that holds its password; guest operations need one.", NEXT_RUN
+        "The secret with its password; required for guest operations.", NEXT_RUN
     )
-    port: Port = key("The port of the guest's ssh server.", NEXT_RUN, value=22)
+    port: Port = key("The port of the guest's SSH server.", NEXT_RUN, value=22)
     # The last one: below it the function of its name is out of reach.
-    key: Stated[NamedSecret] = key("The secret that holds a private key.", NEXT_RUN)
+    key: Stated[NamedSecret] = key("The secret with a private key.", NEXT_RUN)
 
 
 class UserEntry(Frozen):
@@ -66,18 +66,16 @@ class UserEntry(Frozen):
     name: UserName = Field(
         description="The account's name.", json_schema_extra={"x-takes-effect": IN_GUEST.value}
     )
-    keys: PublicKeys = key("Public keys that may log in, one or a list.", IN_GUEST, "none", value=tuple)
-    sudo: bool = key("Whether it may do everything, without a password.", IN_GUEST, value=True)
+    keys: PublicKeys = key("Public keys for login, one or a list.", IN_GUEST, "none", value=tuple)
+    sudo: bool = key("Whether the account may use sudo without a password.", IN_GUEST, value=True)
     shell: Shell = key("Its shell.", IN_GUEST, value="/bin/bash")
 
 
 class LicenceEntry(Frozen):
     """The client configuration token of the licence server; `secret` alone is short for `token`."""
 
-    secret: Stated[SecretName] = key(
-        "A name that stands under `secrets`: short for {token: {secret: NAME}}.", IN_GUEST
-    )
-    token: Stated[NamedSecret] = key("The secret that holds the token.", IN_GUEST)
+    secret: Stated[SecretName] = key("A name under `secrets`: short for {token: {secret: NAME}}.", IN_GUEST)
+    token: Stated[NamedSecret] = key("The secret with the token.", IN_GUEST)
     type: FeatureType = key(
         "FeatureType of gridd.conf: 1 vGPU, 2 RTX Virtual Workstation, 4 compute.", IN_GUEST, value=4
     )
@@ -94,7 +92,7 @@ class OfedEntry(PackageEntry):
     """The RDMA stack, and its package where the template has it not."""
 
     stack: Literal["mlnx", "doca", "inbox"] = key(
-        "MLNX_OFED, DOCA-OFED, or what the distribution has.", GUEST_RESTART, value="inbox"
+        "MLNX_OFED, DOCA-OFED, or the distribution's inbox stack.", GUEST_RESTART, value="inbox"
     )
 
 
@@ -102,7 +100,7 @@ class CudaEntry(Frozen):
     """The CUDA Toolkit, for training without containers; text is short for {version: text}."""
 
     version: CudaVersion = Field(
-        description='The release, as in "12.8".', json_schema_extra={"x-takes-effect": IN_GUEST.value}
+        description='The release, for example "12.8".', json_schema_extra={"x-takes-effect": IN_GUEST.value}
     )
     package: Package = key(
         "A local repository's .deb or .rpm, or a .run file, by its address or path.",
@@ -110,7 +108,7 @@ class CudaEntry(Frozen):
         "from the repository",
     )
     sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
-    repository: Url = key("Where NVIDIA's packages are; a mirror of NVIDIA's.", IN_GUEST, "NVIDIA's")
+    repository: Url = key("The location of NVIDIA's packages, or of a mirror.", IN_GUEST, "NVIDIA's")
     keyring_sha256: Sha256 = key(
         "The checksum of the repository's cuda-keyring package.", IN_GUEST, "NVIDIA's of this distribution"
     )
@@ -137,67 +135,63 @@ class GuestEntry(Frozen):
     """How a VM's guest is set up: by whom, and what it shall have."""
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = key(
-        "How what belongs into the guest comes there first; another way is tried after it.",
+        "The first method used to set up the guest; if it fails, another method is tried.",
         NEXT_RUN,
         value="cloud-init",
     )
     spec: OptionalText = key(
-        "For guests without cloud-init: the customisation specification in vCenter by which a clone gets its "
+        "For guests without cloud-init: the vCenter customization specification that sets the clone's "
         "host name and addresses at its first start.",
         TakesEffect.AT_CREATION,
         "none",
     )
     secrets: Literal["follow", "exposed"] = key(
-        "follow: what is secret comes after the first boot, by guest operations or ssh; exposed: cloud-init "
-        "brings it, and whoever may read the VM's configuration in vCenter can read it there.",
+        "follow: secrets are delivered after the first boot, by guest operations or ssh; exposed: by "
+        "cloud-init, so that anyone with read access to the VM's configuration in vCenter can see them.",
         NEXT_RUN,
         value="follow",
     )
     hostname: HostName = key("The host name, one label.", IN_GUEST, "the VM's name")
-    domain: Domain = key("The domain that makes the host name a full one.", IN_GUEST, "none")
+    domain: Domain = key("The domain of the fully qualified host name.", IN_GUEST, "none")
     login: LoginEntry = key(
-        "How this tool gets into the guest after its first boot.", NEXT_RUN, value=LoginEntry
+        "The login for access to the guest after its first boot.", NEXT_RUN, value=LoginEntry
     )
     users: GuestUsers = key(
-        "Accounts; text is short for {name: text}.", IN_GUEST, "none besides the template's", value=tuple
+        "Accounts; text is short for {name: text}.", IN_GUEST, "only the template's", value=tuple
     )
     user_data: OptionalText = key(
-        "A #cloud-config file that is merged under what this tool writes; the path counts from the file "
-        "that names it.",
+        "A #cloud-config file that is merged with the settings of vgpu-cfg; its path is relative to the "
+        "file that names it.",
         FIRST_BOOT,
         "none",
     )
     licence: Stated[GuestLicence] = key(
-        "The vGPU licence: {secret: NAME} of the token, or a mapping.", IN_GUEST
+        "The vGPU license: {secret: NAME} of the token, or a mapping.", IN_GUEST
     )
     driver: Stated[GuestDriver] = key(
-        "NVIDIA's guest driver: template (it is there, and checked), the package's address or path, or a "
-        "mapping; leave: nothing is done.",
+        "NVIDIA's guest driver: template (part of the template, only checked), the package's address or "
+        "path, or a mapping; leave: not changed.",
         GUEST_RESTART,
-        "template where a VM with GPUs trains, else leave",
+        "template if a VM with GPUs trains, otherwise leave",
     )
     cuda: Stated[GuestCuda] = key(
-        'The CUDA Toolkit, for those who train without containers: "12.8", or a mapping.', IN_GUEST, "none"
+        'The CUDA Toolkit, for training without containers: "12.8", or a mapping.', IN_GUEST, "none"
     )
     ofed: Stated[GuestOfed] = key(
-        "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
+        "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: not changed.",
         GUEST_RESTART,
-        "inbox where a NIC has rdma, else leave",
+        "inbox if a NIC has rdma, otherwise leave",
     )
     time: TimeServers = key(
-        "The NTP servers of the guest's clock, one or a list; these and no others.",
-        IN_GUEST,
-        "as the template has it",
-        value=tuple,
+        "The guest's NTP servers, one or a list; no others are used.", IN_GUEST, "the template's", value=tuple
     )
     containers: Stated[Containers] = key(
-        "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "
-        "done.",
+        "The container runtime, with NVIDIA's container toolkit if the VM has GPUs; leave: not changed.",
         IN_GUEST,
-        "docker where training needs one, else leave",
+        "docker if training needs one, otherwise leave",
     )
     toolkit_repository: Url = key(
-        "Where the packages of NVIDIA's container toolkit are; a mirror of NVIDIA's.", IN_GUEST, "NVIDIA's"
+        "The location of NVIDIA's container toolkit packages, or of a mirror.", IN_GUEST, "NVIDIA's"
     )
-    shared_memory: Stated[Size] = key("The size of /dev/shm, which containers share.", IN_GUEST, "as it is")
-    wait: Duration = key("How long the guest's first boot may take.", NEXT_RUN, "30m", value=1800)
+    shared_memory: Stated[Size] = key("The size of /dev/shm, which containers share.", IN_GUEST, "unchanged")
+    wait: Duration = key("The maximum duration of the guest's first boot.", NEXT_RUN, "30m", value=1800)

@@ -75,7 +75,7 @@ class DriverEntry(Frozen):
     )
     version: Stated[Version] = key("A glob of versions, quoted.", HOST_REBOOT, "any")
     by: Literal["lifecycle", "esxcli", "hand"] = key(
-        "Who installs it: the cluster's image, this tool from `depot`, or a person.",
+        "How it is installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
         NEXT_RUN,
         value="hand",
     )
@@ -89,7 +89,7 @@ class FirmwareToolsEntry(Frozen):
 
     version: Stated[Version] = key("A glob of versions of MFT, quoted.", HOST_REBOOT, "any")
     by: Literal["lifecycle", "esxcli", "hand"] = key(
-        "Who installs them: the cluster's image, this tool from `depot`, or a person.",
+        "How they are installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
         NEXT_RUN,
         value="hand",
     )
@@ -117,16 +117,16 @@ class BmcEntry(Frozen):
         "none",
         value=dict,
     )
-    user: Text = key("The account of the BMCs; it may switch the power.", NEXT_RUN, value="root")
-    password: Stated[NamedSecret] = key("The secret that holds its password.", NEXT_RUN)
+    user: Text = key("The BMC account; it must be allowed to control power.", NEXT_RUN, value="root")
+    password: Stated[NamedSecret] = key("The secret with its password.", NEXT_RUN)
     thumbprints: dict[Text, Text] = key(
-        "By a host's name, the SHA-256 of its BMC's certificate; it replaces the authorities.",
+        "By host name, the SHA-256 of its BMC's certificate, instead of CA verification.",
         NEXT_RUN,
-        "the authorities",
+        "verified by CA",
         value=dict,
     )
     system: OptionalText = key(
-        "The Redfish id of the server, of a BMC that has several.", NEXT_RUN, "the only one"
+        "The Redfish ID of the server, if the BMC has several.", NEXT_RUN, "the only one"
     )
 
 
@@ -134,36 +134,37 @@ class AccessEntry(Frozen):
     """How the host's shell is reached, for what neither vCenter nor esxcli can do."""
 
     ssh: Literal["off", "on", "open-and-close"] = key(
-        "off: never. on: only where somebody has started it. open-and-close: started, and stopped again.",
+        (
+            "off: never. on: only if the service is already running. open-and-close: started, and stopped "
+            "afterwards."
+        ),
         NEXT_RUN,
         value="off",
     )
     user: Text = key("The user of the shell.", NEXT_RUN, value="root")
-    password: Stated[NamedSecret] = key("The secret that holds the password.", NEXT_RUN)
+    password: Stated[NamedSecret] = key("The secret with the password.", NEXT_RUN)
     host_keys: Literal["known", "pin"] = key(
-        "known: only a key that is in known_hosts. pin: a host's first key is written there.",
-        NEXT_RUN,
-        value="known",
+        "known: only a key in known_hosts. pin: a host's first key is added there.", NEXT_RUN, value="known"
     )
     bmc: BmcEntry = key(
-        "The servers' management controllers, which switch them on after a cold boot's shutdown.",
+        "The servers' management controllers, which power them on after the shutdown of a cold boot.",
         NEXT_RUN,
         "none",
         value=BmcEntry,
     )
     # The last one: below it the function of its name is out of reach.
-    key: Stated[NamedSecret] = key("The secret that holds a private key.", NEXT_RUN)
+    key: Stated[NamedSecret] = key("The secret with a private key.", NEXT_RUN)
 
 
 class EstimateEntry(Frozen):
     """How many minutes things are thought to take: what does not end in `window` is not begun."""
 
     maintenance: Annotated[int, Field(ge=0)] = key(
-        "Emptying a host and giving it back, with all that is set on it.", NEXT_RUN, value=15
+        "Entering and leaving maintenance mode, including all changes on the host.", NEXT_RUN, value=15
     )
     reboot: Annotated[int, Field(ge=0)] = key("Each reboot of a host.", NEXT_RUN, value=15)
     vm: Annotated[int, Field(ge=0)] = key(
-        "A VM that is moved, or switched off and on again.", NEXT_RUN, value=5
+        "A VM that is moved, or powered off and on again.", NEXT_RUN, value=5
     )
 
 
@@ -171,32 +172,32 @@ class DisruptionEntry(Frozen):
     """How far hosts may be disturbed."""
 
     max_hosts_down: Annotated[int, Field(ge=1)] = key(
-        "How many hosts are out of use at once, at most.", NEXT_RUN, value=1
+        "The maximum number of hosts out of service at the same time.", NEXT_RUN, value=1
     )
     allow: Disruptions = key(
-        "What may be done to a host. []: nothing.",
+        "The disruptions allowed for hosts. []: none.",
         NEXT_RUN,
         "maintenance, reboot",
         value=frozenset({Disruption.MAINTENANCE, Disruption.REBOOT}),
     )
     canary: Annotated[int, Field(ge=0)] = key(
-        "How many hosts go first; the others follow when these are done.", NEXT_RUN, value=0
+        "The number of canary hosts; the others follow when these are done.", NEXT_RUN, value=0
     )
     vsan: Stated[Literal["ensureAccessibility", "noAction", "evacuateAllData"]] = key(
-        "What becomes of a host's vSAN data while it is in maintenance mode.", NEXT_RUN, "vSphere decides"
+        "How vSAN data is handled in maintenance mode.", NEXT_RUN, "vSphere decides"
     )
     window: WindowText = key(
-        "When hosts may be disturbed: days, from and to, time zone. Days: Sat, or Sat,Sun, or daily.",
+        "When hosts may be disrupted: days, start and end, time zone. Days: Sat, or Sat,Sun, or daily.",
         NEXT_RUN,
         "always",
     )
     estimate: EstimateEntry = key(
-        "How many minutes things take, by which is told what ends in the window.",
+        "Estimated duration of steps in minutes, used to check whether work fits the window.",
         NEXT_RUN,
         value=EstimateEntry,
     )
     power_off_own: bool = key(
-        "Whether this plan's own VMs may be powered off where they cannot be moved.",
+        "Whether VMs of this plan may be powered off if they cannot be migrated.",
         NEXT_RUN,
         "false",
         value=False,
@@ -211,12 +212,12 @@ class ClusterOptionsEntry(Frozen):
     """What vGPU VMs need of DRS and vCenter to be moved. It holds for the whole cluster."""
 
     evacuate_vgpu: Stated[bool] = key(
-        "Whether maintenance mode moves VMs with vGPUs: DRS option VgpuMMAutomationTimeoutSecs at -1.",
+        "Whether maintenance mode migrates VMs with vGPUs: DRS option VgpuMMAutomationTimeoutSecs at -1.",
         LIVE,
-        "as it is",
+        "unchanged",
     )
     hot_migrate: Stated[bool] = key(
-        "vCenter's vgpu.hotmigrate.enabled: vMotion of VMs with vGPUs.", LIVE, "as it is"
+        "vCenter's vgpu.hotmigrate.enabled: vMotion of VMs with vGPUs.", LIVE, "unchanged"
     )
     drs: dict[Text, DrsValue] = key("Other options of DRS by name. Empty text removes one.", LIVE, value=dict)
 
@@ -226,60 +227,58 @@ class HostEntry(Frozen):
 
     cluster: OptionalText = key("All hosts of this cluster, by name or inventory path.", NEXT_RUN)
     names: Texts = key(
-        "Globs of host names, or names with a range; with `cluster`, only hosts of it. One that matches "
-        "nothing is an error.",
+        "Globs of host names, or names with a range; with `cluster`, only its hosts. A name without a "
+        "match is an error.",
         NEXT_RUN,
         value=tuple,
     )
-    mode: Literal["enforce", "check"] = key("check: report, and never write.", NEXT_RUN, value="enforce")
+    mode: Literal["enforce", "check"] = key("check: only report, make no changes.", NEXT_RUN, value="enforce")
     prepare: Literal["from_vms", "none"] = key(
-        "from_vms: what the plan's VMs need of the hosts they are placed on is set too; what is stated here "
-        "goes before it.",
+        "from_vms: also make the settings that the plan's VMs require on their hosts; explicit settings "
+        "take precedence.",
         NEXT_RUN,
-        "from_vms in a plan that has VMs, none in one that has not",
+        "from_vms in a plan with VMs, otherwise none",
         value="none",
     )
     graphics_type: Stated[HostGraphicsType] = key(
-        "The host's default graphics type; vGPUs need sharedDirect.", TakesEffect.SERVICE_RESTART, "as it is"
+        "The host's default graphics type; vGPUs require sharedDirect.",
+        TakesEffect.SERVICE_RESTART,
+        "unchanged",
     )
     assignment_policy: Stated[HostAssignmentPolicy] = key(
-        "How vGPUs are spread over GPUs: breadth first, or depth first.",
+        "How vGPUs are distributed over GPUs: breadth first, or depth first.",
         TakesEffect.SERVICE_RESTART,
-        "as it is",
+        "unchanged",
     )
     ats: Stated[bool] = key(
-        "Address translation services: kernel option atsSupport.", HOST_REBOOT, "as it is"
+        "Address translation services: kernel option atsSupport.", HOST_REBOOT, "unchanged"
     )
     gpus: GpuRules = key(
-        "Rules for GPUs; the first that matches holds, and a GPU that none matches is not touched.",
-        value=tuple,
+        "Rules for GPUs; the first match applies. GPUs without a match are not changed.", value=tuple
     )
     nics: NicRules = key(
-        "Rules for NICs; the first that matches holds, and a NIC that none matches is not touched.",
-        value=tuple,
+        "Rules for NICs; the first match applies. NICs without a match are not changed.", value=tuple
     )
     vmknics: Vmknics = key("VMkernel NICs.", value=tuple)
     pvrdma: Stated[PvrdmaEntry | bool] = key(
-        "The VMkernel NIC of PVRDMA, with the firewall's ruleset; false: none.", LIVE, "as it is"
+        "The VMkernel NIC for PVRDMA, including the firewall ruleset; false: none.", LIVE, "unchanged"
     )
     driver: Stated[DriverEntry] = key(
-        "The NVIDIA host driver: which, and who installs it.", HOST_REBOOT, "not checked"
+        "The NVIDIA host driver and its installation method.", HOST_REBOOT, "not checked"
     )
     firmware_tools: Stated[FirmwareToolsEntry] = key(
-        "NVIDIA's firmware tools, which `firmware` of NICs takes: who installs them.",
+        "NVIDIA's firmware tools, required for `firmware` of NICs, and their installation method.",
         HOST_REBOOT,
         "not checked",
     )
-    bios: Stated[BiosEntry] = key("What the server's BIOS must be set to.", BY_HAND, "not checked")
-    licence: Stated[NamedSecret] = key(
-        "The secret that holds the host's vSphere licence key.", LIVE, "as it is"
-    )
+    bios: Stated[BiosEntry] = key("Required BIOS settings of the server.", BY_HAND, "not checked")
+    licence: Stated[NamedSecret] = key("The secret with the host's vSphere license key.", LIVE, "unchanged")
     cluster_options: ClusterOptionsEntry = key(
-        "What vGPU VMs need of DRS; needs `cluster`.", LIVE, value=ClusterOptionsEntry
+        "DRS settings for vGPU VMs; requires `cluster`.", LIVE, value=ClusterOptionsEntry
     )
-    access: AccessEntry = key("How the host's shell is reached.", NEXT_RUN, value=AccessEntry)
+    access: AccessEntry = key("Access to the host's shell.", NEXT_RUN, value=AccessEntry)
     disruption: DisruptionEntry = key(
-        "What may be done to hosts, when, and to how many at once.", NEXT_RUN, value=DisruptionEntry
+        "Allowed disruption of hosts: what, when, and how many at a time.", NEXT_RUN, value=DisruptionEntry
     )
 
     model_config = ConfigDict(
@@ -291,7 +290,7 @@ class NicDeviceEntry(Frozen):
     """Which physical NIC: any free one that has everything said here."""
 
     label: OptionalText = key(
-        "The hardware label that the host gives the NIC; the device is a Dynamic DirectPath one then."
+        "The hardware label that the host assigns to the NIC; the device is then Dynamic DirectPath."
     )
     model: OptionalText = key("Part of the NIC's name: ConnectX-6 Dx.")
 
@@ -304,32 +303,32 @@ class NicEntry(Frozen):
     """
 
     network: OptionalText = key(
-        "The network's name or inventory path; it must exist. A NIC that is passed through has none: what "
-        "stands here only says what it is cabled to."
+        "The network's name or inventory path; it must exist. For a passthrough NIC it only documents the "
+        "cabling."
     )
     type: Literal["vmxnet3", "sriov", "passthrough", "pvrdma"] = key("The adapter type.", default="vmxnet3")
-    count: Count = key("How many of them.", default="1")
+    count: Count = key("The number of these NICs.", default="1")
     mac: Mac = key(
-        "A fixed MAC address. Of a NIC that is passed through: its own, by which the guest finds it.",
+        "A fixed MAC address. For a passthrough NIC: its hardware address, which identifies it in the guest.",
         default="vCenter assigns one",
     )
     near: Literal["gpu", "any"] = key(
-        "gpu: a function of a NUMA node of the VM's GPUs, or none; any: of any node. Not of vmxnet3.",
-        default="near a GPU where one is free",
+        "gpu: a function on a NUMA node of the VM's GPUs, or none; any: on any node. Not for vmxnet3.",
+        default="near a GPU if one is free",
     )
     pin: PciAddress = key(
-        "The NIC at this PCI address: the function to pass through, or the physical one of the virtual ones.",
-        default="any that is free",
+        "The NIC at this PCI address: the device to pass through, or the physical NIC of virtual functions.",
+        default="any free one",
     )
-    device: NicDeviceEntry = key("Which NIC, by label and model.", default="any that is free")
+    device: NicDeviceEntry = key("The NIC, by label and model.", default="any free one")
     ip: NicAddress = key(
-        "What address the guest gives it: pool (one of the network's), dhcp, or one with its prefix.",
-        default="the guest is not told",
+        "The address in the guest: pool (from the network's pool), dhcp, or a fixed address with its prefix.",
+        default="not configured",
     )
     rdma: Literal["gpudirect", "host"] = key(
-        "gpudirect: RDMA from and to GPU memory, with all that it needs of host, VM, NIC and guest. host: "
-        "of the guest's own memory only.",
-        default="nothing is done for RDMA",
+        "gpudirect: RDMA to and from GPU memory, including all required settings of host, VM, NIC and "
+        "guest. host: only with the guest's own memory.",
+        default="no RDMA settings",
     )
 
     model_config = ConfigDict(

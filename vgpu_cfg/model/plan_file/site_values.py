@@ -150,8 +150,7 @@ PackageSources = Annotated[
     one_or_list("an address", str, Text | list[Text]),
 ]
 Suites = Annotated[
-    tuple[Annotated[Text, AfterValidator(check_suite)], ...],
-    one_or_list("a suite", str, Text | list[Text]),
+    tuple[Annotated[Text, AfterValidator(check_suite)], ...], one_or_list("a suite", str, Text | list[Text])
 ]
 Components = Annotated[
     tuple[Annotated[Text, AfterValidator(check_component)], ...],
@@ -173,13 +172,13 @@ class ProxyEntry(Frozen):
     http: ProxyUrl = key("The proxy for http:// addresses.", IN_GUEST, "none")
     https: ProxyUrl = key("The proxy for https:// addresses.", IN_GUEST, "that of http")
     no_proxy: Direct = key(
-        "What is reached without it: names, .domains, addresses, networks.",
+        "Destinations that bypass the proxy: names, .domains, addresses, networks.",
         IN_GUEST,
         "the guest itself",
         value=tuple,
     )
-    user: RegistryUser = key("The user that the proxy asks for.", IN_GUEST, "no login")
-    password: Stated[NamedSecret] = key("The secret that holds the user's password.", IN_GUEST)
+    user: RegistryUser = key("The proxy user.", IN_GUEST, "no login")
+    password: Stated[NamedSecret] = key("The secret with the user's password.", IN_GUEST)
 
 
 class AptEntry(Frozen):
@@ -187,18 +186,18 @@ class AptEntry(Frozen):
 
     url: Url = key("Its address.", IN_GUEST)
     security: Url = key(
-        "Where the security updates are, which Debian has in an archive of their own.",
+        "The location of security updates, which Debian keeps in a separate archive.",
         IN_GUEST,
         "Ubuntu: the same; Debian: none",
     )
     suites: Suites = key(
-        "The suites that it has.",
+        "The suites to use.",
         IN_GUEST,
         "the release's own, and its -updates; Ubuntu: -security too",
         value=tuple,
     )
     components: Components = key(
-        "The components that it has.",
+        "The components to use.",
         IN_GUEST,
         "Debian: main; Ubuntu: main, restricted, universe, multiverse",
         value=tuple,
@@ -222,26 +221,23 @@ class SiteEntry(Frozen):
         "Mirrors of container registries, by the registry that an image names.", IN_GUEST, "none", value=dict
     )
     ca: Texts = key(
-        "Files with certificates of the site's own CA, in PEM; paths count from the file that names them.",
+        "PEM files with certificates of the site's own CA; paths are relative to the file that names them.",
         IN_GUEST,
         "none",
         value=tuple,
     )
     toolkit_repository: Url = key(
-        "Where the packages of NVIDIA's container toolkit are, for guests that do not say it.",
+        "The location of NVIDIA's container toolkit packages, for guests that do not set it.",
         IN_GUEST,
         "NVIDIA's",
     )
     driver: Annotated[PackageEntry | None, mapping_or_text("package", Text | PackageEntry)] = key(
-        "The guest driver's package of VMs that train and do not say `driver`: an address, a path in the "
-        "guest, or a mapping.",
+        "The guest driver package for training VMs without `driver`: an address, a path in the guest, or "
+        "a mapping.",
         IN_GUEST,
         "the template's",
     )
-    closed: bool = key("Whether staging may reach nothing but the site's hosts.", IN_GUEST, value=False)
+    closed: bool = key("Whether staging may access only the site's hosts.", IN_GUEST, value=False)
     hosts: SiteHosts = key(
-        "Hosts of the site besides those of the addresses above; .example.com is every name below it.",
-        IN_GUEST,
-        "none",
-        value=tuple,
+        "Further hosts of the site; .example.com matches every name below it.", IN_GUEST, "none", value=tuple
     )

@@ -52,11 +52,11 @@ class RegistryEntry(Frozen):
     """A login at a container registry; `secret` alone is short for `password`, at the image's registry."""
 
     secret: Stated[SecretName] = key(
-        "A name that stands under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
+        "A name under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
     )
-    server: Registry = key("The registry's address, without https://.", IN_GUEST, "that of the image")
-    user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; else it is needed")
-    password: Stated[NamedSecret] = key("The secret that holds the password, or the API key.", IN_GUEST)
+    server: Registry = key("The registry's address, without https://.", IN_GUEST, "the image's registry")
+    user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; otherwise required")
+    password: Stated[NamedSecret] = key("The secret with the password or API key.", IN_GUEST)
 
 
 class SharedFolderEntry(Frozen):
@@ -69,24 +69,24 @@ class MonitoringEntry(Frozen):
     """GPU metrics of the workers, Prometheus and Grafana on the head."""
 
     exporter: Literal["dcgm", "nvidia-smi"] = key(
-        "What reads the metrics: NVIDIA's DCGM exporter, or nvidia-smi beside the node exporter.",
+        "The metrics exporter: NVIDIA's DCGM exporter, or nvidia-smi with the node exporter.",
         IN_GUEST,
         value="dcgm",
     )
     images: dict[MonitoringPart, NeededImage] = key(
-        "Other images than this release's, by what they are.", IN_GUEST, "pinned by this release", value=dict
+        "Other images than this release's, by component.", IN_GUEST, "pinned by this release", value=dict
     )
     grafana_password: Stated[NamedSecret] = key(
-        "The secret that holds the password of Grafana's admin.", IN_GUEST, "Grafana can only be read"
+        "The secret with the password of Grafana's admin.", IN_GUEST, "Grafana is read-only"
     )
 
 
 class TrafficEntry(Frozen):
     """Traffic classes on the management NIC: data loading may borrow, and starves nothing."""
 
-    link: Annotated[Rate, Kept(int)] = key("What the NIC carries at most, as in 10Gbps.", IN_GUEST)
+    link: Annotated[Rate, Kept(int)] = key("The total bandwidth of the NIC, for example 10Gbps.", IN_GUEST)
     control: Annotated[Rate, Kept(int)] = key(
-        "What ssh and the launcher are sure of, as in 200Mbps.", IN_GUEST
+        "The bandwidth reserved for ssh and the launcher, for example 200Mbps.", IN_GUEST
     )
 
 
@@ -95,7 +95,7 @@ class TrainingRoceEntry(Frozen):
 
     dscp: Annotated[int, Field(ge=0, le=63)] = key("The DSCP of RDMA packets.", IN_GUEST, value=26)
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) keeps lossless.", IN_GUEST, value=3
+        "The priority that flow control (PFC) makes lossless.", IN_GUEST, value=3
     )
 
 
@@ -103,28 +103,26 @@ class TrainingEntry(Frozen):
     """Which VMs of the plan train together, and with what."""
 
     framework: Framework = key(
-        "What `train` starts processes with, one for each GPU: torchrun, horovod (horovodrun) or mpi "
-        "(mpirun), which the image must hold. none: it starts the command once on every worker.",
+        "The launcher that `train` uses to start one process per GPU: torchrun, horovod (horovodrun) or "
+        "mpi (mpirun); the image must include it. none: run the command once on every worker.",
         IN_GUEST,
         value="horovod",
     )
-    image: Image = key("The container image that training runs in.", IN_GUEST, "none: on the guest itself")
+    image: Image = key("The container image that training runs in.", IN_GUEST, "none: in the guest itself")
     archive: Package = key(
-        "Where the image is loaded from instead of its registry: an address, or a path in the guest.",
+        "The source of the image instead of its registry: an address, or a path in the guest.",
         IN_GUEST,
-        "it is pulled",
+        "pulled from the registry",
     )
     archive_sha256: Sha256 = key("The checksum of `archive`.", IN_GUEST, "not checked")
     workers: Texts = Field(
-        description="Globs of names of this plan's VMs, one or a list; they are counted in the plan's order.",
+        description="Globs of names of this plan's VMs, one or a list; in the order of the plan.",
         json_schema_extra={"x-takes-effect": IN_GUEST.value},
     )
     head: OptionalText = key(
-        "The VM of this plan from which training starts, where it is none of the workers.",
-        IN_GUEST,
-        "the first worker",
+        "The VM of this plan that starts training, if it is not a worker.", IN_GUEST, "the first worker"
     )
-    slots: Stated[Count] = key("How many processes run on each worker.", IN_GUEST, "one per GPU")
+    slots: Stated[Count] = key("The number of processes per worker.", IN_GUEST, "one per GPU")
     rdma_network: OptionalText = key(
         "The network that carries the training; every worker has a NIC with `rdma` on it.",
         IN_GUEST,
@@ -134,36 +132,35 @@ class TrainingEntry(Frozen):
         Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)]
     ] = key("The login at the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
     max_restarts: Restarts = key(
-        "How often `train` starts all processes again after one has failed.", IN_GUEST, value=0
+        "How often `train` restarts all processes after one has failed.", IN_GUEST, value=0
     )
     elastic: Elastic = key(
-        "How few and how many workers a training goes on with, as in 2:4; with torchrun and horovod.",
+        "The minimum and maximum number of workers, for example 2:4; for torchrun and horovod.",
         IN_GUEST,
-        "all of them, always",
+        "always all of them",
     )
-    port: Port = key("The port of the ssh server in the containers.", IN_GUEST, value=2222)
+    port: Port = key("The port of the SSH server in the containers.", IN_GUEST, value=2222)
     keys: Stated[NamedSecret] = key(
-        "The secret, of at least 32 bytes, from which every ssh key of the plan follows.",
+        "The secret, of at least 32 bytes, from which all SSH keys of the plan are derived.",
         IN_GUEST,
-        "one that this machine makes and keeps",
+        "created and stored on this machine",
     )
     mounts: Mounts = key(
-        "Folders of the guest in the container, as in /srv/data:/data.", IN_GUEST, "none", value=tuple
-    )
-    environment: dict[ShellVariable, VariableValue] = key(
-        "Environment variables that training starts with.",
+        "Folders of the guest to mount in the container, for example /srv/data:/data.",
         IN_GUEST,
         "none",
-        value=dict,
-        propertyNames=SHELL_VARIABLES,
+        value=tuple,
+    )
+    environment: dict[ShellVariable, VariableValue] = key(
+        "Environment variables for training.", IN_GUEST, "none", value=dict, propertyNames=SHELL_VARIABLES
     )
     shared_folder: Annotated[
         SharedFolderEntry | None,
         mapping_or_text("path", bool | Text | SharedFolderEntry),
         flag_or_mapping(bool | Text | SharedFolderEntry),
-    ] = key("A folder that the head shares over NFS: true, its path, or a mapping.", IN_GUEST, "none")
+    ] = key("A folder that the head exports over NFS: true, its path, or a mapping.", IN_GUEST, "none")
     monitoring: Annotated[MonitoringEntry | None, flag_or_mapping(bool | MonitoringEntry)] = key(
         "GPU metrics, with a dashboard: true, or a mapping.", IN_GUEST, "none"
     )
     traffic: Stated[TrafficEntry] = key("Bandwidth of the management NIC.", IN_GUEST, "not limited")
-    roce: TrainingRoceEntry = key("How RDMA packets are marked.", IN_GUEST, value=TrainingRoceEntry)
+    roce: TrainingRoceEntry = key("Marking of RDMA packets.", IN_GUEST, value=TrainingRoceEntry)
