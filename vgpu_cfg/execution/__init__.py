@@ -1,4 +1,4 @@
-"""Carrying a plan out: what runs when, what was done, and who holds the lock."""
+"""Execution of a plan: the order of changes, their results, and locks."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Who carries a plan out: one thread, many tasks, one wait over all of them.
+"""The runner of a plan: one thread, many tasks, one wait over all of them.
 
-Changes begin as the scheduler hands them out, each as a step (a generator) that is
-resumed whenever its task has ended. What steps ask to read at one moment is read for all of
-them in one call. What fails takes along what needs it, and the
-rest goes on. Nothing here knows a kind of change but the manual step.
+Changes begin as the scheduler hands them out, each as a step (a generator) that is resumed whenever its task
+has ended. Readings that steps request at one moment are made in one call. A failure skips the changes that
+need the failed one, and the rest goes on. Nothing here knows a kind of change but the manual step.
 
-What a run leaves that is not whole: half-made VMs, guests, hosts that are down, tasks still running.
+The incomplete objects of a run: half-made VMs, guests, hosts that are down, tasks still running.
 """
 
 from __future__ import annotations
@@ -66,11 +65,11 @@ PassCanary: TypeAlias = Callable[[Canary], CanaryResult]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A plan that is to be carried out: by what, how, and who watches and stops it.
+    """A plan to carry out, with its tools, options and observers.
 
     A plan that prepares hosts takes `hosts`, one that sets guests up `guests`. `locks` keep other runs away;
     once they have gone nothing more is begun. `user` is the account at vCenter, which owner marks name,
-    `observed` what the plan was made of, and `make_id` makes the instance UUIDs of new VMs.
+    `observed` the planning data, and `make_id` makes the instance UUIDs of new VMs.
     A plan with canaries takes `pass_canary`, which verifies one and says whether others may begin; it is
     asked while nothing is under way.
     """
@@ -93,11 +92,11 @@ class Run:
     def carry_out(self) -> Report:
         """Carry the plan out and report what became of each change; shells are closed at the end.
 
-        Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
-        and the running ones are waited for; a second KeyboardInterrupt leaves them running.
-        Failures of changes are in the report, not raised. Raises PlanError before anything is
-        touched, where the plan has findings of severity error or its changes have no order, and
-        VCenterError where its hosts cannot be read, GuestError where what a guest is to get cannot be made.
+        If `stop` becomes true, or at a first KeyboardInterrupt, no further task is started and the running
+        ones are waited for; a second KeyboardInterrupt leaves them running. Failures of changes are in the
+        report, not raised. Raises PlanError before any change if the plan has findings of severity error or
+        its changes have no order, VCenterError if its hosts cannot be read, and GuestError if a guest's
+        content cannot be made.
         """
         self._check()
         session = RunSession(
@@ -154,15 +153,15 @@ def exit_code_of(report: Report) -> int:
 
 
 MOST_LOOKS = 5
-"""So often is a change begun anew whose answer, or whose task, a vCenter has lost that was away.
+"""Restarts of a change whose answer or task was lost by a vCenter that was away.
 
-So often in a row may a wait for tasks be refused, too: they go on, and no other run could begin beside them.
+The same limit holds for refused waits in a row: the tasks go on, and no other run could begin meanwhile.
 """
 
 
 @dataclass(slots=True)
 class _Running:
-    """A change under way: it waits for `task`, until `resume_at`, or for what it looks at.
+    """A change under way: it waits for `task`, until `resume_at`, or for a reading.
 
     It was begun anew `looks` times.
     """
@@ -276,7 +275,7 @@ class _Course:
         return True
 
     def _stop_behind(self, canary: Canary, why: str, *, finishes: bool | None = None) -> None:
-        """Begin nothing more after a canary; what is out of service is finished, but for a rollback."""
+        """Begin nothing more after a canary; finish all that is out of service, except for a rollback."""
         self._behind[fold_names(canary.others)] = why
         if finishes is None:
             finishes = self._session.options.on_failure is not OnFailure.ROLL_BACK
@@ -400,9 +399,9 @@ class _Course:
                 self._advance(running, None)
 
     def _gather(self, waiting: Collection[_Running], most: float) -> float:
-        """Let news of several tasks come together, so that one call tells them; return for how long.
+        """Collect the news of several tasks, so that one call reports them; return for how long.
 
-        Where tasks like all of these have ended before there are none sooner than the quickest of them took.
+        If similar tasks have ended before, the wait is not longer than the quickest of them took.
         """
         if len(waiting) < 2:
             return 0.0
@@ -444,7 +443,7 @@ class _Course:
             self._emit(EventKind.PROGRESS, running.change, progress=update.progress, task=update.task)
 
     def _advance(self, running: _Running, update: TaskUpdate | None) -> None:
-        """Resume a step with what it waited for, until it waits again or ends."""
+        """Resume a step with the result of its wait, until it waits again or ends."""
         self._resume(running, lambda: running.step.send(update))
 
     def _resume(self, running: _Running, go_on: Callable[[], str | Pause | Look]) -> None:
@@ -483,7 +482,7 @@ class _Course:
                 self._emit(EventKind.TASK, running.change, task=waits_for)
 
     def _looks_again(self, running: _Running, lost: AnswerLost) -> bool:
-        """Begin a change anew that vCenter may have carried out: its step looks first at what is there."""
+        """Begin a change anew that vCenter may have carried out: its step first reads the current state."""
         if self._session.is_stopping or running.looks >= MOST_LOOKS:
             return False
         running.looks += 1
@@ -521,7 +520,7 @@ class _Course:
             self._spread_failure(change, message)
 
     def _spread_failure(self, change: Change, message: str) -> None:
-        """Skip what is not to begin any more after a failure: hosts of the wave, or all there is."""
+        """Skip all that must not begin after a failure: hosts of the wave, or everything."""
         self._skip(self._scheduler.stop_wave(change), f"the wave stopped: {change.subject.name}: {message}")
         canary = self._scheduler.canaries.preceding(change)
         if canary is not None:

@@ -1,9 +1,8 @@
-"""Which step carries out which kind of change; every step goes: still true? → do → confirm.
+"""Map each kind of change to its step; each step checks, writes and confirms.
 
-A step yields the moid of a task it started and is sent the task's last update, or
-yields a `Pause` and is sent None after that time; meanwhile other changes run. Every
-step looks before it writes, raises where it must not or cannot go on, and returns a
-`StepResult` once what was asked for shows.
+A step yields the moid of a task it started and is sent the task's last update, or yields a `Pause` and is
+sent None after that time; meanwhile other changes run. Each step reads before it writes, raises if it must
+not or cannot go on, and returns a `StepResult` once the request is confirmed.
 """
 
 from __future__ import annotations

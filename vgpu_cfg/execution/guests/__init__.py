@@ -1,3 +1,3 @@
-"""How a guest is set up, and what its report amounts to."""
+"""Guest setup and the evaluation of guest reports."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a manual step."""
+"""Evaluation of a guest's report: progress, completion, failure, or a pending manual step."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
 
 
 def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
-    """Say in a few words what came of a staging that is done, and what a module warned of."""
+    """Summarize the result of a completed staging, and the warnings of its modules."""
     reported = {one.name: one.state for one in report.modules}
     names = tuple(modules)
     there = sum(reported.get(name) == "present" for name in names)

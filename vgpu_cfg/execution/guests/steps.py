@@ -1,9 +1,9 @@
-"""How a guest is set up: what cloud-init brings is waited for, else a bundle is brought through a shell.
+"""Guest setup: wait for cloud-init, or deliver a bundle through a shell.
 
 Nothing of it blocks: a guest works for itself, and is asked at intervals how far it is, through vCenter where
-its tools write the report there, else through the shell. Whatever comes of it, the user data that the clone
-carried is taken out of its configuration once the guest has had its chance, what was staged is marked, and
-the host key that the guest has told is kept beside the mark.
+its tools write the report there, else through the shell. In every case the user data of the clone is removed
+from its configuration once the guest has read it, the staging is marked, and the host key that the guest
+reports is kept with the mark.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ T = TypeVar("T")
 
 _SHOWN = 4
 _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
-"""What cloud-init itself writes over data that it was told to redact."""
+"""User data with which cloud-init itself replaces the redacted data."""
 _SILENT = "it has reported nothing yet"
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
-"""What says nothing of the guest: it is left to itself, and the next run goes on with it."""
+"""Errors that prove nothing about the guest: it goes on, and the next run continues with it."""
 
 
 def stage_guest(change: StageGuest, guests: GuestSession) -> Step:
@@ -176,7 +176,7 @@ class _Staging:
     def _spare_work(self) -> Waiting[None]:
         """Ask the guest what runs in it, if applying the modules would end that and nothing approves it.
 
-        Raises HeldBack. A guest that does not tell counts as one at work.
+        Raises HeldBack. A guest that does not answer counts as busy.
         """
         ended = self._change.ended_in(self.vm)
         approved = {*self._options.allow, *self._run.plan.desired.allow}
@@ -194,7 +194,7 @@ class _Staging:
         )
 
     def _known_host_keys(self) -> Mapping[str, str]:
-        """Read the host keys of the peers, and tell which are not known."""
+        """Read the host keys of the peers, and return the unknown peers."""
         self._host_keys = self._guests.host_keys(self._change)
         unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
         if unknown:
@@ -261,10 +261,10 @@ class _Staging:
             self.vm = yield from self._run.read_back(self.vm.moid, self.vm.name, GUEST_KEYS)
 
     def _told_host_key(self, before: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the pair that keeps the host key which the guest has told, where it was waited for.
+        """Return the pair that keeps the host key reported by the guest, if it was waited for.
 
-        A guest that was set up before this tool kept any, or is exposed, has a derived one. That is kept
-        where it follows from keys that are replaced: nobody can derive it once they are forgotten.
+        A guest that was set up before this tool kept any, or is exposed, has a derived one. That one is kept
+        if it follows from keys that are replaced: it cannot be derived later.
         """
         told = self._report.host_key if self._report is not None else ""
         kept = before.get(HOST_KEY_KEY, "")
@@ -290,7 +290,7 @@ class _Staging:
         self._run.half_staged.pop(self._spec.vm, None)
 
     def note(self, message: str) -> None:
-        """Tell whoever watches the run."""
+        """Report to the observers of the run."""
         self._run.note(self._change.id, message)
 
     # ------------------------------------------------------------- asking
@@ -304,7 +304,7 @@ class _Staging:
         return self._take(self._settings().get(REPORT_KEY, ""), word)
 
     def _from_shell(self, word: str) -> GuestReport | None:
-        """Read the report in the guest, which may have no tools to tell it; None where it does not answer."""
+        """Read the report in the guest, which may lack tools to report it; None if it does not answer."""
         shell = self._try_shell()
         if shell is None:
             return None
@@ -315,7 +315,7 @@ class _Staging:
             return None
 
     def _take(self, text: str, word: str) -> GuestReport | None:
-        """Keep a report of this very attempt, and tell how far it is."""
+        """Keep a report of this attempt, and return its progress."""
         report = parse_report(text)
         if report is None or (report.spec, report.run) != (self._spec.digest, word):
             return None

@@ -1,4 +1,4 @@
-"""What a run needs beyond a reader and a writer in order to set guests up, and what it keeps of them."""
+"""The additional dependencies of a run that sets guests up, and its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
 GUEST_KEYS = frozenset({REPORT_KEY, GUEST_MARK_KEY, HOST_KEY_KEY})
-"""Read with a VM. Of its user data, which may hold secrets, a reading tells only whether it is there."""
+"""Read with a VM. A reading shows only whether the VM has user data, which may hold secrets."""
 
 
 def new_run_id() -> str:
@@ -37,9 +37,9 @@ def new_run_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuestTools:
-    """What sets guests up in the name of a plan.
+    """Guest setup for a plan.
 
-    `stager` makes what is sent to them, `shells` logs in, `new_run` names an attempt.
+    `stager` makes their content, `shells` logs in, `new_run` names an attempt.
     """
 
     stager: GuestStager
@@ -48,10 +48,10 @@ class GuestTools:
 
 
 class GuestSession:
-    """The guests of one run, beside its `run` session for everything.
+    """The guests of one run, whose general state is in the `run` session.
 
-    What clones carry to their first boot is made at once: where it cannot be made, nothing was touched yet.
-    Raises GuestError.
+    The first-boot data of clones is made at once: if that fails, nothing has been changed yet. Raises
+    GuestError.
     """
 
     def __init__(self, run: RunSession, tools: GuestTools) -> None:
@@ -104,7 +104,7 @@ class GuestSession:
         return self._open[spec.vm]
 
     def forget(self, name: str) -> None:
-        """Let go of a login that has died, or is not needed any more."""
+        """Close a login that has failed or is no longer needed."""
         shell = self._open.pop(name, None)
         if shell is not None:
             try:
@@ -119,7 +119,7 @@ class GuestSession:
 
 
 def target_of(spec: GuestSpec, vm: Vm) -> GuestTarget:
-    """Say where a guest is found: the plan's addresses first, then those that its tools tell."""
+    """Return the guest's addresses: those of the plan first, then those that its tools report."""
     seen = vm.detail.guest if vm.detail is not None and vm.detail.guest is not None else GuestSeen()
     reported = [seen.address, *(one for nic in seen.nics if nic.network for one in nic.addresses)]
     addresses = [one.partition("/")[0] for one in (*spec.addresses, *reported)]
@@ -135,7 +135,7 @@ def target_of(spec: GuestSpec, vm: Vm) -> GuestTarget:
 def known_host_key(spec: GuestSpec, vm: Vm | None) -> str:
     """Return by which host key a guest is known, DERIVED or UNKNOWN (see `model.guests.host_keys`).
 
-    `spec` is the VM's own or that of another of its mesh. What the guest reports counts until it is kept. The
+    `spec` is the VM's own or that of another of its mesh. The guest's own report counts until it is kept. The
     VM is None where it is not there.
     """
     settings = vm.detail.extra_config if vm is not None and vm.detail is not None else {}

@@ -1,3 +1,3 @@
-"""How a host is taken out of service, changed, restarted and read back, with its networks and its shell."""
+"""Hosts: out of service, changes, restarts, readback, networks and the shell."""
 
 from __future__ import annotations

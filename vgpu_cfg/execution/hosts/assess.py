@@ -1,4 +1,4 @@
-"""What a reading of a setting amounts to: it holds, waits for a restart, is wrong, or is not known."""
+"""The state of a setting by its reading: in effect, pending a restart, wrong, or unknown."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 
 RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
-"""What a written value may have to wait for; everything else holds at once."""
+"""The restarts that a written value may need; all other values take effect at once."""
 
 COLD_BOOT = "cold boot"
 
 
 class State(StrEnum):
-    """What a reading amounts to."""
+    """The state of a setting."""
 
     HOLDS = "holds"
     PENDING = "pending"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AssessedSetting:
-    """A setting that was read back. `why` says why nothing is known, where it is UNREAD.
+    """A setting that was read back. `why` is the reason if it is UNREAD.
 
     `is_absent` says that the host has no such setting, or no longer the device to ask.
     """
@@ -62,9 +62,9 @@ class AssessedSetting:
 def assess(
     view: HostView, target: SettingTarget, setting: HostSetting, mark: HostMark | None
 ) -> AssessedSetting:
-    """Say what a host shows of a setting, and what that amounts to.
+    """Return the value of a setting on a host, and its state.
 
-    Where the source tells only what is configured, `mark` says whether the host has restarted since.
+    If the source reports only the configured value, `mark` shows whether the host has restarted since.
     """
     impact = setting.impact(
         view, DesiredSetting(setting=target.setting, value=target.value, device=target.device)

@@ -1,8 +1,8 @@
-"""That a step was done by hand: who says so, and how long that counts.
+"""Completion of manual steps: the acknowledgement and its validity.
 
-What a reading proves is believed of the reading. What nothing shows is acknowledged with `--done`:
-that counts for the run, and is kept on the host: the value of each setting that the step was to
-bring, or a digest of the step's text. It counts for as long as the plan asks for the same.
+A reading takes precedence as proof. A step without proof is acknowledged with `--done`: that counts for the
+run, and the host keeps the value of each setting of the step, or a digest of the step's text. It counts for
+as long as the plan asks for the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 
 
 def step_digest(step: ManualStep) -> str:
-    """Sixteen hex digits over what a manual step tells its reader to do."""
+    """Sixteen hex digits over the instructions of a manual step."""
     reported = json.dumps([step.text, step.proof, list(step.commands)], separators=(",", ":"))
     return hashlib.sha256(reported.encode()).hexdigest()[:16]
 
@@ -46,7 +46,7 @@ def is_done(step: ManualStep, hosts: HostSession) -> bool:
 def settle(step: ManualStep, hosts: HostSession) -> str:
     """Say why a step counts as done, and keep an acknowledgement on the host; "" where it is still to do.
 
-    What cannot be read or written is noted: it leaves the step to do, or its word unkept.
+    Read and write errors are noted: the step stays open, or its acknowledgement is not kept.
     """
     is_acknowledged = step.id in hosts.run.options.done_by_hand
     ref = host_of(step)
@@ -87,10 +87,10 @@ def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
 
 
 def _acknowledged(step: ManualStep) -> dict[str, str]:
-    """Return what is kept of an acknowledged step: the values it was to bring, or a digest of its text."""
+    """Return the kept record of an acknowledged step: the values of its settings, or a digest of its text."""
     return {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
 
 
 def _is_shown_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:
-    """Whether readings alone say if a step was done: then nobody's word is kept beside them."""
+    """Whether readings alone prove a step: then no acknowledgement is kept."""
     return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.assess(view, step.proves))

@@ -1,4 +1,4 @@
-"""How clusters, vCenter itself and distributed switches are changed for hosts: look, change, look again.
+"""Changes to clusters, vCenter and distributed switches for hosts: read, change, read again.
 
 A switch or portgroup that this very run makes is known by its name until it has been made.
 
@@ -155,7 +155,7 @@ def _has_cluster_option(facts: EstateFacts, change: SetClusterOption) -> bool | 
 
 
 def _has_vcenter_option(facts: EstateFacts, change: SetVCenterOption) -> bool | None:
-    """Whether vCenter shows the setting so; None where it does not tell."""
+    """Whether vCenter shows the setting so; None if unknown."""
     found = facts.vcenter_options.get(change.option)
     return None if found is None else found.casefold() == str(change.value).casefold()
 

@@ -1,7 +1,7 @@
-"""How a host is rebooted or shut down: nobody tells when it is back, so it is asked until it says so.
+"""Reboot or shut down hosts, and poll them until they are back.
 
-A reboot has happened when the host answers with another boot time. What must be in force then is
-read back; what is still the old value after a reboot is pending, and needs a cold boot.
+A reboot has happened when the host answers with another boot time. Values that must be in effect are read
+back; a value that is still old after a reboot needs a cold boot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TELL_EVERY_SECONDS = 180.0
 
 
 def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
-    """Reboot a host in maintenance mode, wait until it is back, and see what it booted with."""
+    """Reboot a host in maintenance mode, wait until it is back, and read the values that it booted with."""
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
     if hosts.is_in_force(change, view):
@@ -47,10 +47,10 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
 
 
 def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
-    """Shut a host in maintenance mode down, have its BMC switch it on, and see what it booted with.
+    """Shut down a host in maintenance mode, power it on through its BMC, and read its boot values.
 
-    The BMC is asked before the host goes down: one that does not answer leaves it as it is. One that an
-    earlier run took down is switched on.
+    The BMC is asked before the shutdown: if it does not answer, the host stays up. One that an earlier run
+    took down is switched on.
     """
     ref = change.host
     if hosts.tools.powers is None:
@@ -138,7 +138,7 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
 
 
 def _bring_down(ref: HostRef, what: str, start: Callable[[], str], hosts: HostSession) -> Waiting[None]:
-    """Tell a host to go down. Where that is refused its shell is as open as before, and owed its stop."""
+    """Start the shutdown or reboot of a host; if that is refused, its shell must still be stopped."""
     hosts.shells.restarts(ref.moid)
     try:
         yield from hosts.run_or_join(
@@ -234,7 +234,7 @@ def _answer(ref: HostRef, hosts: HostSession) -> HostView | None:
 
 
 def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
-    """Read back what the reboot had to bring; a value that is still the old one needs a cold boot."""
+    """Read back the values that the reboot activates; a value that is still old needs a cold boot."""
     seconds = hosts.run.options.boot_settle_seconds
     try:
         yield from hosts.confirm(change, change.host, change.settles, in_force=True, seconds=seconds)

@@ -1,4 +1,4 @@
-"""What a run knows of the hosts it prepares: how they are read again, and what is left on them."""
+"""The state of the hosts that a run prepares: reading them again, and their marks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 
 
 class HostSession:
-    """The hosts of one run, beside its `run` session for everything; `moids` lists them.
+    """The hosts of one run, whose general state is in the `run` session; `moids` lists them.
 
     `given_back` holds the moids of those that this run took out of maintenance mode.
     """
@@ -57,8 +57,8 @@ class HostSession:
     def read(self, ref: HostRef, targets: Sequence[SettingTarget] = ()) -> HostView:
         """Read a host again, with the facts that some settings take: its shell only where it may be used.
 
-        Raises StalePlan where it has gone, or carries another plan's mark; NotConfirmed where it answers
-        and vCenter does not report what it is about, its mark included; HostShellError.
+        Raises StalePlan if it has gone or carries another plan's mark, NotConfirmed if vCenter does not
+        report the data asked for, the mark included, and HostShellError.
         """
         groups = {FactGroup.BASE}.union(*(self.tools.settings(target.setting).facts for target in targets))
         host, estate = self.run.reader.read_host(ref.moid, frozenset(groups - SHELL_GROUPS))
@@ -107,9 +107,9 @@ class HostSession:
     def read_known(
         self, ref: HostRef, targets: Sequence[SettingTarget]
     ) -> Waiting[tuple[HostView, tuple[AssessedSetting, ...]]]:
-        """Read settings of a host that must answer, and must tell them: silence is no value.
+        """Read settings of a host that must answer; a missing answer is an error.
 
-        What only a shell tells that the plan may not use is left UNREAD. Raises NotConfirmed.
+        Values that need a shell the plan may not use are UNREAD. Raises NotConfirmed.
         """
         deadline = self.run.now() + self.run.options.settle_seconds
         while True:
@@ -123,17 +123,17 @@ class HostSession:
             yield from wait(self.run.options.poll_seconds)
 
     def is_silent(self, assessed: AssessedSetting, ref: HostRef) -> bool:
-        """Whether a setting is not told that must be.
+        """Whether a required setting is missing from the answer.
 
-        Nobody need tell what only a shell tells that the plan may not use, what somebody has said to be
-        done by hand, nor what held earlier in this run on a device that the host has since handed out.
+        Not required are values that need a shell the plan may not use, manual steps that are acknowledged,
+        and settings confirmed earlier in this run on a device that the host has since handed out.
         """
         key = (ref.moid, assessed.target.id)
         is_excused = key in self._by_hand or (assessed.is_absent and key in self._shown)
         return assessed.state is State.UNREAD and not is_excused and not self._is_hidden(ref, assessed.target)
 
     def accept_as_done(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
-        """Believe that settings were set by hand, for as long as no reading says otherwise."""
+        """Accept settings as set manually until a reading contradicts them."""
         self._by_hand.update((ref.moid, target.id) for target in targets)
 
     # ------------------------------------------------------------- doing
@@ -146,10 +146,10 @@ class HostSession:
         has_come: Callable[[Host], bool],
         seconds: float,
     ) -> Waiting[None]:
-        """Run a task. Where that is refused or fails, see whether a run that was killed has begun the same.
+        """Run a task. If that is refused or fails, look for the same task of an interrupted run.
 
-        vCenter refuses what it is doing already; so what was asked for is looked out for `seconds` long
-        before the refusal is believed.
+        vCenter refuses a task that is already running, so its result is awaited for `seconds` before the
+        refusal counts.
         """
         deadline = self.run.now() + seconds
         try:
@@ -166,7 +166,7 @@ class HostSession:
     # ------------------------------------------------------------- assessing
 
     def assess(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[AssessedSetting, ...]:
-        """Say of each setting what the host shows, and what that amounts to."""
+        """Return for each setting the host's value and its state."""
         mark = self.marks.own(view.host.moid)
         assessed = tuple(
             assess(view, target, self.tools.settings(target.setting), mark) for target in targets
@@ -185,11 +185,11 @@ class HostSession:
         return True
 
     def keep_readings(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
-        """Put what was read back into the change's outcome."""
+        """Add the values read back to the change's outcome."""
         self.run.readings[change.id] = tuple(one.reading for one in assessed)
 
     def _is_hidden(self, ref: HostRef, target: SettingTarget) -> bool:
-        """Whether only the host's shell tells a setting for certain, and the plan may not use it."""
+        """Whether only the host's shell shows a setting for certain, and the plan may not use it."""
         is_in_shell = bool(self.tools.settings(target.setting).facts & SHELL_GROUPS)
         return is_in_shell and not self.shells.is_allowed(ref.moid)
 
@@ -207,10 +207,10 @@ class HostSession:
         in_force: bool,
         seconds: float | None = None,
     ) -> Waiting[HostView]:
-        """Read settings back until they show what was written; `in_force` also what a restart had to bring.
+        """Read settings back until they show the written values; `in_force` adds those that needed a restart.
 
-        Returns the last view. Raises NotConfirmed with what does not show after `seconds`, or
-        `settle_seconds` where none are given.
+        Returns the last view. Raises NotConfirmed with the missing values after `seconds`, or after
+        `settle_seconds` by default.
         """
         deadline = self.run.now() + (self.run.options.settle_seconds if seconds is None else seconds)
         while True:
@@ -245,7 +245,7 @@ class HostSession:
         return mark.maintenance or bool(mark.reason)
 
     def must_be_down(self, change: Change, ref: HostRef) -> bool:
-        """Whether a change stands between an `EnterMaintenance` of the host and its `ExitMaintenance`."""
+        """Whether a change comes between an `EnterMaintenance` of the host and its `ExitMaintenance`."""
         todo, seen = list(change.needs), {change.id, *change.needs}
         while todo:
             before = self._by_id[todo.pop()]

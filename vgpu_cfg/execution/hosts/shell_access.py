@@ -1,10 +1,10 @@
-"""When the shell of a host is opened, and that what was opened is closed again whatever happens.
+"""Host shells: when they are opened, and their closing in every case.
 
-The plan file says how far it goes: never, only where somebody has started the SSH service, or
-"open-and-close": then the service is started through vCenter if it does not run, and what was started
-is stopped again. A host in lockdown mode is left alone. One login per host serves a whole run.
+The plan file sets the limit: never, only if the SSH service already runs, or "open-and-close": then the
+service is started through vCenter if needed, and stopped again. A host in lockdown mode is left alone. One
+login per host serves a whole run.
 
-What a run needs beyond a reader and a writer in order to prepare hosts.
+The additional dependencies of a run that prepares hosts.
 """
 
 from __future__ import annotations
@@ -128,17 +128,17 @@ class ShellAccess:
     def restarts(self, host_moid: str) -> None:
         """Take note that a host is about to go down, and its SSH service with it.
 
-        A run that ends before the host is back stops nothing there: the mark tells the next one to look.
+        A run that ends before the host is back stops nothing there: the mark makes the next run check.
         """
         self.forget(host_moid)
         self._restarting.add(host_moid)
 
     def stays_up(self, host_moid: str) -> None:
-        """Take note that a host did not go down after all: what was started there is still to be stopped."""
+        """Note that a host did not go down: services started there must still be stopped."""
         self._restarting.discard(host_moid)
 
     def has_restarted(self, host_moid: str, facts: HostFacts | None) -> None:
-        """Take note that a host has restarted, or is down (`facts` None): what was started went with it."""
+        """Note that a host has restarted, or is down (`facts` None): services started there have ended."""
         self.forget(host_moid)
         self._restarting.discard(host_moid)
         if facts is None or not facts.is_ssh_running:
@@ -149,7 +149,7 @@ class ShellAccess:
     def stop(self, host_moid: str, facts: HostFacts) -> None:
         """Close a host's shell, and stop its SSH service where this plan started it, in whatever run.
 
-        Where that fails it is tried again when the run ends. Raises VCenterError.
+        If that fails it is tried again when the run ends. Raises VCenterError.
         """
         self.forget(host_moid)
         mark = self._marks.own(host_moid)
@@ -163,7 +163,7 @@ class ShellAccess:
             self._marks.keep(host_moid, opened_ssh=False)
 
     def close(self) -> None:
-        """Log out everywhere, and stop what was started; what fails is kept in `problems`, not raised."""
+        """Log out everywhere, and stop the started services; failures are kept in `problems`, not raised."""
         for host_moid in tuple(self._open):
             self.forget(host_moid)
         for host_moid, name in tuple(self._owed.items()):
@@ -191,7 +191,7 @@ class ShellAccess:
 
 
 def nic_addresses(host: Host) -> tuple[str, ...]:
-    """List the addresses of the NICs that the host has to itself: of others it cannot ask the firmware."""
+    """List the addresses of the NICs that the host has not handed out: only their firmware can be read."""
     return tuple(
         nic.pci_id for nic in host.nics if nic.pci_id and not (nic.pci and nic.pci.passthrough_active)
     )
@@ -206,12 +206,12 @@ def table_entry(key: str) -> HostSetting:
 
 @dataclass(slots=True)
 class HostTools:
-    """What changes hosts in the name of a plan, and how what they show is checked.
+    """The tools that change hosts for a plan and verify the result.
 
     `logins` opens shells, and `access` says by host moid how far that may go; `powers` speaks to BMCs.
-    `secrets` maps a secret's name to its value. Of what `locks` hold no other run changes
-    anything. `view_of` makes a view of what was read of a host, as the planner sees it. `settings` looks a
-    setting up. Use it as a context, so that shells are closed however a run ends.
+    `secrets` maps a secret's name to its value. Objects held by `locks` are changed by no other run.
+    `view_of` turns a host's reading into the planner's view. `settings` looks a setting up. Use it as a
+    context, so that shells are closed however a run ends.
     """
 
     plan: PlanIdentity
@@ -233,7 +233,7 @@ class HostTools:
 
     @property
     def opens_shells(self) -> bool:
-        """Whether the plan file lets a shell be opened that nobody has opened before."""
+        """Whether the plan file permits starting a shell service that is not running."""
         return any(access.ssh == "open-and-close" for access in self.access.values())
 
     def __enter__(self) -> Self:

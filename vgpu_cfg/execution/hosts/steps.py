@@ -1,4 +1,4 @@
-"""How one thing is written to a host and read back, and how a service of it is restarted.
+"""Write one change to a host and read it back; restart services.
 
 How a host is taken out of service and given back: mark, alarm, maintenance mode, and the way back.
 
@@ -57,13 +57,13 @@ HostStep = (
 )
 
 _WITHOUT_LIMIT_SECONDS = 86400
-"""How long an entry is looked out for that a killed run has begun, where vCenter has no limit on it."""
+"""The wait for a maintenance entry of an interrupted run, if vCenter sets no limit on it."""
 
 
 def make_host_step(change: HostStep, hosts: HostSession) -> Step:
     """Return the generator that carries a change to a host out.
 
-    What fails on a host that is down leaves its reason in the host's mark.
+    A failure on a host that is down is recorded in the host's mark.
     """
     match change:
         case EnterMaintenance():
@@ -233,8 +233,8 @@ def _waits(change: ChangeHost, hosts: HostSession) -> str:
 def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     """Mark the host, raise the alarm, enter maintenance mode and see that it is entered.
 
-    A host that is there under this plan's mark needs nothing, whatever the window says: it waits to
-    be finished. Where vCenter does not bring it there, mark and alarm go again.
+    A host that is there under this plan's mark needs nothing, whatever the window says: it waits to be
+    finished. If vCenter does not complete the entry, mark and alarm are removed again.
     """
     ref = change.host
     host = hosts.read(ref).host
@@ -277,7 +277,7 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
 
 
 def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> StepResult:
-    """Mark a host that stands in maintenance mode for this plan, and whose mark was lost."""
+    """Mark a host that is in maintenance mode for this plan, and whose mark was lost."""
     if not host.is_in_maintenance_mode:
         raise StalePlan(
             f"{host.name} has left maintenance mode since it was read", subject=host.name, remedy=PLAN_AGAIN
@@ -287,7 +287,7 @@ def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> Ste
 
 
 def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
-    """Read back what was set, leave maintenance mode, clear the alarm, close the shell, clear the mark."""
+    """Read back the settings, leave maintenance mode, clear the alarm, close the shell, clear the mark."""
     ref = change.host
     view = yield from hosts.read_awake(ref)
     mark = hosts.marks.own(ref.moid)
@@ -325,7 +325,7 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
 
 
 def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> None:
-    """Stop what is owed a stop and clear the mark; where the stop fails the mark goes on telling of it."""
+    """Stop the services due for it and clear the mark; if the stop fails the mark still records it."""
     moid = change.host.moid
     try:
         hosts.shells.stop(moid, view.facts)
@@ -403,7 +403,7 @@ def _raise_alarm(change: EnterMaintenance, hosts: HostSession) -> None:
 
 
 def _clear_alarm(change: ExitMaintenance | EnterMaintenance, hosts: HostSession) -> None:
-    """Remove the alarm; if that fails the mark stays, too, and the next run finds by it what is left."""
+    """Remove the alarm; if that fails the mark stays, too, and shows the next run the remains."""
     try:
         hosts.tools.writer.clear_alarm(change.host.moid, hosts.marks.plan.name)
     except (NotPermitted, NotOffered) as error:

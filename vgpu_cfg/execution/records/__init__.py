@@ -1,3 +1,3 @@
-"""What a run leaves for others to read: the lock, the journal, the marks on hosts."""
+"""The records of a run: locks, journal, and marks on hosts."""
 
 from __future__ import annotations

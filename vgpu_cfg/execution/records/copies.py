@@ -1,12 +1,11 @@
-"""How a journal goes elsewhere as it is written, and that no share and no server delays a run by that.
+"""Copies of a journal in other places, written without delaying the run.
 
-A copy is written by a thread of its own. What goes wrong there ends the copy, never the run.
+A copy is written by a thread of its own. An error there ends the copy, never the run.
 
-The marks that this tool keeps on hosts while it works there: whose a host is, and what is owed to it.
+The marks that this tool keeps on hosts during work: the owner of a host, and the remaining steps.
 
-The mark is all that outlives a run. It is written before what it tells of is done, and
-cleared once nothing is owed any more: no maintenance mode, no open shell, no setting that waits
-for a restart.
+The mark is all that outlives a run. It is written before the step that it describes, and cleared once nothing
+remains: no maintenance mode, no open shell, no setting that waits for a restart.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.ports import Clock, HostWriter
 
 ENTRIES = frozenset({"began", "ended"})
-"""What is told of a journal besides its own lines: that the run began and has ended, each for itself."""
+"""The entries of a journal in addition to its lines: that the run began and has ended, one line each."""
 OPENING_SECONDS = 3.0
 """So long a run waits at most to learn that a copy cannot be begun; it goes on all the same."""
 CLOSING_SECONDS = 10.0
-"""So long it waits at its end for what is still to be written."""
+"""Seconds to wait at the end of the run for pending writes."""
 
 
 class Sink(Protocol):
-    """Where a copy goes. Every method but `close` raises OSError where it cannot be written."""
+    """A destination of a copy. Every method but `close` raises OSError where it cannot be written."""
 
     @property
     def place(self) -> str:
-        """What to call it."""
+        """Its name."""
         ...
 
     def open(self) -> None:
@@ -50,7 +49,7 @@ class Sink(Protocol):
         ...
 
     def write(self, kind: str, line: str) -> None:
-        """Take a line of the journal; `kind` says what it holds."""
+        """Write a line of the journal; `kind` is the kind of its content."""
         ...
 
     def close(self) -> None:
@@ -133,7 +132,7 @@ class JournalCopy:
 
 
 MakeCopies: TypeAlias = Callable[[str], Sequence[JournalCopy]]
-"""What begins the copies of a journal, by the name of its file without the ending."""
+"""The function that starts the copies of a journal, by the name of its file without the ending."""
 
 
 def no_copies(_stem: str) -> Sequence[JournalCopy]:
@@ -166,7 +165,7 @@ class HostMarks:
     _known: dict[str, HostMark | None] = field(default_factory=dict)
 
     def take(self, host: Host, facts: HostFacts) -> HostMark | None:
-        """Remember what was read of a host, and return this plan's mark on it, if any.
+        """Remember the reading of a host, and return this plan's mark on it, if any.
 
         Raises StalePlan where the mark is another plan's: that one works there, or broke off there.
         """
@@ -187,10 +186,10 @@ class HostMarks:
         return self._known.get(host_moid)
 
     def keep(self, host_moid: str, **fields: object) -> None:
-        """Write the mark with some fields changed; where nothing is owed any more it is cleared.
+        """Write the mark with some fields changed; it is cleared if no steps remain.
 
-        Takes one call, or none where the mark says so already. What is written is this run's mark, whichever
-        run of the plan began it: it has the host's lock. Raises VCenterError, and LockLost where it has not.
+        Takes one call, or none if the mark is already so. The written mark is this run's, whichever run of
+        the plan began it: it has the host's lock. Raises VCenterError, and LockLost where it has not.
         """
         before = self._known.get(host_moid)
         after = (before or HostMark(plan=self.plan.name, id=self.plan.id, since=self.clock.now())).model_copy(
@@ -242,7 +241,7 @@ class HostMarks:
 def is_waiting(mark: HostMark | None, target: SettingTarget, boot_time: datetime | None) -> bool:
     """Whether a setting was written and the host has not booted since.
 
-    Where a boot time is not told, now and then alike, it counts as the same boot.
+    If a boot time is unknown both before and now, it counts as the same boot.
     """
     return mark is not None and target.id in mark.waiting and is_same_boot(mark.waiting[target.id], boot_time)
 

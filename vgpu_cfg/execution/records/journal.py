@@ -1,4 +1,4 @@
-"""What a run did, line by line, in a file that outlives it: for audit, and for what was in flight.
+"""The journal of a run, line by line, in a file that outlives it: for audit, and for changes in flight.
 
 vCenter is the state; losing a journal loses nothing. It holds ids, names, tasks and
 vCenter's words, and never a request's contents, so that no secret gets into it.
@@ -35,11 +35,11 @@ from vgpu_cfg.model.wording import as_json
 FORMAT = 1
 SUFFIX = ".jsonl"
 MOST_BYTES = 256 << 20
-"""What is longer was not written by a run: that of a thousand VMs has a few MiB."""
+"""A longer file was not written by a run: that of a thousand VMs has a few MiB."""
 
 
 class JournalHeader(Frozen):
-    """Who ran what, against which vCenter, from where, and what for.
+    """The header of a run: who ran it, against which vCenter, from where, and for which plan.
 
     `user` is the account on the machine `host`, `account` the one at vCenter. `reviewed` is the
     digest of the saved plan that the run carried out, or the rest of it. Journals of version 0.1.0 have no
@@ -78,7 +78,7 @@ class JournalRecord:
 
     @property
     def in_flight(self) -> tuple[InFlight, ...]:
-        """What had begun and not ended when the journal stopped."""
+        """The changes that had begun and not ended when the journal stopped."""
         begun: dict[str, InFlight] = {}
         for event in self.events:
             if event.kind is EventKind.STARTED:
@@ -95,7 +95,7 @@ class JournalRecord:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A change whose end a journal does not tell; the last of `tasks` may still run in vCenter."""
+    """A change whose end is missing from a journal; the last of `tasks` may still run in vCenter."""
 
     change_id: str
     subject: str
@@ -156,7 +156,7 @@ class Journal:
             self._write("event", event)
 
     def record_rollback(self, plan: Plan) -> None:
-        """Write down what is about to take the run back; the events that follow are of it."""
+        """Record the start of the rollback; the events that follow belong to it."""
         self._write("rollback", _without_contents(plan), is_whole=True)
 
     def record_report(self, report: Report) -> None:
@@ -169,7 +169,7 @@ class Journal:
         self._write("report", report.model_copy(update={"outcomes": (), "rollback": rollback}))
 
     def record_entry(self, kind: str, entry: RunEntry) -> None:
-        """Tell the copies that the run began or has ended, in one line that stands for itself."""
+        """Inform the copies that the run began or has ended, in one self-contained line."""
         for copy in self.copies:
             copy.write(kind, entry.text)
 

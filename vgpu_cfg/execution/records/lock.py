@@ -42,7 +42,7 @@ class RunLocks:
     """The locks of one run, as a context: its end gives all of them back.
 
     The first that is taken carries the heartbeat. `log` takes word of runs whose locks are taken away. `say`
-    tells what the run did with locks of others, and what it could not give back.
+    reports handling of other runs' locks, and locks that could not be removed.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class RunLocks:
     def take(self, *names: LockName) -> None:
         """Take locks that the run has not yet, in an order that is the same for all runs.
 
-        Raises Locked, saying who holds one; NotPermitted where the account may make none. What was taken till
-        then is given back at the run's end.
+        Raises Locked, saying who holds one; NotPermitted where the account may make none. The locks acquired
+        until then are released at the run's end.
         """
         wanted = [name for name in names if name.text not in self._held]
         for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
@@ -105,8 +105,8 @@ class RunLocks:
     def take_over(self, names: Sequence[LockName]) -> bool:
         """Take away the locks of runs that have ended on this machine, and locked any of these.
 
-        Returns whether there were any: what was read before is out of date then. Raises Locked where another
-        run goes on that has locked a host of these; one that works in its cluster keeps nobody from looking.
+        Returns whether there were any: earlier readings are then out of date. Raises Locked if another run
+        goes on that has locked a host of these; one that works in its cluster does not prevent reading.
         """
         locks = self._keeper.read()
         found = [lock for name in names if (lock := locks.named(name)) is not None]
@@ -122,9 +122,9 @@ class RunLocks:
         """See by locks that were read since the run took its own that no other works on a plan of this name.
 
         A plan is locked by its id, or by its name where none is known. Of two runs that know different things
-        each makes its own lock and looks then, so at least one of them sees the other. It is looked at until
-        nobody is there. False where the other has ended meanwhile: what was read beside is out of date then.
-        Raises Locked where another goes on.
+        each makes its own lock and looks then, so at least one of them sees the other. The locks are read
+        until none of another remains. False if the other has ended meanwhile: readings made in between are
+        then out of date. Raises Locked where another goes on.
         """
         if self._is_alone or self._beside(found) is None:
             self._is_alone = True
@@ -175,14 +175,14 @@ class RunLocks:
             )
 
     def at_next_beat(self, do: Callable[[], None]) -> None:
-        """Have something done after the next heartbeat; now, where the run has no lock, and so none comes."""
+        """Call a function after the next heartbeat; now, if the run has no lock and so no heartbeat."""
         if self._beaten_at is None:
             do()
         else:
             self._at_next_beat = do
 
     def leave(self) -> None:
-        """Keep the locks past the end of the run: vCenter goes on with what it began.
+        """Keep the locks past the end of the run: vCenter continues the tasks that it started.
 
         The next run here finds that this one has ended, and takes them over once that has come to its end.
         """
@@ -228,7 +228,8 @@ class RunLocks:
     def _take_away(self, dead: LockHolder, locks: Locks) -> None:
         """Remove the locks of a run that has ended on this machine without giving them back.
 
-        Raises NotPermitted where the account lacks what locks take, before vCenter's events tell of that run.
+        Raises NotPermitted if the account lacks the privileges for locks, before vCenter's events record that
+        run.
         """
         left = locks.of_run(dead.run)
         missing = self._keeper.missing_privileges()
@@ -241,7 +242,7 @@ class RunLocks:
         self._say(f"run {dead.run} ({dead}) has ended without giving its locks back; they are removed")
 
     def _give_back(self) -> None:
-        """Remove all locks, the one with the heartbeat last; what fails is told."""
+        """Remove all locks, the one with the heartbeat last; failures are reported."""
         if self._is_left and self._held:
             self._say(
                 f"vCenter goes on with what run {self.holder.run} began, so its locks stay: the next command "
@@ -276,11 +277,11 @@ class RunLocks:
 def remove_locks(
     run: str, locks: Locks, keeper: LockKeeper, log: RunLog, clock: RunClock, say: Callable[[str], None]
 ) -> tuple[Lock, ...]:
-    """Remove the locks of a run that is dead, once vCenter's events tell of it; return them.
+    """Remove the locks of a run that is dead, once vCenter's events record it; return them.
 
-    What the run had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
-    The run may have died before it wrote there itself; where it has not, both entries are of one run. That it
-    cannot be written is told, and keeps no lock. Raises VCenterError where a lock cannot be removed.
+    Tasks that the run had started at vCenter are waited for, since nothing can be planned meanwhile. The run
+    may have died before it wrote there itself; where it has not, both entries are of one run. A failure to
+    write it is reported, and keeps no lock. Raises VCenterError where a lock cannot be removed.
     """
     held = locks.of_run(run)
     entry = entry_of_lock(held[0]) if held else None

@@ -1,6 +1,6 @@
 """Which runs there were, put together from what each of them has left: journals here and elsewhere, events.
 
-An entry is known by the id of its run, so that a run stands once however many places tell of it.
+An entry is known by the id of its run, so that a run is listed once even if several places record it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NAME = re.compile(r"-(\d{8}T\d{6}Z)(?:-\d+)?\.jsonl$")
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run: the entry that says most of it, and what places tell of it.
+    """One run: its most complete entry, and the places that record it.
 
-    `ended_at` is None where no end is told: it still runs, or it broke off. `journal` is where its steps
-    can be read, None where no journal of it is within reach.
+    `ended_at` is None if no end is recorded: it still runs, or it was interrupted. `journal` is where its
+    steps can be read, None where no journal of it is within reach.
     """
 
     entry: RunEntry
@@ -43,7 +43,7 @@ class PastRun:
 class Wanted:
     """Which runs are asked for: of one vCenter, of one plan, since a moment, the newest of them.
 
-    A plan is told by its id where both have one, else by its name; "" stands for any.
+    A plan is identified by its id if both have one, else by its name; "" means any.
     """
 
     instance_uuid: str = ""
@@ -78,7 +78,7 @@ class FoundJournals:
 
 
 def runs_of_journals(folder: Path, place: str, wanted: Wanted) -> FoundJournals:
-    """Return the runs that the journals of a folder tell of, newest first.
+    """Return the runs that the journals of a folder record, newest first.
 
     Raises OSError where the folder cannot be listed; one that is not there has none.
     """
@@ -101,7 +101,7 @@ def runs_of_journals(folder: Path, place: str, wanted: Wanted) -> FoundJournals:
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    """List the journals of a folder by the time that their names tell."""
+    """List the journals of a folder by the time in their names."""
     found = (
         (match[1], path)
         for path in (folder.iterdir() if folder.exists() else ())
@@ -111,7 +111,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def runs_of_entries(entries: Iterable[RunEntry], place: str) -> Iterator[PastRun]:
-    """Return what single entries tell: a beginning, or an end, with the beginning or without."""
+    """Return the content of single entries: a beginning, or an end, with the beginning or without."""
     for entry in entries:
         is_end = entry.result is not None
         began_at, ended_at = (entry.began_at, entry.at) if is_end else (entry.at, None)
@@ -128,7 +128,7 @@ def joined(found: Iterable[PastRun]) -> list[PastRun]:
 
 
 def _both(one: PastRun, other: PastRun) -> PastRun:
-    """Return what two places tell of a run: an end says more than a beginning, and a lock least."""
+    """Return the merged entry of a run from two places: an end outranks a beginning, a lock ranks last."""
     more, less = (one, other) if _weight(one) >= _weight(other) else (other, one)
     return replace(
         one,

@@ -1,10 +1,10 @@
-"""That a run is written down wherever it shall be: journal, copies, and vCenter's events.
+"""The record of a run in all its places: journal, copies, and vCenter's events.
 
-Journal and copies have the entry of its beginning before its first change, and that of its end once no more
-will come. vCenter's events have the beginning once the run has lasted until a heartbeat, or breaks off:
-its lock tells of it before, and of a short run its end does. What cannot be written is told and ends nothing.
+Journal and copies have the entry of its beginning before its first change, and that of its end after the
+last. vCenter's events have the beginning once the run has lasted until a heartbeat, or is interrupted: until
+then its lock shows it, and for a short run its end. Write errors are reported and end nothing.
 
-Who runs this, and on which machine, as far as the operating system tells.
+The user and the machine of a run, as far as the operating system knows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
-    """Where a run is written down: the folder of this machine, copies of the journal, vCenter.
+    """The places of a run's record: the folder of this machine, copies of the journal, vCenter.
 
-    `datacenter_moid` is where vCenter's entries stand, None for its root folder.
+    `datacenter_moid` is the datacenter of vCenter's entries, None for its root folder.
     """
 
     folder: Path
@@ -64,14 +64,14 @@ class RunRecord:
         return report
 
     def begin(self, locks: RunLocks) -> None:
-        """Say that the run begins; vCenter's events tell so with the next heartbeat of its locks."""
+        """Record that the run begins; vCenter's events get it with the next heartbeat of its locks."""
         words = (part for part in ("vgpu-cfg", self._begun.run, self._begun.occasion.change) if part)
         self._places.log.name_calls(re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(words))[:_LONGEST_NAME])
         self.journal.record_entry("began", self._begun)
         locks.at_next_beat(self.log_beginning)
 
     def log_beginning(self) -> None:
-        """Leave the run's beginning among vCenter's events, unless they tell of the run already."""
+        """Add the run's beginning to vCenter's events, unless they already have it."""
         if not self._is_logged:
             late = (self._clock.now() - self._begun.at).total_seconds()
             self._log("began", self._begun.model_copy(update={"late_seconds": late}))

@@ -1,6 +1,7 @@
 """A journal as messages of syslog (RFC 5424): the run's entries and its steps, and nothing that is long.
 
-Over TCP a message ends with a line break (RFC 6587, 3.4.2). What is too long for one message is cut off.
+Over TCP a message ends with a line break (RFC 6587, 3.4.2). A text that is too long for one message is cut
+off.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vgpu_cfg.execution.records.copies import ENTRIES
 from vgpu_cfg.execution.records.run_record import this_machine
 
 LONGEST_BYTES = 2048
-"""What a receiver should take at least (RFC 5424, 6.1)."""
+"""The size that a receiver should accept at least (RFC 5424, 6.1)."""
 KINDS = ENTRIES | {"event"}
 """The lines of a journal that are sent."""
 _SECONDS = 5.0
@@ -61,12 +62,12 @@ class SyslogSink:
 
 
 class _Handler(SysLogHandler):
-    """The standard library's, which hands on what goes wrong."""
+    """The standard library's handler, which raises its errors."""
 
     socket: socket.socket
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - the library's name
-        """Raise what the library is handling when it calls this."""
+        """Raise the error that the library is handling when it calls this."""
         raise  # noqa: PLE0704 - there is an error being handled
 
 

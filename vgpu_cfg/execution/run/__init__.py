@@ -1,3 +1,3 @@
-"""Which changes may begin now and what is known meanwhile: needs, caps, waves, start queues, interrupts."""
+"""The order of changes and the state of a run: needs, caps, waves, start queues, interrupts."""
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Which changes may begin now: the graph of needs, and the caps on how much goes on at once.
+"""Scheduling of changes: the graph of needs, and the caps on concurrent work.
 
-Which hosts of a wave are down, whether another may go down, and what is dropped when a wave stops.
+Waves of hosts: which are down, whether another may go down, and which are dropped when a wave stops.
 
-A host counts as down from the first change that takes something from it, the switching off of the
-plan's own VMs included, until it has left maintenance mode. One that waits for a manual step, or has
-failed, stays down. So does from the beginning a host that was in maintenance mode before the run. One that
-somebody else holds there (`is_held`) takes nobody's place. One that is switched off, and of which the plan
-asks nothing but to be switched on by hand, counts in every wave.
+A host counts as down from the first change that takes something from it, the switching off of the plan's own
+VMs included, until it has left maintenance mode. One that waits for a manual step, or has failed, stays down.
+So does from the beginning a host that was in maintenance mode before the run. A host that another user holds
+there (`is_held`) counts for no wave. A host that is powered off, and that the plan only asks to be powered on
+manually, counts in every wave.
 
-Which changes wait for a canary: until its own have come true, and somebody has agreed to go on.
+Canaries: the changes that wait until the canary's own are confirmed and approved.
 
-Which changes may not begin now because the window of their hosts would close before they end.
+Maintenance windows: changes that must not begin because the window of their hosts would close too early.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Bound = tuple[str, int]
 
 
 class Scheduler:
-    """Hands out changes in the plan's order as soon as what they need has come true.
+    """Hands out changes in the plan's order as soon as their needs are confirmed.
 
     At most `parallel` are under way at once, at most `per_host` of those that burden
     one host; a guest that sets itself up burdens none.
@@ -143,7 +143,7 @@ class Scheduler:
         return self.fail(change)
 
     def stop_wave(self, change: Change) -> tuple[Change, ...]:
-        """Drop the hosts of a change's wave that have not been taken down yet, and return what is dropped.
+        """Drop the hosts of a change's wave that have not been taken down yet; return the dropped changes.
 
         Hosts that are down are finished.
         """
@@ -156,7 +156,7 @@ class Scheduler:
         return self._drop_all(first)
 
     def stop(self, *, finishes: bool) -> tuple[Change, ...]:
-        """Drop what has not begun, and return it; with `finishes` what is out of service comes back first.
+        """Drop and return all that has not begun; `finishes` first brings back all that is out of service.
 
         Out of service are hosts that are down, and VMs that were switched off to be started again. No canary
         holds that up.
@@ -184,7 +184,7 @@ class Scheduler:
         return dropped
 
     def _drop_all(self, first: Sequence[int]) -> tuple[Change, ...]:
-        """Drop changes and all that needs them, and return what is dropped."""
+        """Drop changes and all that need them, and return all dropped ones."""
         for index in first:
             self._drop(index)
         return self._in_order({*first, *self._drop_dependents(first)})
@@ -351,13 +351,13 @@ class Waves:
             self._down.pop(place, None)
 
     def put_off(self, change: Change) -> None:
-        """Note that the first change of a host did not begin after all: nobody has taken it down."""
+        """Note that the first change of a host did not begin after all: it was not taken down."""
         place = self._takes_down.get(change.id)
         if place is not None:
             self._down.pop(place, None)
 
     def drop(self, change: Change) -> None:
-        """Note that a change will not begin: a host that nobody takes down any more leaves its place."""
+        """Note that a change will not begin: a host that will not be taken down frees its place."""
         if isinstance(change, EnterMaintenance):
             self._down.pop((change.wave, change.host.moid), None)
 
@@ -414,15 +414,15 @@ class Canaries:
         del self._held[canary]
 
     def release_all(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits."""
         self._held.clear()
 
 
 class Windows:
     """The windows that a plan's changes are bound to.
 
-    A host counts from the first change that takes something from it: VMs that are switched off for it. One
-    that has begun, or is `down` already (a moid), is finished whatever the hour: to leave it helps nobody.
+    A host counts from the first change that takes something from it: VMs that are switched off for it. A host
+    that has begun, or is `down` already (a moid), is finished at any hour: leaving it down helps nothing.
     """
 
     def __init__(self, changes: Sequence[Change], down: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a run knows while it goes on: the VMs it made, the versions it left behind, and whether to stop."""
+"""The state of a run: the VMs it made, the change versions it left, and whether to stop."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, ReadScope, Run
 T = TypeVar("T")
 
 FRESH_SECONDS = 5.0
-"""So old may be what was read back of a VM, and be taken for how it is before the next write."""
+"""The maximum age of a VM's readback that still counts as current before the next write."""
 PLANNED_SECONDS = 60.0
-"""So old may be what the plan was made of, where nobody's change is lost by going by it: vCenter refuses a
-request with a change version that is no more, and what a template holds is read once per run at most."""
+"""The maximum age of the planning data if no other change can be lost by it: vCenter refuses a request with
+an outdated change version, and the content of a template is read once per run at most.
+"""
 
 PLAN_AGAIN = "run the same command again: it plans again from what is there now"
 
@@ -44,17 +45,17 @@ class RunOptions:
     per_host: int = PER_HOST
     """How many of those that burden one host."""
     on_failure: OnFailure = OnFailure.GO_ON
-    """What the first failure means for the rest."""
+    """The effect of the first failure on the rest."""
     done_by_hand: frozenset[str] = frozenset()
     """Manual steps that count as done."""
     allow: frozenset[Approval] = frozenset()
-    """What is approved in addition to the plan file."""
+    """Approvals in addition to those of the plan file."""
     shutdown_seconds: float = 300.0
     """How long a guest may take to shut down."""
     force_power_off: bool = True
     """Whether it is switched off then."""
     settle_seconds: float = 30.0
-    """How long a host may take to show which GPU a VM got, or what was written to it."""
+    """Seconds for a host to show which GPU a VM got, or a written value."""
     poll_seconds: float = 2.0
     wait_seconds: float = 10.0
     """The longest wait for news of tasks."""
@@ -69,7 +70,7 @@ class RunOptions:
     host_poll_most_seconds: float = 30.0
     """The longest pause between two questions."""
     boot_settle_seconds: float = 120.0
-    """How long a host may take to show what it booted with."""
+    """Seconds for a host to show the values that it booted with."""
     command_seconds: float = 600.0
     """How long a command on a host's shell may take."""
     guest_poll_seconds: float = 10.0
@@ -79,7 +80,7 @@ class RunOptions:
     guest_silence_seconds: float = 300.0
     """After so long without a report the first boot of a guest is looked into through a shell."""
     guest_start_seconds: float = 120.0
-    """How long what is started in a guest may take to begin."""
+    """Seconds for a program started in a guest to begin."""
     guest_quiet_seconds: float = 900.0
     """How long an earlier staging may take to end."""
 
@@ -108,7 +109,7 @@ class RunSession:
     make_id: MakeId = new_id
     """Makes the instance UUIDs of new VMs."""
     observed: Inventory | None = None
-    """What the plan was made of."""
+    """The inventory that the plan was made from."""
     note: Callable[[str, str], None] = lambda _change_id, _message: None
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class RunSession:
     just_read: dict[str, _JustRead] = field(default_factory=dict)
     """VMs that were read back since the run last waited."""
     half_made: dict[str, str] = field(default_factory=dict)
-    """What VMs lack that were made and do not yet show what was asked, by their names."""
+    """The missing parts of VMs that were made and do not yet show all that was asked, by their names."""
     asked: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Instance UUIDs and times of the requests to make VMs, by their names."""
     asked_on: set[str] = field(default_factory=set)
@@ -131,11 +132,11 @@ class RunSession:
     networks: dict[str, str] = field(default_factory=dict)
     """Moids of the switches and portgroups that this run made, by their names."""
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
-    """What the settings of a change showed, by its id."""
+    """The settings that a change showed, by its id."""
     planned_versions: Mapping[str, str] = field(init=False)
     planned_keys: frozenset[str] = field(init=False)
     start_queues: StartQueues = field(init=False)
-    """Which VM starts next, where that depends on the GPUs that others were given."""
+    """The VM that starts next, if that depends on the GPUs of other VMs."""
 
     def __post_init__(self) -> None:
         self.planned_versions = {
@@ -192,10 +193,10 @@ class RunSession:
         return (yield from look(moid, _with_own(()), host_moid)).pci_ids
 
     def _read_before(self, moid: str, keys: Iterable[str], *, is_guarded: bool = False) -> Waiting[Vm | None]:
-        """Read a VM before it is written to; what was read back since the run last waited holds, once.
+        """Read a VM before a write; a readback since the run last waited is used once.
 
-        Where the request `is_guarded` by the change version that the VM was planned at, so does what the plan
-        was made of: vCenter refuses it where the VM has been changed since.
+        If the request `is_guarded` by the change version that the VM was planned at, so are the planning
+        data: vCenter refuses it if the VM has changed since.
         """
         known = self.just_read.pop(moid, None)
         if known is not None and _with_own(keys) <= known.keys:
@@ -240,9 +241,9 @@ class RunSession:
     ) -> Waiting[Vm | None]:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
-        Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
-        where somebody has made a template of it, or where it has changed since it was planned. Its own name
-        tells only where the mark holds no id; where it is another, `called` has it.
+        Returns None where it has gone. Raises StalePlan if its owner mark is another's, if it has been made a
+        template, or if it has changed since it was planned. Its name counts only if the mark holds no id; if
+        the name differs, `called` has it.
         """
         found = yield from self._read_before(self.moid_of(vm), keys, is_guarded=is_guarded)
         if found is None:
@@ -266,7 +267,7 @@ class RunSession:
         return found
 
     def unmarked(self, vm: VmRef) -> Waiting[Vm]:
-        """Read a VM that is to become this plan's, and see that it is still nobody's, and unchanged."""
+        """Read a VM to be imported, and check that it still has no owner and is unchanged."""
         found = yield from self.read_vm(self.moid_of(vm))
         if found is None:
             raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
@@ -294,7 +295,7 @@ class RunSession:
             )
 
     def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
-        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        """Return another's VM that the plan is permitted to change, if it is still the planned one."""
         mark = found.mark.text if found.mark is not None else ""
         if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
             raise StalePlan(
@@ -384,7 +385,7 @@ class RunSession:
         return found, seen.pci_ids
 
     def template_detail(self, moid: str) -> VmDetail:
-        """Return what a template holds, read once per run; what the plan was made of holds for a moment."""
+        """Return the content of a template, read once per run; the planning data are used for a moment."""
         if moid not in self.templates:
             known = self._observed(moid)
             detail = known.detail if known is not None else None

@@ -1,4 +1,4 @@
-"""Which VM may be powered on next, where the GPUs that ESXi gave others decide it."""
+"""Start queues: which VM may be powered on next, by the GPUs that ESXi gave the other VMs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a step may wait for, and what it ends with.
+"""The waits and the results of a step.
 
-How what many steps want to see at one moment is read in one call.
+Readings that several steps request at one moment are one call.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class NeedsManualStep(ChangeError):
 
 
 class HeldBack(ChangeError):
-    """A change was not begun, since it would end what somebody uses: it is left for another time."""
+    """A change was not begun, since it would interrupt work in use: it is left for later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Go on after so many seconds: no task tells what is waited for."""
+    """Continue after so many seconds: no task reports this event."""
 
     seconds: float
 
@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A VM as it is, None where it has gone, and the addresses of the GPUs that it holds."""
+    """A VM, None if it has gone, and the addresses of the GPUs that it holds."""
 
     vm: Vm | None
     pci_ids: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def wait_for(task: str) -> Waiting[TaskUpdate]:
 
 
 def look(moid: str, keys: frozenset[str], host_moid: str | None = None) -> Waiting[Looked]:
-    """Read a VM again with some extraConfig keys and, where a host is given, which GPUs it holds there."""
+    """Read a VM again with some extraConfig keys and, if a host is given, the GPUs it holds there."""
     found = yield Look(moid, keys, host_moid)
     if not isinstance(found, Looked):
         raise ValueError(f"{moid} was answered with no reading")
@@ -87,8 +87,8 @@ def wait(seconds: float) -> Waiting[None]:
 def look_at(reader: InventoryReader, wanted: Sequence[Look]) -> Mapping[Look, Looked | VCenterError]:
     """Read VMs, and which GPUs they hold, in one call; what cannot be read is answered with the error.
 
-    Where the call fails although vCenter answers, each VM is read alone, so that none decides about the
-    change of another.
+    If the call fails although vCenter answers, each VM is read alone, so that none affects the change of
+    another.
     """
     try:
         return _read(reader, wanted)

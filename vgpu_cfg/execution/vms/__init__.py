@@ -1,3 +1,3 @@
-"""How a VM is made, changed and switched, and whether it shows what was asked for."""
+"""Creation, change and power of VMs, and the check of each result."""
 
 from __future__ import annotations

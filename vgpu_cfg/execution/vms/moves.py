@@ -1,4 +1,4 @@
-"""How a VM gets another name, folder or host: still true? → do → confirm."""
+"""Rename VMs, and move them to other folders or hosts: check, write, confirm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a VM's owner mark is completed by what only a run knows: the VM's instance UUID, the account, the time.
+"""Completion of a VM's owner mark at run time: instance UUID, account, time.
 
-A plan says that a VM is marked, and with which names. What is written beside them is made here, for whichever
-request carries those names.
+A plan says that a VM is marked, and with which names. The other fields are made here, for each request that
+carries those names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def marked_new(
 def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
     """Return a request with its owner mark complete, for a VM that is there.
 
-    Who made it, and when, stays in a mark that tells it. One of version 0.1.0 does not: it gets this account.
+    Author and time are kept if the mark has them. One of version 0.1.0 does not: it gets this account.
     """
     if not is_marking(spec):
         return spec

@@ -1,10 +1,9 @@
-"""How VMs are switched on and off, and how one is moved to the NUMA node of the GPU it was given.
+"""Power VMs on and off, and move a VM to the NUMA node of its GPU.
 
-ESXi alone chooses the physical GPU of a vGPU, and does so at power-on. Where GPUs of
-several nodes could be chosen, the VM is looked at after power-on and, if its
-affinity names another node, switched off, pinned to the node that was seen, and
-switched on again: only for VMs that nobody uses yet, a bounded number of times. Where the
-GPUs of some VMs decide which start next, they are looked at too.
+ESXi alone chooses the physical GPU of a vGPU, and does so at power-on. If GPUs of several nodes are possible,
+the VM is read after power-on and, if its affinity names another node, powered off, pinned to the actual node,
+and powered on again: only for VMs not yet in use, a limited number of times. If the GPUs of some VMs decide
+which start next, they are read, too.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
 
 
 def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[str, tuple[str, ...]]]:
-    """Power on; return the host that the VM runs on and, where that counts, the GPUs that it shows there."""
+    """Power on; return the host of the VM and, if relevant, the GPUs that it shows there."""
     session.asked_on.add(vm.moid)
     yield from session.run_task(
         lambda: session.writer.power_on_vm(vm.moid, change.host_moid), f"power on {vm.name}", vm.name
@@ -139,7 +138,7 @@ def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
 
 
 def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
-    """Power off and return the VM as it is then."""
+    """Power off and return the VM as read afterwards."""
     yield from session.run_task(lambda: session.writer.power_off_vm(vm.moid), f"power off {vm.name}", vm.name)
     after = yield from session.read_back(vm.moid, vm.name)
     if after.power_state is not PowerState.OFF:
@@ -150,7 +149,7 @@ def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
 
 
 def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
-    """Wait until the host no longer shows what a VM that is off held: it would be taken for the new GPU."""
+    """Wait until the host no longer shows the GPUs of a VM that is off, which would be taken for new ones."""
     if vm.host_moid is None:
         return
     deadline = session.now() + session.options.settle_seconds
@@ -165,7 +164,7 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
 
 
 def _gpus_of(vm: Vm, host_moid: str, shown: tuple[str, ...], session: RunSession) -> Waiting[tuple[str, ...]]:
-    """Return the addresses of the GPUs that a VM holds, as soon as the host tells; `shown` is the first look.
+    """Return the addresses of a VM's GPUs, once the host shows them; `shown` is the first reading.
 
     One that has several vGPUs and shows fewer GPUs is looked at once more: they may come one by one.
     """

@@ -1,8 +1,7 @@
-"""Which part of a request a VM does not show after the server said yes.
+"""Compare a VM with a request that the server accepted.
 
-A clone may come back without CPU, memory, firmware or extraConfig (vcsim v0.52.0
-drops all of these), so what was asked for is compared with what is there, and the
-difference is again a request.
+A clone may come back without CPU, memory, firmware or extraConfig (vcsim v0.52.0 drops all of these), so the
+request is compared with the VM, and the difference is a new request.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Identity = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """A device of a VM, reduced to what tells it from others: kind, backing, size."""
+    """A device of a VM, reduced to its distinguishing fields: kind, backing, size."""
 
     key: int
     identity: Identity
@@ -47,10 +46,10 @@ class _Device:
 def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec:
     """Return the part of `spec` that `vm` does not show; empty where it shows all.
 
-    `before` is what the VM, or the template it was cloned from, held before the request:
-    a device with a key that stood there and was not to be removed is no answer to
-    an addition. The result carries the change version of `vm`, and the extraConfig keys
-    that only the keys of new devices tell (unified memory of a vGPU).
+    `before` is the state of the VM, or of the template it was cloned from, before the request:
+    a device with an earlier key that was not to be removed does not answer an addition. The result carries
+    the change version of `vm`, and the extraConfig keys that depend on the keys of new devices (unified
+    memory of a vGPU).
     """
     detail = vm.detail or VmDetail()
     devices, learned = _missing_devices(spec, detail, before)
@@ -75,7 +74,7 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
 
 
 def describe_spec(spec: VmSpec) -> str:
-    """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
+    """List the settings of a request in vSphere's words: "firmware, memory, vGPU grid_a100-40c"."""
     groups = (f"device group {name}" for name in spec.device_groups.values())
     devices = (_device_text(edit) for edit in spec.devices)
     settings = (setting.name.rstrip(":") for setting, _ in rows_of(spec.settings))
@@ -84,7 +83,7 @@ def describe_spec(spec: VmSpec) -> str:
 
 
 def _is_other(policy: PolicyRef, detail: VmDetail) -> bool:
-    """Whether the VM's home is told to have another storage policy; one that was not read is believed."""
+    """Whether the request changes the storage policy of the VM's home; an unread one is accepted."""
     return detail.home_policy not in (None, policy.id)
 
 
@@ -131,8 +130,8 @@ def _split_groups(
 ) -> tuple[list[tuple[NewVgpu, _Device]], list[NewVgpu], list[RemoveDevice]]:
     """Take apart the device groups of which a member is missing: they can only be added as a whole.
 
-    Returns what stays claimed, the members that are to be added again beside those that are
-    missing, and what is to be removed for that: members, and vGPUs that came without their group.
+    Returns the remaining claims, the members to add again with those that are missing, and the devices to
+    remove for that: members, and vGPUs that came without their group.
     """
     lacking = [edit for edit in missing if isinstance(edit, NewVgpu) and edit.group is not None]
     broken = {edit.group for edit in lacking}

@@ -1,8 +1,8 @@
-"""How a VM is reconfigured although its change version moves by itself.
+"""Reconfigure a VM although its change version moves by itself.
 
-Not only edits move `changeVersion`: a power-on does too (vmware/vic, pull request 2510), and
-vCenter may show it late. Where vCenter refuses a request for the version alone, the VM is
-looked at again; if nothing of it has moved but the version, the request is made once more.
+Not only edits move `changeVersion`: a power-on does too (vmware/vic, pull request 2510), and vCenter may show
+it late. If vCenter refuses a request for the version alone, the VM is read again; if only the version has
+changed, the request is made once more.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from vgpu_cfg.ports import TaskUpdate
 MOST_REQUESTS = 3
 _REFUSED_FOR_VERSION = "ConcurrentAccess"
 _PASSING = {"guest": None, "cpu_mhz": None, "uptime_seconds": None}
-"""What moves by itself while a VM runs."""
+"""The properties that change by themselves while a VM runs."""
 _ELSEWHERE = {"tags": None}
-"""What only a reading of the estate tells; no change version guards it."""
+"""The properties that only a reading of the estate shows; no change version guards them."""
 _COMPARED_KEYS = frozenset({AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY})
 
 

@@ -1,4 +1,4 @@
-"""How a VM is made, changed and deleted, with its rules, groups and overrides: still true? → do → confirm.
+"""Create, change and delete VMs, with their rules, groups and overrides: check, write, confirm.
 
 How a host or a GPU is kept from new VMs, or given back: written, and read back; nothing is disturbed.
 
@@ -78,11 +78,11 @@ _TOLD = {
     "CustomizationLinuxIdentityFailed": "the guest's host name could not be set",
     "CustomizationSysprepFailed": "sysprep failed in the guest",
 }
-"""What events mean that tell of a failure, by their descriptions in the vSphere API reference."""
+"""The failures that events report, by their descriptions in the vSphere API reference."""
 
 
 def make_vm_step(change: VmStep, session: RunSession) -> Step:
-    """Return the generator that carries out a change to a VM, or to what is set for VMs elsewhere."""
+    """Return the generator that carries out a change to a VM, or to its settings elsewhere."""
     match change:
         case UpgradeVm():
             return upgrade_vm(change, session)
@@ -127,11 +127,10 @@ def make_vm_step(change: VmStep, session: RunSession) -> Step:
 
 
 def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:
-    """Make a VM, then give it what the server dropped: an upgrade, one reconfigure, or nothing.
+    """Make a VM, then add the parts that the server dropped: an upgrade, one reconfigure, or nothing.
 
-    Two tasks at most where the server dropped no hardware version; one where it dropped nothing. What its
-    guest needs at its first boot (`seed`) goes with the request; it may be secret, and is never compared or
-    told.
+    Two tasks at most where the server dropped no hardware version; one where it dropped nothing. The guest's
+    first-boot data (`seed`) go with the request; they may be secret, and are never compared or shown.
     """
     name = change.vm.name
     before = VmDetail()
@@ -185,7 +184,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
 def _record_disks(session: RunSession, vm: Vm) -> Waiting[None]:
     """Write the UUIDs of the disks that a reconfiguration has added into the VM's owner mark.
 
-    What cannot be told now is left to the next run.
+    Unknown UUIDs are left to the next run.
     """
     disks = owned_disks(vm)
     if vm.mark is None or not vm.mark.new_disks or not (disks.is_certain and disks.uuids):
@@ -232,7 +231,7 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
 
 
 def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
-    """Reconfigure a VM that is still what it was when it was planned."""
+    """Reconfigure a VM that is unchanged since it was planned."""
     spec = change.spec
     vm = yield from session.present(
         change.vm, spec.extra_config, host_moid=change.host_moid, is_guarded=bool(spec.change_version)
@@ -256,7 +255,7 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
 
 
 def mark_vm(change: MarkVm, session: RunSession) -> Step:
-    """Write or remove the mark of a VM that is still what it was: nobody's where it is taken in, else own."""
+    """Write or remove the mark of a VM that is unchanged: without an owner if it is imported, else own."""
     keys = change.spec.extra_config
     looked = session.unmarked(change.vm) if change.mark == "imported" else session.present(change.vm, keys)
     vm = yield from looked
@@ -269,7 +268,7 @@ def mark_vm(change: MarkVm, session: RunSession) -> Step:
 
 
 def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
-    """Delete a VM that is off and provably this plan's by what it shows now; one that has gone is gone."""
+    """Delete a VM that is off and provably this plan's by its current state; one that has gone is done."""
     vm = yield from session.read_to_delete(change.vm)
     if vm is None:
         return StepResult(is_needed=False, message="it had gone already")
@@ -334,7 +333,7 @@ def set_tags(change: SetTags, session: RunSession) -> Step:
 
 
 def set_overrides(change: SetOverrides, session: RunSession) -> Step:
-    """Tell a cluster what to do with single VMs, some of which this run may have made.
+    """Set a cluster's overrides for single VMs, some of which this run may have made.
 
     No reading of a cluster alone exists; the plan that follows a run reads them back.
     """
@@ -411,9 +410,9 @@ def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> 
 def _check_shown(
     session: RunSession, vm: Vm, spec: VmSpec, before: VmDetail, missing: VmSpec
 ) -> Waiting[None]:
-    """Raise NotConfirmed where a VM does not show what was asked for.
+    """Raise NotConfirmed if a VM does not show the request.
 
-    It is looked at once more for that: how it was told with the end of its task may be older than that end.
+    It is read once more for that: the reading that came with the end of its task may be older than that end.
     """
     if not missing.is_empty:
         _, missing = yield from _compare(session, vm.moid, spec, before)
@@ -465,7 +464,7 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
 
 
 def _seen(change: SetCordon, name: str) -> str | None:
-    """Return the words of the cordon that the plan saw in an attribute, and told; None where it saw none."""
+    """Return the text of the cordon that the plan saw in an attribute and reported; None if it saw none."""
     told = (edit.before for edit in change.edits if f"customValue[{name}]" in edit.sets)
     return next(told, None)
 
