@@ -1,9 +1,9 @@
-"""How a guest is worked in through vCenter and its VMware Tools, without a network to it.
+"""Guest operations through vCenter and VMware Tools, without a network to the guest.
 
 A program is started by the tools and asked after until it has ended (vSphere API reference,
 GuestProcessManager); its streams are redirected to files in a folder of its own, since the API carries none,
-and those are fetched over HTTPS (GuestFileManager). On Linux the tools start programs by a shell, so what is
-given is quoted for one. The tools make the folder; that they make it open to its user alone is unproven, so
+and those are fetched over HTTPS (GuestFileManager). On Linux the tools start programs through a shell, so the
+command is quoted for one. The tools make the folder; that they make it open to its user alone is unproven, so
 each file in it is made so. Secrets go in as files, never as arguments.
 
 The URL of a file names `*` for the server that was asked, or the host that runs the VM. That host is believed
@@ -51,7 +51,7 @@ class WaitingClock(Clock, Protocol):
 class GuestOperations:
     """Logs in to guests by guest operations, as `ports.GuestShells`: with a user and a password.
 
-    secrets: what the names in a login stand for.
+    secrets: the secrets by the names in a login.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GuestOperations:
         self._secrets = secrets
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
-        """Let the guest check the login, and make a folder for what is brought there.
+        """Have the guest check the login, and make a folder for the files.
 
         Raises GuestError, GuestNotReady where no tools answer, and NotPermitted.
         """
@@ -127,7 +127,7 @@ class _Channel:
         return Executed(status=status, stdout=self._get(out), stderr=self._get(err))
 
     def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
-        """Begin a command that goes on by itself; the tools wait for nobody."""
+        """Start a command in the background; the tools do not wait for it."""
         self._start(f"{shlex.join([*prefix, *words])} </dev/null >/dev/null 2>&1")
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class _Channel:
         return bytes(answer)
 
     def _host_certificate(self) -> str | None:
-        """Return the thumbprint of the host that runs the VM, read once; None where it is not told."""
+        """Return the thumbprint of the host that runs the VM, read once; None if unknown."""
         if not self._is_certificate_read:
             self._is_certificate_read = True
             vms = collect_from(self._session, _HOST, [Start("vim.VirtualMachine", self._target.moid)])
@@ -273,7 +273,7 @@ def _path_of(url: str) -> str:
 
 
 def _thumbprint(pem: Sequence[int]) -> str | None:
-    """Return the SHA-256 of a certificate, which pyvmomi gives as signed bytes; None for what is none."""
+    """Return the SHA-256 of a certificate, given by pyvmomi as signed bytes; None for other bytes."""
     text = bytes(byte & 0xFF for byte in pem).decode("ascii", errors="replace")
     try:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text.strip())).hexdigest()

@@ -1,3 +1,3 @@
-"""What vCenter remembers: who made a VM, why its last task failed, and who changed what."""
+"""vCenter's history: the creator of a VM, the failure of its last task, and changes with their authors."""
 
 from __future__ import annotations

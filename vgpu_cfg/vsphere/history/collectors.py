@@ -1,4 +1,4 @@
-"""How vCenter's collectors of events and tasks are read a page at a time, and let go of.
+"""Read vCenter's collectors of events and tasks a page at a time, and release them.
 
 How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
 
@@ -7,10 +7,10 @@ which spelling is not said: both that are in use are asked for. That ReadPreviou
 older is recalled; entries are put in order here all the same. How long vCenter keeps events is its own
 setting (30 days by default: recalled).
 
-Who made a VM and when, asked only of VMs that a plan owns and its file does not name.
+The creator of a VM and the time, read only for VMs that a plan owns and its file does not name.
 
-When is `config.createDate` (API 6.7). Who stands in the event of its making: one QueryEvents per VM, since a
-filter names one entity. vCenter forgets events in time (after 30 days by default: recalled).
+The time is `config.createDate` (API 6.7). The creator is in the event of the creation: one QueryEvents per
+VM, since a filter names one entity. vCenter deletes events in time (after 30 days by default: recalled).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ MOST_ASKED = 50
 """Of so many VMs the events are asked for; of more than these, who made them stays untold."""
 
 MAKING = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmBeingDeployedEvent")
-"""The events that tell who made a VM: from nothing, from a VM, from a template, and the beginning of that."""
+"""The events that record the creation of a VM: from nothing, from a VM, from a template, and its beginning.
+"""
 
 _CREATED = "config.createDate"
 
@@ -133,7 +134,7 @@ class RunEntryReader:
 
 
 def read_origins(session: Session, moids: Sequence[str]) -> dict[str, VmOrigin]:
-    """Return who made these VMs and when, as far as vCenter tells; nobody's word is no failure.
+    """Return the creators of these VMs and the times, if vCenter has them; a missing one is no failure.
 
     A round trip for all, and one for each VM, some at once.
     """

@@ -1,6 +1,6 @@
-"""How the customisation of a guest goes, by the events that vCenter keeps of its VM.
+"""The progress of a guest's customization, by the events that vCenter keeps of its VM.
 
-Source: vSphere API reference, CustomizationEvent and the types below it. vcsim tells the same ones.
+Source: vSphere API reference, CustomizationEvent and the types below it. vcsim has the same ones.
 """
 
 from __future__ import annotations

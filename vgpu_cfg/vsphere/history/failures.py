@@ -1,10 +1,10 @@
-"""How a VM's last failed task is found in vCenter's history, and its vmware.log fetched from the datastore.
+"""Find a VM's last failed task in vCenter's history, and fetch its vmware.log from the datastore.
 
-Tasks come from a TaskHistoryCollector's latest page, or, where there is none, from the VM's recent
-tasks. The log comes over HTTP (vSphere Web Services SDK Programming Guide, "Datastore Access"):
-`GET /folder/PATH?dcPath=DATACENTER&dsName=DATASTORE` with the session's cookie, which needs the
-privileges Datastore.Browse and Datastore.FileManagement there. That vCenter honours a Range header is
-unproven; where it sends the whole file, the end of it is kept.
+Tasks come from a TaskHistoryCollector's latest page, or, if there is none, from the VM's recent tasks. The
+log comes over HTTP (vSphere Web Services SDK Programming Guide, "Datastore Access"): `GET
+/folder/PATH?dcPath=DATACENTER&dsName=DATASTORE` with the session's cookie, which needs the privileges
+Datastore.Browse and Datastore.FileManagement there. That vCenter honours a Range header is unproven; where it
+sends the whole file, the end of it is kept.
 """
 
 from __future__ import annotations

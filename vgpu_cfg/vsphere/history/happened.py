@@ -1,12 +1,12 @@
-"""What vCenter's events tell of VMs, hosts and clusters, read in bulk by few collectors.
+"""vCenter's events of VMs, hosts and clusters, read in bulk by few collectors.
 
 A filter names one entity: one that differs is asked for itself, VMs of one folder through that, and others
 through the root folder with all that is below it. A collector begins before the oldest event (vSphere API
-reference, HistoryCollector), and gives 1000 at most at once. An alarm or a scheduled task stands in the task
-that an event belongs to, by its chain (vim `TaskInfo.eventChainId`, `TaskInfo.reason`). Events take
-System.View on what they are about. That a VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding
-(lucd.info, "Events - Part 3"). Removals are asked for without an entity: nothing is there any more. Types go
-by their bare names, as other programs and vcsim have them.
+reference, HistoryCollector), and gives 1000 at most at once. An alarm or a scheduled task is named in the
+task that an event belongs to, by its chain (vim `TaskInfo.eventChainId`, `TaskInfo.reason`). Events require
+System.View on their entity. That a VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding
+(lucd.info, "Events - Part 3"). Removals are read without an entity, since it no longer exists. Types go by
+their bare names, as other programs and vcsim have them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class _TooManyEvents(Exception):
 
 
 def read_past(session: Session, scope: PastScope) -> Past:
-    """Read the events of what a scope names, since the first of its VMs was made.
+    """Read the events of a scope's objects, since the first of its VMs was made.
 
-    Some ten round trips, however many VMs there are; what vCenter does not let be read is said in `unread`.
+    Some ten round trips, however many VMs there are; parts that vCenter does not permit to read are in
+    `unread`.
     """
     try:
         return renewing(session, lambda: _read(session, scope))
@@ -132,7 +133,7 @@ def _oldest(manager: Any) -> datetime | None:
 
 
 def _reasons(session: Session, events: Sequence[Any]) -> Mapping[int, str]:
-    """Return by chain which alarm or scheduled task began what these events tell of."""
+    """Return by chain the alarm or scheduled task that caused these events."""
     manager = session.service_content.taskManager
     if manager is None or not events:
         return {}
@@ -219,7 +220,7 @@ def _words(event: Any) -> str:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what a request says as paths with values, spelled as edits spell them."""
+    """Yield the content of a request as paths with values, spelled as edits spell them."""
     for one in value._GetPropertyList():
         found = getattr(value, one.name)
         at = f"{path}.{one.name}" if path else one.name

@@ -1,8 +1,7 @@
-"""How hosts that no mark explains came into maintenance mode: by vCenter's events, and the runs of that time.
+"""The entry of hosts without a mark into maintenance mode: vCenter's events, and the runs of that time.
 
 A run leaves word of its end among the events, and of its beginning unless it is short; one that has left none
-yet has a lock. What its account did in between was the run's own doing, or that of somebody who shares the
-account.
+yet has a lock. Changes by its account in between were the run's own, or those of another user of the account.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ _ENTERED = ("EnteredMaintenanceModeEvent", "vim.event.EnteredMaintenanceModeEven
 _LONGEST = timedelta(days=1)
 """So long a run that left no end may have gone on."""
 _LONGEST_LOCKED = SILENT_AFTER
-"""So long one may have of which a lock alone tells: it may have died before it changed anything."""
+"""The maximum length of a run of which only a lock is left: it may have died before any change."""
 _BY_ANOTHER_CLOCK = timedelta(minutes=1)
-"""So much more than the machine's clock told may have passed at vCenter between a beginning and its entry."""
+"""The time that may pass at vCenter, beyond the machine's clock, between a beginning and its entry."""
 _MOST_LATE = timedelta(days=366)
-"""So late is an entry at most: whoever may log events can write one that tells of any time."""
+"""The maximum delay of an entry: each account that may log events can write one for any time."""
 
 
 def read_maintenance(
     session: Session, host_moids: Sequence[str], read_locks: Callable[[], Sequence[Lock]]
 ) -> Mapping[str, MaintenanceEntry]:
-    """Return how hosts came into maintenance mode, without those of which no event tells.
+    """Return how hosts came into maintenance mode, without those that no event records.
 
-    Three round trips for each host and some five for the runs, besides their locks. Nothing where events are
-    not kept, or not shown to the account. Raises VCenterError where the connection or the session is lost.
+    Three round trips for each host and some five for the runs, plus their locks. Nothing where events are not
+    kept, or not shown to the account. Raises VCenterError where the connection or the session is lost.
     """
     try:
         found = renewing(session, lambda: _entries(session, host_moids))

@@ -1,3 +1,3 @@
-"""What is read of a host only where a plan prepares it: options, modules, switches, marks."""
+"""The facts of a host that are read only if a plan prepares it: options, modules, switches, marks."""
 
 from __future__ import annotations

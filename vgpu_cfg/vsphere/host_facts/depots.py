@@ -1,7 +1,7 @@
 """The contents of depots, as each host that would install from them sees them; nothing is changed.
 
-`esxcli software sources vib list` lists the VIBs of a depot (ESXi Installation and Setup 7.0). It reaches
-what the host reaches: its own datastores, and addresses that its firewall lets it open.
+`esxcli software sources vib list` lists the VIBs of a depot (ESXi Installation and Setup 7.0). It reaches the
+same as the host: its own datastores, and addresses that its firewall lets it open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIST = "software sources vib list"
 def read_depots(
     session: Session, wanted: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Mapping[str, DepotLook]]:
-    """Return what each host (moid) finds in each of its depots, or why nothing; raises what is LOST."""
+    """Return by host (moid) the content of each of its depots, or the error; raises LOST errors."""
 
     def looked(moid: str) -> Mapping[str, DepotLook]:
         esxcli = Esxcli(session, moid)

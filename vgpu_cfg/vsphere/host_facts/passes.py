@@ -1,8 +1,8 @@
-"""The fixed list of properties that reading facts asks for, and the names that are asked of each host.
+"""The fixed list of properties for reading facts, and the names that are asked of each host.
 
 Like the list of a whole reading it does not depend on the plan, so that a recording answers any plan.
 
-Of which hosts a recording holds facts, and how what it holds is cut down to what is asked.
+The hosts with facts in a recording, and the part of the recording that a question needs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ HOST_PASS = (
     Paths(CUSTOM_FIELDS, ("field",)),
     Paths(LICENCES, ("licenseAssignmentManager",)),
 )
-"""Hosts with their clusters, and what is kept at vCenter itself, in one round trip."""
+"""Hosts with their clusters, and the data kept at vCenter itself, in one round trip."""
 
 MELLANOX_VENDOR_ID = 0x15B3
 """PCI vendor of ConnectX and BlueField."""
@@ -70,7 +70,7 @@ _FIELDS: Mapping[FactGroup, str] = {
     FactGroup.OWNERS: "owners",
     FactGroup.LICENCE: "licence",
 }
-"""Where the answer of each group that is asked host by host stands in `HostFacts`."""
+"""The field of `HostFacts` for each group that is asked host by host."""
 
 
 @cache
@@ -117,14 +117,14 @@ VCENTER_OPTIONS = ("vgpu.hotmigrate.enabled",)
 
 
 def preparable(inventory: Inventory) -> tuple[str, ...]:
-    """Return the hosts that somebody may want to prepare: those with NVIDIA GPUs or Mellanox NICs."""
+    """Return the hosts that can be prepared: those with NVIDIA GPUs or Mellanox NICs."""
     return tuple(host.moid for host in inventory.hosts if host.gpus or _has_mellanox(host))
 
 
 def narrowed(
     facts: EstateFacts, inventory: Inventory, host_moids: Sequence[str], groups: frozenset[FactGroup]
 ) -> EstateFacts:
-    """Return what reading only these groups of these hosts would have told."""
+    """Return the result that reading only these groups of these hosts would have had."""
     requested = groups - SHELL_GROUPS - {FactGroup.NETWORK_USERS} | {FactGroup.BASE}
     hosts = {moid: _narrowed(facts.hosts.get(moid), requested) for moid in dict.fromkeys(host_moids)}
     places = {inventory.host_by_moid[moid].compute_moid for moid in hosts if moid in inventory.host_by_moid}

@@ -1,4 +1,4 @@
-"""What is asked of one host after the other, group by group, and which refusals mean "there is none".
+"""The questions to a single host, group by group, and the refusals that mean "there is none".
 
 The round trips of each group, of a host that answers everything:
 
@@ -57,8 +57,8 @@ class HostSilent(VCenterError):
 class HostQuestions:
     """One host that is asked; answers are fields of `HostFacts`.
 
-    A method raises VCenterError where its group cannot be read; what the host merely lacks (an
-    option, a module, a boot setting) is left out of the answer.
+    A method raises VCenterError if its group cannot be read; parts that the host merely lacks (an option, a
+    module, a boot setting) are left out of the answer.
     """
 
     def __init__(self, session: Session, item: Item, licences: Any, name: str) -> None:

@@ -1,11 +1,11 @@
-"""How the facts of hosts are read: in bulk what the property collector gives, the rest host by host.
+"""Read the facts of hosts: in bulk through the property collector, the rest host by host.
 
 The round trips, whatever the number of hosts: one (and a page for each 2,000 objects) for
 networks and switches, one for hosts, clusters and custom fields, one per option of vCenter. With
 OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`. Of a host one
 question is asked after the other, of several hosts some at once.
 
-What properties of hosts, clusters and switches say about preparing hosts, as plain values.
+The properties of hosts, clusters and switches for preparing hosts, as plain values.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS - {FactGroup.NETWORK_USERS}
 """Every group that is read of a host through vCenter."""
 ALL_FACTS = ALL_GROUPS | {FactGroup.NETWORK_USERS}
-"""With what is read of the estate: a recording has all of it."""
+"""The facts that are read with the estate: a recording has all of them."""
 
 _GONE = "the host is not in vCenter's inventory"
 _COMPUTE_TYPES = ("ComputeResource", "ClusterComputeResource")
@@ -61,7 +61,7 @@ _NEVER_EMPTY: Mapping[str, str] = {
     "config.firewall.ruleset": "firewall rules",
     "config.network.vnic": "VMkernel NICs",
 }
-"""What every host has: where vCenter tells nothing of it, it is unread, not empty."""
+"""The facts that every host has: if vCenter has none, it is unread, not empty."""
 
 _DISCONNECTED: Mapping[str, str] = {
     "disconnected": "the host is disconnected from vCenter",
@@ -73,10 +73,9 @@ _TEXTS = TypeAdapter(dict[str, str])
 def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
     """Read facts of hosts and of their clusters, of vCenter's options and all distributed switches.
 
-    BASE is always read; groups of the shell are not read and stand in no answer. Of a host, `groups`
-    names what was read and `unread` what was not, with the reason. An option that vCenter does
-    not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
-    reading fails.
+    BASE is always read; groups of the shell are not read and are in no answer. Of a host, `groups` names the
+    groups read and `unread` the others, with the reason. An option that vCenter does not report is absent.
+    Raises VCenterError where the connection or the session is lost, or the bulk reading fails.
     """
     requested = groups & ALL_GROUPS | {FactGroup.BASE}
     networks = collect_all(session, passes.NETWORK_PASS)
@@ -99,10 +98,10 @@ def _network_vms(session: Session) -> dict[str, tuple[str, ...]] | None:
 def read_with(
     session: Session, moid: str, groups: frozenset[FactGroup], paths: Sequence[str]
 ) -> tuple[EstateFacts, Item | None]:
-    """Read facts of one host as `read_facts`, but for vCenter's options, and what of `paths` the host has.
+    """Read facts of one host as `read_facts` does, without vCenter's options, and the host's part of `paths`.
 
-    Networks, switches and the host take one round trip together. The host's item holds more besides, and is
-    None where it has gone.
+    Networks, switches and the host take one round trip together. The host's item holds more in addition, and
+    is None if it has gone.
     """
     requested = groups & ALL_GROUPS | {FactGroup.BASE}
     starts, wanted = _starts(session, [moid], requested), passes.host_pass(tuple(paths))
@@ -113,7 +112,7 @@ def read_with(
 def _facts(
     session: Session, host_moids: Sequence[str], requested: frozenset[FactGroup], found: Sequence[Item]
 ) -> EstateFacts:
-    """Make facts of what was read in bulk, and ask the hosts for the rest."""
+    """Make facts of the bulk reading, and ask the hosts for the rest."""
     networks = Networks(item for item in found if item.type_name not in _NO_NETWORKS)
     items = {item.moid: item for item in found if item.type_name in _NO_NETWORKS}
     computes = {item.moid: item for item in items.values() if item.type_name in _COMPUTE_TYPES}
@@ -236,7 +235,7 @@ def _profile_names(session: Session, moids: Iterable[str]) -> dict[str, str]:
 
 
 def _vcenter_options(session: Session) -> dict[str, str]:
-    """Read options of vCenter; one that it does not have or does not tell is left out."""
+    """Read options of vCenter; one that it does not have or does not report is left out."""
     manager = session.service_content.setting
     found: dict[str, str] = {}
     for name in passes.VCENTER_OPTIONS if manager is not None else ():
@@ -308,9 +307,9 @@ def base_facts(item: Item, networks: Networks, attributes: Mapping[int, str]) ->
 
 
 def base_unread(item: Item, fields: Item | None) -> str:
-    """Return why what the bulk reading tells of a host must not be relied on, "" where it may.
+    """Return why the bulk reading of a host is not reliable, "" if it is.
 
-    `fields` is the manager of custom fields, without which nobody knows whether a host carries a mark.
+    `fields` is the manager of custom fields; without it, it is unknown whether a host carries a mark.
     """
     silent = silence(item)
     if silent:
@@ -334,7 +333,7 @@ def silence(item: Item) -> str:
 
 
 def attributes_by_key(fields: Item | None) -> dict[int, str]:
-    """Return which keys of custom fields stand for this tool's attributes of hosts, by their names."""
+    """Return the keys of this tool's custom fields of hosts, by their names."""
     names = {attribute.value for attribute in HostAttribute}
     return {
         definition.key: str(definition.name)
@@ -376,7 +375,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """Read a mapping of texts back from JSON; empty where it is none, as after somebody edited it."""
+    """Read a mapping of texts back from JSON; empty if it is not one, as after a manual edit."""
     try:
         return _TEXTS.validate_json(text)
     except ValueError:
@@ -418,7 +417,7 @@ def _vmknic(nic: Any, item: Item, networks: Networks) -> Vmknic:
 
 
 def _services(device: str, item: Item) -> Iterable[str]:
-    """Yield what a VMkernel NIC is used for; a selection names its candidates by keys of their own."""
+    """Yield the uses of a VMkernel NIC; a selection names its candidates by keys of their own."""
     for config in item.get("config.virtualNicManagerInfo.netConfig") or ():
         devices = {str(nic.key): nic.device for nic in config.candidateVnic or ()}
         if device in (devices.get(str(key)) for key in config.selectedVnic or ()):

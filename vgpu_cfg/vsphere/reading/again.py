@@ -14,14 +14,14 @@ from vgpu_cfg.vsphere.reading.vms import moving
 from vgpu_cfg.vsphere.wire.collector import Item
 
 _GUEST_KEYS = "guestinfo."
-"""What begins so a guest writes by itself; that the version moves then is not said."""
+"""The prefixes of keys that a guest writes by itself; whether the version moves then is undocumented."""
 
 
 def unchanged(items: Iterable[Item], before: Mapping[str, Vm]) -> dict[str, VmDetail]:
     """Return the details of those VMs whose configuration is as it was read before, by their moids.
 
-    Whoever was switched, or moved to another host, is read again whatever its version says: devices show what
-    they were given.
+    A VM that was switched, or moved to another host, is read again regardless of its version: devices show
+    the assigned hardware.
     """
     found = {}
     for item in items:

@@ -1,7 +1,7 @@
-"""What a vCenter's customisation specifications say, as far as a plan must know; no secret of them is kept.
+"""vCenter's customization specifications, as far as a plan needs them; none of their secrets is kept.
 
-Source: vSphere API reference, CustomizationSpecManager and CustomizationSpec. Whether a server can decrypt
-the passwords in one is told by its `encryptionKey`, compared with the manager's.
+Source: vSphere API reference, CustomizationSpecManager and CustomizationSpec. A server can decrypt the
+passwords in one if its `encryptionKey` matches the manager's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What vCenter 9 counts of its DirectPath profiles on each host, and what of it is reserved for others.
+"""The use of vCenter 9's DirectPath profiles on each host, and their reserved part.
 
 Source: vSphere API reference, DirectPathProfileManager (9.0.0.0): `consumed` and `remaining` are of
 powered-on VMs, `unusedReservation` are units that are reserved and not assigned to any powered-on VM. No
@@ -22,7 +22,7 @@ DIRECT_PATH_API = "9.0.0.0"
 def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple[DirectPathCapacity, ...]]:
     """Return, by host, the capacity of each DirectPath profile of a vGPU type.
 
-    Hosts that do not tell are absent. One round trip for the manager of profiles and one for these; where
+    Hosts without an answer are absent. One round trip for the manager of profiles and one for these; where
     there are any, one for each connected host with GPUs, some at once.
     """
     if not session.speaks(DIRECT_PATH_API):
@@ -68,7 +68,7 @@ def _capacity(
 
 
 def _vgpu_profile(profile: Any) -> str:
-    """Return the vGPU type that a DirectPath profile stands for, "" where it is of another kind of device."""
+    """Return the vGPU type of a DirectPath profile, "" if it is of another kind of device."""
     config = profile.deviceConfig
     is_vgpu = isinstance(config, vim.DirectPathProfileManager.VmiopDirectPathConfig)
     return str(config.vgpuProfile) if is_vgpu else ""

@@ -1,4 +1,4 @@
-"""What vCenter's PerformanceManager tells of GPUs: the counters of group `gpu`, of hosts, in few round trips.
+"""The GPU counters of vCenter's PerformanceManager: group `gpu`, of hosts, in few round trips.
 
 The names, units and levels of the counters utilization, mem.used, mem.usage and temperature are those of a
 recorded vCenter (govmomi, simulator/vpx/performance_manager.go: level 4 in all, for devices too); mem.total,
@@ -7,8 +7,8 @@ mem.reserved and power.used, and that a device is called `000:003:00.0`, are tho
 names hosts and clusters for it ("Performance Metrics", 8.0). Percentages come in hundredths (vSphere API
 reference, PerformanceManager).
 
-What a host keeps itself are samples of 20 seconds for an hour. What vCenter keeps longer depends on the
-level of its intervals: at the default, 1, no counter of this group is among it.
+A host itself keeps samples of 20 seconds for an hour. vCenter's longer history depends on the level of its
+intervals: at the default, 1, it has no counter of this group.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def read_gpu_use(
     """Read how the GPUs of hosts are used now and, with `days`, were used; `known` are the counters.
 
     One round trip for 256 hosts and, unless they are known, one for the counters; with `days` one more for
-    each 64 GPUs where vCenter keeps more than an hour, some at once. What vCenter does not tell is said in
-    `unread` and `past_unread`. Raises `VCenterError` where the connection is lost.
+    each 64 GPUs where vCenter keeps more than an hour, some at once. Values that vCenter does not report are
+    in `unread` and `past_unread`. Raises `VCenterError` where the connection is lost.
     """
     asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
     try:
@@ -228,7 +228,7 @@ def _answers(manager: Any, specs: Sequence[Any], hosts: Sequence[Host]) -> Itera
 def _placed(
     found: Any, counters: Mapping[int, _Counter], host: Host, unplaced: dict[str, set[str]]
 ) -> Iterator[tuple[_Counter, str, list[tuple[datetime, float]]]]:
-    """Yield the samples of each GPU and counter, oldest first; what a host did not measure is left out."""
+    """Yield the samples of each GPU and counter, oldest first; unmeasured values are left out."""
     series = [one for one in found.value or () if one.id.instance and one.id.counterId in counters]
     places = match_instances({one.id.instance for one in series}, [gpu.pci_id for gpu in host.gpus])
     lost = {one.id.instance for one in series} - places.keys()
@@ -247,7 +247,7 @@ def match_instances(names: Iterable[str], pci_ids: Sequence[str]) -> dict[str, s
 
     `000:003:00.0` has three digits for the bus. Whether they are decimal, as in older output of ESXi, or
     hexadecimal, is in no document that was found: both are tried on all devices of the host, and the one
-    holds that names only GPUs that are there. Where both do and they differ, nothing is certain.
+    holds that names only GPUs that are there. If both do and they differ, nothing is certain.
     """
     wanted = sorted(names)
     readings = [

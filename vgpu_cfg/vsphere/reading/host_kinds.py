@@ -1,10 +1,10 @@
-"""What the API tells per host only, asked once per kind of host.
+"""API answers that exist per host only, read once per kind of host.
 
-Hosts of one ESXi build with the same boards under the same driver give the same answers,
-so one of them is asked for all. The driver itself shows in no bulk property; the names and
-memory it gives the GPUs stand for it.
+Hosts of one ESXi build with the same boards under the same driver give the same answers, so one of them is
+asked for all. The driver itself shows in no bulk property; the names and memory it gives the GPUs identify
+it.
 
-What a vendor's device group is made of, as a host tells it: each part's kind, and which device it is.
+The parts of a vendor's device group, as a host reports it: each part's kind, and its device.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Kind = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """What all hosts of one kind have in common; `profiles` is None where the API is too old."""
+    """The answers that all hosts of one kind share; `profiles` is None if the API is too old."""
 
     profiles: tuple[ProfileInfo, ...] | None = None
     device_groups: tuple[DeviceGroupInfo, ...] = ()
@@ -77,7 +77,7 @@ def sharing_of(profile: str) -> Sharing | None:
 
 @dataclass(slots=True)
 class KnownKinds:
-    """What a session was told of builds and kinds of hosts, which is not asked again."""
+    """A session's answers for builds and kinds of hosts, which are not asked again."""
 
     newest: dict[Kind, int] = field(default_factory=dict)
     limits: dict[Kind, Mapping[int, int]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def read_max_hardware_versions(
     """Return the newest hardware version of each host: one round trip per ESXi build that is not known.
 
     A host's build decides it. As many clusters of hosts are asked as have all builds, some at once, and more
-    where they did not tell all; `computes` are their properties by moid.
+    if an answer is incomplete; `computes` are their properties by moid.
     """
     by_host: dict[str, int] = {}
     by_build = known.newest
@@ -160,9 +160,9 @@ def read_kinds(
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
     Two round trips per kind and, `with_limits`, one per ESXi build for how many vGPUs a VM may have, unless
-    they are known; some kinds and builds at once. Hosts that are not connected are not asked; they get what
-    others of their kind told. `spare` says what need not be asked of the hosts of a kind; where it spares
-    anything, what was told is not kept.
+    they are known; some kinds and builds at once. Hosts that are not connected are not asked; they get the
+    answers of others of their kind. `spare` lists the questions that hosts of a kind need not answer; if it
+    spares any, the answers are not kept.
     """
     kinds: dict[Kind, list[Host]] = defaultdict(list)
     builds: dict[Kind, list[Host]] = defaultdict(list)
@@ -200,7 +200,7 @@ def read_kinds(
 
 
 def _first_told(alike: Iterable[Host], ask: Callable[[Host], Answer]) -> Answer | None:
-    """Return what the first connected host tells that answers, None where none does."""
+    """Return the answer of the first connected host that gives one, None if none does."""
     for host in alike:
         if host.connection is not Connection.CONNECTED:
             continue
@@ -292,7 +292,7 @@ def _browser(session: Session, compute: Item | None) -> Any:
 
 
 def _object(session: Session, item: Item, path: str, kind: Any) -> Any:
-    """Return what a property refers to, to be called; None where it refers to nothing."""
+    """Return the object that a property refers to, ready for calls; None if it refers to nothing."""
     moid = item.moid_of(path)
     return None if moid is None else kind(moid, session.stub)
 

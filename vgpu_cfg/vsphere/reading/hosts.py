@@ -1,9 +1,9 @@
-"""What a host's properties mean: its PCI functions, GPUs, NUMA nodes and NICs as plain values.
+"""The properties of a host: its PCI functions, GPUs, NUMA nodes and NICs as plain values.
 
 vSphere hands out 16-bit PCI ids as signed shorts and lists the logical CPUs of a NUMA
 node; here ids are unsigned and cores physical.
 
-Which passed-through devices of VMs are NICs: a VM's own properties do not tell, its host's list does.
+The passed-through devices of VMs that are NICs: only the host's list shows it, not the VM's properties.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def lists_nvidia(item: Item) -> bool:
 
 
 def make_host(places: Places, item: Item) -> Host:
-    """Make a host of the properties that were read of it; what was not read stays empty."""
+    """Make a host of its properties; unread ones stay empty."""
     nodes, node_of = _numa(item)
     devices = _pci_devices(item, node_of)
     by_address = {device.pci_id: device for device in devices}
@@ -104,7 +104,7 @@ def gpu_holders(item: Item) -> dict[str, tuple[str, ...]]:
 
 
 def _word(words: type[Word], value: Any) -> Word | None:
-    """Return a value of an enumeration, None for what is unset or not known here."""
+    """Return a value of an enumeration, None if it is unset or not known here."""
     try:
         return words(str(value))
     except ValueError:
@@ -170,7 +170,7 @@ def _function(**fields: Any) -> PciDevice:
 def _sriov(state: Any) -> Sriov | None:
     """Return the virtual functions of a PCI function, None where the host says nothing of them.
 
-    What was requested counts only while SR-IOV is enabled: the number stays when it is switched off.
+    The requested number counts only while SR-IOV is enabled: it stays when SR-IOV is switched off.
     """
     if not isinstance(state, _SRIOV):
         return None
@@ -224,7 +224,7 @@ def _is_nvidia(entry: Any) -> bool:
 
 
 def _unlisted(address: str, name: str | None, node_of: Mapping[str, int]) -> PciDevice:
-    """Stand in for a function that the host's PCI list lacks, or that was not read."""
+    """Substitute a function that the host's PCI list lacks, or that was not read."""
     return PciDevice(
         pci_id=address,
         vendor_id=NVIDIA_VENDOR_ID,

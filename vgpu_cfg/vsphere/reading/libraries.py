@@ -51,7 +51,7 @@ def _item(session: Session, library: str, name: str) -> LibraryItem:
 
 
 def _template_moid(session: Session, item: str, what: str) -> str | None:
-    """Return the moid of the latest version's VM template; None where that is not told."""
+    """Return the moid of the latest version's VM template; None if unknown."""
     try:
         found = session.rest.get(f"{TEMPLATES}/{quote(item)}", what)
     except NotFound:

@@ -1,6 +1,6 @@
-"""Which licences hosts have, by their names; keys are secrets and are not kept.
+"""The licenses of hosts, by their names; keys are secrets and are not kept.
 
-vCenter's own: those of NVIDIA are known to guests alone. `QueryAssignedLicenses` without an entity tells of
+vCenter's own: those of NVIDIA are known to guests alone. `QueryAssignedLicenses` without an entity returns
 all (vSphere API, LicenseAssignmentManager).
 """
 
@@ -22,7 +22,7 @@ _PATHS = (Paths(_MANAGER, ("licenseAssignmentManager",)),)
 def read_licences(session: Session) -> Mapping[str, tuple[str, ...]] | None:
     """Return the names of licences by the moid of their host, in two round trips.
 
-    None where vCenter tells nothing of them, or not to this account. Raises VCenterError.
+    None if vCenter does not report them, or not to this account. Raises VCenterError.
     """
     manager = session.service_content.licenseManager
     if manager is None:

@@ -20,7 +20,7 @@ ALARM_INFO = (
         ("info.name", "info.description", "info.lastModifiedTime", "info.lastModifiedUser"),
     ),
 )
-"""What is read of each alarm of the root folder."""
+"""The properties that are read of each alarm of the root folder."""
 
 
 def read_locks(session: Session) -> Locks:

@@ -4,7 +4,7 @@ The list does not depend on the plan: that is what makes a recording answer any 
 
 Which parts of hosts' and VMs' properties a reading keeps: the table by property path.
 
-A property of one value, a text, a number or what it refers to, needs no row: the API's types say what it is.
+A property of one value, a text, a number or a reference, needs no row: the API's types describe it.
 """
 
 from __future__ import annotations
@@ -281,10 +281,10 @@ FIRST_PASS = (
 """Every object once, light."""
 
 VM_MOVING = tuple(path for path in VM_DETAIL if not path.startswith("config."))
-"""What is read of a VM in detail, and lies outside of its configuration."""
+"""The properties of a VM's detail outside of its configuration."""
 
 FIRST_PASS_AGAIN = (*FIRST_PASS[:-1], Paths(VM, (*VM_LIGHT, "config.changeVersion", *VM_MOVING), OF_VMS))
-"""Every object once more: of VMs what tells whether their configuration has changed, and what else moves."""
+"""Every object again: for VMs the version of their configuration, and the values that change without it."""
 
 CLOSE_PASS = (Paths(HOST, HOST_DETAIL, OF_HOSTS), Paths(VM, VM_DETAIL, OF_VMS))
 """Hosts that have GPUs, or may have, with the VMs there, and the VMs that the plan is about."""
@@ -318,7 +318,7 @@ TIES = (Paths(CLUSTER, ("configurationEx",)),)
 """The rules and groups of a cluster."""
 
 PORTGROUPS = (Paths("vim.dvs.DistributedVirtualPortgroup", ("name",)),)
-"""What the portgroups of a switch are called."""
+"""The names of a switch's portgroups."""
 
 HOLDERS = (Paths(HOST, ("config.graphicsInfo",), OF_HOSTS),)
 """Which VMs hold which GPUs now."""

@@ -1,4 +1,4 @@
-"""Where things stand in the inventory: names, paths, datacenters, and the places a VM can go to."""
+"""Places in the inventory: names, paths, datacenters, and the destinations of VMs."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Places:
         return self._items.get(moid or "")
 
     def name(self, item: Item) -> str:
-        """Return an object's name; its id stands in where the name could not be read."""
+        """Return an object's name, or its id if the name could not be read."""
         return unescaped(item.get("name", item.moid))
 
     def path(self, moid: str | None) -> str:
-        """Return an inventory path such as "/dc1/vm/training/hvd-01"; "" for what was not read.
+        """Return an inventory path such as "/dc1/vm/training/hvd-01"; "" if it was not read.
 
         A slash inside a name stays written as %2f.
         """
@@ -154,7 +154,7 @@ def datastores(places: Places) -> tuple[Datastore, ...]:
 
 
 def networks(places: Places) -> tuple[Network, ...]:
-    """List the portgroups; of distributed ones with what a vNIC's backing needs."""
+    """List the portgroups; distributed ones with the data for a vNIC's backing."""
     switches = {
         item.moid: item
         for item in places.of_type("DistributedVirtualSwitch", "VmwareDistributedVirtualSwitch")
@@ -183,7 +183,7 @@ _NETWORK_KINDS: Mapping[str, NetworkKind] = {
 
 
 def clusters(places: Places) -> tuple[Cluster, ...]:
-    """List the clusters, and single hosts that stand outside of one."""
+    """List the clusters, and the single hosts outside of one."""
     return tuple(_cluster(places, item) for item in places.of_type(*_CLUSTER_TYPES))
 
 

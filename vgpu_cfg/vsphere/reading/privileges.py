@@ -17,7 +17,7 @@ from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 LONGEST_ANSWER = 2000
-"""How many pairs of object and privilege one answer may hold beyond what is needed; an estimate."""
+"""The maximum number of pairs of object and privilege in an answer beyond the needed ones; an estimate."""
 ADMINISTRATOR = -1
 """The role of the system that has every privilege and cannot be changed, by its id.
 
@@ -42,7 +42,7 @@ _TYPES_BY_PREFIX = (
 
 
 class KnownRoles:
-    """Which roles the account has on objects, as the last whole reading told."""
+    """The account's roles on objects, by the last whole reading."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -126,7 +126,7 @@ def _read_missing(
 
 
 def _questions(needed: Mapping[str, Sequence[str]]) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Return what is asked at once: privileges, and the objects they are asked of."""
+    """Return the content of one question: privileges, and their objects."""
     objects = [moid for moid, privileges in needed.items() if privileges]
     every = tuple(dict.fromkeys(name for moid in objects for name in needed[moid]))
     if len(every) * len(objects) <= LONGEST_ANSWER:

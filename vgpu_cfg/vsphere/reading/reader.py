@@ -68,8 +68,8 @@ from vgpu_cfg.vsphere.wire.session import Session
 MOST_HOSTS_WITHOUT_LISTED_GPU = 64
 """So many hosts whose graphics list names no NVIDIA GPU are still searched for GPUs in passthrough.
 
-A list of PCI functions is long. Where there are more such hosts, only those are searched
-whose cluster has a host that lists a GPU.
+A list of PCI functions is long. If there are more such hosts, only those are searched whose cluster has a
+host that lists a GPU.
 """
 
 EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
@@ -83,7 +83,7 @@ _OF_THE_KIND = (
     "max_vgpus_by_hardware_version",
     "system_id",
 )
-"""What is asked once per kind of host, and not again when one of them is read again."""
+"""The data read once per kind of host, and not again when one of them is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,15 @@ class _Reading:
     scope: ReadScope
     places: Places
     with_gpus: Sequence[Host]
-    """Hosts with GPUs, as they were told: before anything was inferred."""
+    """Hosts with GPUs as they were read, before any inference."""
     managers: Mapping[str, Item]
-    """By what the kinds of these hosts are asked, by host."""
+    """The kind of each of these hosts, by host."""
 
 
 class VCenterReader:
     """An InventoryReader on a session.
 
-    `_inventory` is what was read last, None before. `_vms` has the newest reading of each VM, which a run may
+    `_inventory` is the last reading, None before. `_vms` has the newest reading of each VM, which a run may
     have made since.
     """
 
@@ -117,9 +117,9 @@ class VCenterReader:
         self._policies = PolicyReader(session)
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
-        """Read hosts, GPUs, VMs and what VMs can be placed on.
+        """Read hosts, GPUs, VMs and the destinations of VMs.
 
-        Where the same was read before, VMs whose configuration has not changed are not asked for it again.
+        If the same was read before, VMs whose configuration has not changed are not asked for it again.
         """
         session, read_at = self._session, self._clock.now()
         beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True, "roles": False})
@@ -177,8 +177,8 @@ class VCenterReader:
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
         """Read some VMs, and the hosts where they were last, in one round trip; the rest is as last read.
 
-        Hosts where a VM turns out to be take one more. All is read where `read_inventory` has read another
-        scope, where this one has more to ask of VMs, and where a VM's host or folder is not known.
+        Hosts where a VM turns out to be take one more. All is read if `read_inventory` has read another
+        scope, if this one needs more of VMs, and if a VM's host or folder is not known.
         """
         before, last, moids = self._inventory, self._last, dict.fromkeys(vm_moids)
         asks_more = scope.storage_policies or scope.tag_categories or scope.library_items
@@ -206,7 +206,7 @@ class VCenterReader:
         return self._inventory
 
     def _read_all(self, wanted: Sequence[Paths], scope: ReadScope) -> tuple[list[Item], Locks | None]:
-        """Read every object and, beside them, the counters and roles, which are kept, and locks."""
+        """Read every object, the counters and roles, which are kept, and locks."""
         counters: tuple[Paths, ...] = ()
         managers: list[Start] = []
         if scope.counters:
@@ -231,9 +231,9 @@ class VCenterReader:
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:
-        """Read some VMs again, in detail, in one round trip; what has gone is left out.
+        """Read some VMs again, in detail, in one round trip; those that have gone are left out.
 
-        Their storage policies take one more, where the plan names any.
+        Their storage policies take one more, if the plan names any.
         """
         return self._vms_of(self._items(passes.VM_AGAIN, passes.VM, moids), extra_config_keys)
 
@@ -243,14 +243,14 @@ class VCenterReader:
         return self._vms_of(collect_from(self._session, passes.VM_AGAIN, [start]), frozenset())
 
     def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
-        """Make VMs of what was read; the newest reading of each goes into what `read_part` returns."""
+        """Make VMs of the readings; the newest reading of each goes into the result of `read_part`."""
         keys = extra_config_keys | self._last.scope.extra_config_keys
         found = mark_nics({item.moid: self._vm_of(item, keys) for item in items}, self._hosts.values())
         self._vms.update(found)
         return tuple(self._policies.with_policies(found.values()))
 
     def _vm_of(self, item: Item, keys: frozenset[str]) -> Vm:
-        """Make a VM of what was read of it, in detail, and of where it is by the last whole reading."""
+        """Make a VM of its detailed reading, and of its place by the last whole reading."""
         detail = make_detail(item, keys, option_names=self._last.scope.option_names)
         return make_vm(self._last.places, item, detail)
 
@@ -301,11 +301,11 @@ class VCenterReader:
         return read_facts(self._session, host_moids, groups)
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
-        """Read some hosts again, in one round trip; what has gone is left out.
+        """Read some hosts again, in one round trip; those that have gone are left out.
 
-        What hosts of a kind have in common stays as the last `read_inventory` had it, as do names and
-        places, which only that reading knows. The next one asks for it anew: who reads single hosts changes
-        them, and a driver shows in no bulk property.
+        The common data of a kind of hosts stay as the last `read_inventory` had them, as do names and places,
+        which only that reading knows. The next one asks for them anew: single hosts are read in order to
+        change them, and a driver shows in no bulk property.
         """
         self._kinds = KnownKinds()
         items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
@@ -337,19 +337,19 @@ class VCenterReader:
         return {unescaped(item.get("name", item.moid)): item.moid for item in found}
 
     def read_past(self, scope: PastScope) -> Past:
-        """Read what vCenter's events tell of some VMs, hosts and clusters."""
+        """Read vCenter's events of some VMs, hosts and clusters."""
         from vgpu_cfg.vsphere.history.happened import read_past
 
         return read_past(self._session, scope)
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
-        """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events show."""
         from vgpu_cfg.vsphere.history.maintenance import read_maintenance
 
         return read_maintenance(self._session, host_moids, lambda: read_held(self._session))
 
     def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
-        """Return what hosts find in depots: a round trip for each depot of a host, and one for each host."""
+        """Return depots' content by host: a round trip for each depot of a host, and one for each host."""
         from vgpu_cfg.vsphere.host_facts.depots import read_depots
 
         return read_depots(self._session, wanted)
@@ -361,7 +361,7 @@ class VCenterReader:
         return read_gpu_use(self._session, hosts, days, self._counters)
 
     def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
-        """Return the names of vCenter's licences by host, None where they are not told."""
+        """Return the names of vCenter's licenses by host, None if unknown."""
         return read_licences(self._session)
 
     def read_locks(self) -> Locks | None:
@@ -406,9 +406,9 @@ class VCenterReader:
 
         In detail are read the VMs on hosts with GPUs, on hosts that the scope names, those of the plan, and
         `templates`.
-        Where a host turns out to have GPUs that no list named, its VMs take one round trip more. Details are
-        made page by page: what a server says of thousands of VMs is much, what is kept is not. Those that are
-        the `same`, in a reading that is made again, are not read.
+        If a host turns out to have GPUs that no list named, its VMs take one round trip more. Details are
+        made page by page: a server's answer about thousands of VMs is large, the kept part is not. Those that
+        are the `same`, in a reading that is made again, are not read.
         """
         items = {item.moid: item for item in places.of_type("HostSystem")}
         searched = set(_searched(places, list(items.values()), scope))
@@ -453,9 +453,9 @@ class VCenterReader:
         return made, items, details
 
     def read_kinds(self) -> tuple[Host, ...]:
-        """Return the hosts as they were read last, with what is told by kind of host and by build.
+        """Return the hosts as last read, with the data by kind of host and by build.
 
-        What this session was told before is not asked again.
+        Earlier answers of this session are not asked again.
         """
         if self._inventory is None:
             return ()
@@ -471,7 +471,7 @@ def _complete(
     vms: Mapping[str, Vm],
     scope: ReadScope,
 ) -> dict[str, Host]:
-    """Add what is asked host by host, and what follows from the VMs; return the hosts by moid."""
+    """Add the answers of single hosts, and the conclusions from the VMs; return the hosts by moid."""
     direct_path = read_direct_path(session, [host for host in hosts if host.gpus])
     system_ids: Mapping[str, str] = {}
     if scope.system_ids:
@@ -487,7 +487,7 @@ def _complete(
 def _with_kinds(
     session: Session, known: KnownKinds, last: _Reading, hosts: Mapping[str, Host], vms: Mapping[str, Vm]
 ) -> dict[str, Host]:
-    """Add what kinds of hosts and builds tell, as far as the scope asks it; what is `known` is not asked."""
+    """Add the data of kinds of hosts and builds that the scope needs; `known` ones are not asked."""
     scope, with_gpus, computes = last.scope, last.with_gpus, _computes(last.places)
     if scope.for_planning:
         newest = read_max_hardware_versions(session, computes, with_gpus, known)
@@ -575,7 +575,7 @@ def _with_vcenter(inventory: Inventory, **update: object) -> Inventory:
 class RecordedReader:
     """An InventoryReader on a recording: it asks for the one fixed set of reads and answers all from it.
 
-    What the account may do is not recorded, so it lacks nothing here.
+    The account's privileges are not recorded, so it lacks nothing here.
     """
 
     def __init__(self, session: Session, clock: Clock) -> None:
@@ -586,7 +586,7 @@ class RecordedReader:
         self._has_names = False
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
-        """Read what was recorded; of the scope only the extraConfig keys and their names count."""
+        """Read the recorded inventory; of the scope only the extraConfig keys and their names count."""
         is_held = scope.extra_config_keys <= self._keys and scope.option_names <= self._has_names
         if self._inventory is None or not is_held:
             self._keys |= scope.extra_config_keys
@@ -601,7 +601,7 @@ class RecordedReader:
         return self.read_inventory(ReadScope()).hosts
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:  # noqa: ARG002 - nothing has changed
-        """Return what was recorded."""
+        """Return the recorded inventory."""
         return self.read_inventory(scope)
 
     def read_vms(
@@ -632,7 +632,7 @@ class RecordedReader:
         return self.read_vms(moids, extra_config_keys), self.read_gpu_holders(host_moids)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
-        """Return what was recorded of the hosts; of one that was left out, that it was.
+        """Return the recorded data of the hosts; for one that was left out, that it was.
 
         Raises NotRecorded where the recording is older than facts are.
         """
@@ -653,7 +653,7 @@ class RecordedReader:
         return next(iter(self.read_hosts([moid])), None), self.read_facts([moid], groups)
 
     def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:  # noqa: ARG002 - nobody makes any there
-        """Return nothing: what a run looks for when it has made a portgroup is not recorded."""
+        """Return nothing: a recording lacks the lookups for a portgroup that a run has just made."""
         return {}
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
@@ -688,7 +688,7 @@ class RecordedReader:
         return
 
     def read_locks(self) -> Locks | None:
-        """Return nothing: a recording does not tell who worked when it was made."""
+        """Return nothing: a recording does not show the runs of its time."""
         return None
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG002 - a recording has no tags
@@ -696,7 +696,7 @@ class RecordedReader:
         return {}
 
     def read_customization(self, vm_moid: str) -> CustomizationSeen:  # noqa: ARG002 - a recording has no events
-        """Return that nothing is told: a recording holds no events."""
+        """Return an unread history: a recording holds no events."""
         return CustomizationSeen()
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
@@ -704,7 +704,7 @@ class RecordedReader:
         return {}
 
     def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
-        """Return nothing: a recording says nothing of what is defined."""
+        """Return nothing: a recording has no definitions."""
         return frozenset()
 
 

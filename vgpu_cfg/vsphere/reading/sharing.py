@@ -1,10 +1,10 @@
-"""Whether a GPU is cut by MIG, where the API does not say so.
+"""Whether a GPU is cut by MIG, if the API does not show it.
 
-From API 8.0.3.0 on `vgpuMode` tells. Before, what shows it is, in this order: the profiles
-that run on the GPU; what the host could create on its board now; what its driver knows for
-the board at all. Where these name both kinds, nothing is concluded.
+From API 8.0.3.0 on `vgpuMode` shows it. Before, these show it, in this order: the profiles that run on the
+GPU; the profiles that the host could now create on its board; all profiles that its driver knows for the
+board. If these name both kinds, nothing is concluded.
 
-What a cluster says of single VMs: DRS and HA overrides.
+A cluster's settings for single VMs: DRS and HA overrides.
 
 Source: vSphere API reference, ClusterConfigInfoEx.drsVmConfig and dasVmConfig.
 """
@@ -25,18 +25,18 @@ from vgpu_cfg.vsphere.wire.leaves import leaves_of
 
 
 def board_of(device: PciDevice) -> Board | None:
-    """Return the board that a PCI function is, None for what the catalogue lacks."""
+    """Return the board of a PCI function, None if the catalog lacks it."""
     return load_catalog().by_pci(device.vendor_id, device.device_id, device.subsystem_id)
 
 
 def prefixes_of(device: PciDevice) -> tuple[str, ...]:
-    """Return the prefixes of a board's profile names; none for what the catalogue lacks."""
+    """Return the prefixes of a board's profile names; none if the catalog lacks it."""
     board = board_of(device)
     return () if board is None else board.prefixes
 
 
 def infer_sharing(host: Host, vms: Mapping[str, Vm]) -> Host:
-    """Fill in the sharing of the host's GPUs, as far as it can be told."""
+    """Fill in the sharing of the host's GPUs, as far as it is known."""
     if all(gpu.sharing is not None for gpu in host.gpus):
         return host
     gpus = tuple(
@@ -80,7 +80,7 @@ def _sharings(names: Iterable[str], prefixes: tuple[str, ...]) -> set[Sharing]:
 
 
 def vm_overrides(configuration: Any) -> tuple[VmOverrides, ...]:
-    """Return what a cluster's configuration says of single VMs, as far as the VMs' table has words for it."""
+    """Return a cluster's settings for single VMs, as far as the VMs' table has them."""
     leaves: dict[str, dict[str, SettingValue]] = {}
     for name in (DRS_LIST, HA_LIST):
         for moid, entry in entries(configuration, name):

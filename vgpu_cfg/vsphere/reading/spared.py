@@ -1,9 +1,9 @@
-"""What kinds of hosts need not be asked where only what GPUs hold, and have room for, is shown.
+"""The questions to kinds of hosts that can be skipped if only the content and free room of GPUs are shown.
 
-A profile that no host of a kind lists as startable has room on none of them, and what runs is known. What
-remains in doubt is asked: boards without any such profile, GPUs whose board or whose sharing is not known.
-Device groups are asked where a GPU of a baseboard with NVSwitches may have lost its peers; of others they
-tell that there may be a bridge, and not between which GPUs.
+A profile that no host of a kind lists as startable has room on none of them, and what runs is known. Doubtful
+cases are asked: boards without any such profile, GPUs whose board or whose sharing is not known. Device
+groups are asked if a GPU of a baseboard with NVSwitches may have lost its peers; for others they show that
+there may be a bridge, and not between which GPUs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vgpu_cfg.vsphere.reading.sharing import board_of, infer_sharing, prefixes_o
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """What need not be asked of a kind: its `profiles`, unless they are None, and its device groups."""
+    """The questions that a kind can skip: its `profiles`, unless they are None, and its device groups."""
 
     profiles: tuple[ProfileInfo, ...] | None = None
     device_groups: bool = False

@@ -57,7 +57,7 @@ class PolicyReader:
         )
 
     def with_policies(self, vms: Iterable[Vm]) -> list[Vm]:
-        """Return VMs with the policies that their homes and disks have; what is not told stays unknown.
+        """Return VMs with the policies of their homes and disks; a missing one stays unknown.
 
         Nothing is asked where no policies were read before.
         """
@@ -92,7 +92,7 @@ class PolicyReader:
         return frozenset(one.hub.hubId for one in results if not one.error)
 
     def _associated(self, entities: Sequence[Any]) -> dict[tuple[str, str], str]:
-        """Return the policy of each of some entities, "" for none; one that was not told is left out."""
+        """Return the policy of each of some entities, "" for none; a missing one is left out."""
         results = self._content.profileManager.QueryAssociatedProfiles(list(entities))
         told = {(one.objectType, one.key): "" for one in entities}
         for one in results:

@@ -1,6 +1,6 @@
-"""How tags are read: categories with their tags, and those of VMs. Each id that is listed is asked about.
+"""Reading of tags: categories with their tags, and those of VMs. Each id that is listed is asked about.
 
-How custom attributes are read: their names stand in `availableField`, their texts in `customValue`.
+Reading of custom attributes: their names are in `availableField`, their texts in `customValue`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a VM's properties mean: power, owner mark and, in detail, its hardware as plain values.
+"""A VM's properties: power, owner mark and, in detail, its hardware as plain values.
 
-What vCenter knows of a guest from its tools (vim `GuestInfo`), as plain values.
+vCenter's data on a guest from its tools (vim `GuestInfo`), as plain values.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ _GONE = frozenset({"deprecated", "duplicate", "inaccessible", "invalid"})
 
 
 def hardware_version(text: str | None) -> int | None:
-    """Return 21 for "vmx-21"; None for what is no hardware version."""
+    """Return 21 for "vmx-21"; None if it is not a hardware version."""
     found = _HARDWARE.fullmatch(text or "")
     return int(found.group(1)) if found else None
 
 
 def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
-    """Make a VM of its light properties and, where its configuration was read, its detail."""
+    """Make a VM of its light properties and, if its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
     return Vm.one_of_many(
@@ -113,7 +113,7 @@ def owner_mark(item: Item) -> OwnerMark | None:
 
 
 def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail | None:
-    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own.
+    """Make the detail of a VM; `keys` are the extraConfig keys to keep in addition to the tool's own.
 
     With `option_names` the names of the others are kept, too. None where the configuration could not be
     read, as it cannot of an inaccessible VM.
@@ -174,7 +174,7 @@ def moving(item: Item) -> dict[str, Any]:
 def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]:
     """Yield the extraConfig pairs that are kept; of a guest's user data, which holds secrets, only its state.
 
-    User data that is named in `keys` stands in the plan file anyway.
+    User data named in `keys` are in the plan file anyway.
     """
     for option in item.get("config.extraConfig") or ():
         value = str(option.value)
@@ -185,7 +185,7 @@ def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]
 
 
 def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
-    """Yield what the rows of the table of VM settings read, by their keys."""
+    """Yield the values of the rows of the table of VM settings, by their keys."""
     for path, setting in READ_PATHS.items():
         value = item.get(path)
         if value is not None:
@@ -239,7 +239,7 @@ def _cores_per_numa_node(item: Item) -> int | None:
 
 
 def _numa_node(device: Any) -> int | None:
-    """Return the virtual NUMA node that a device is told to be of; a negative one is none."""
+    """Return the virtual NUMA node that is set for a device; a negative one is none."""
     node = getattr(device, "numaNode", None)
     return None if node is None or node < 0 else int(node)
 
@@ -372,7 +372,7 @@ def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
 
 
 def guest_seen(item: Item) -> GuestSeen | None:
-    """Make what is known of a VM's guest; None where vCenter tells nothing at all."""
+    """Make the data of a VM's guest; None if vCenter has none."""
     status = item.get("guest.toolsRunningStatus")
     if status is None and item.get("guest.net") is None and item.get("guest.hostName") is None:
         return None
@@ -394,7 +394,7 @@ def _nics(nets: Iterable[Any]) -> Iterable[GuestNicSeen]:
 
 
 def _addresses(net: Any) -> Iterable[str]:
-    """Yield the addresses in use, with their prefix lengths; plain ones where the tools tell no more."""
+    """Yield the addresses in use, with their prefix lengths; plain ones if the tools report no more."""
     config = getattr(net, "ipConfig", None)
     if config is None:
         yield from net.ipAddress or ()

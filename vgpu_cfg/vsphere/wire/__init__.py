@@ -1,3 +1,3 @@
-"""How vCenter is reached and asked: HTTPS, a login, bulk reads, within limits, and what its faults mean."""
+"""Access to vCenter: HTTPS, a login, bulk reads, limits, and the meaning of its faults."""
 
 from __future__ import annotations

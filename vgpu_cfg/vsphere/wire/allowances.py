@@ -1,4 +1,4 @@
-"""What is allowed to whatever is asked inside a block: more time, or the certificate of another host."""
+"""Allowances for all requests inside a block: more time, or the certificate of another host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
-"""How many seconds what is asked takes by itself, beside the connection's own limit: see `patient`."""
+"""Seconds that the requests take by themselves, in addition to the connection's own limit: see `patient`."""
 
 CERTIFICATE: ContextVar[str | None] = ContextVar("certificate", default=None)
 """The thumbprint by which another host than vCenter is believed: see `believing`."""
@@ -15,7 +15,7 @@ CERTIFICATE: ContextVar[str | None] = ContextVar("certificate", default=None)
 
 @contextmanager
 def patient(seconds: float) -> Iterator[None]:
-    """Give what is asked inside so many seconds more than any other exchange: it takes them by itself."""
+    """Give all requests inside so many seconds more than any other exchange: they take them by themselves."""
     before = PATIENCE.set(seconds)
     try:
         yield
@@ -25,9 +25,9 @@ def patient(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def believing(thumbprint: str | None) -> Iterator[None]:
-    """Believe another host than vCenter, where one is asked inside, by the certificate with this thumbprint.
+    """Trust another host than vCenter for requests inside, by the certificate with this thumbprint.
 
-    With None it is believed as vCenter is, except for a thumbprint, which is vCenter's alone.
+    With None it is trusted as vCenter is, except for a thumbprint, which is vCenter's alone.
     """
     before = CERTIFICATE.set(thumbprint)
     try:

@@ -1,4 +1,4 @@
-"""How many properties of many objects are read in few round trips.
+"""Read many properties of many objects in few round trips.
 
 Everything goes through RetrievePropertiesEx with the paths that are wanted and no
 others: a whole `config` costs ten times its leaves. A property that is unset, that
@@ -24,9 +24,9 @@ from vgpu_cfg.vsphere.wire.stub import Answer
 
 PAGE_SIZE = 2000
 SLACK = 10
-"""So many times what was asked for a page may have: some simulators pass over the size."""
+"""The maximum size of a page, as a multiple of the requested one: some simulators ignore the size."""
 MOST_EMPTY_PAGES = 3
-"""So many pages in a row may bring nothing: what they had has gone since."""
+"""The maximum number of empty pages in a row: their objects have gone since."""
 MOST_RESTARTS = 5
 MOST_RENEWALS = 3
 """So often is a reading begun anew whose session has ended: a vCenter may restart more than once."""
@@ -43,8 +43,8 @@ _RETRIEVE, _CONTINUE = (
 class Paths:
     """The property paths that are read of a type, by its vmodl name ("vim.VirtualMachine").
 
-    Paths of a type hold for its subtypes too. With `kept`, a table of what is kept of the parts of a
-    property, values are plain (`wire.kept`); without it they are pyvmomi's.
+    Paths of a type hold for its subtypes too. With `kept`, a table of the parts of a property to keep, values
+    are plain (`wire.kept`); without it they are pyvmomi's.
     """
 
     type_name: str
@@ -81,9 +81,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a collection starts: one object, or what it refers to in the property `follow`.
+    """The start of a collection: one object, or the objects that its property `follow` refers to.
 
-    With `is_read` the object itself is read as well as what it refers to.
+    With `is_read` the object itself is read, too.
     """
 
     type_name: str
@@ -114,7 +114,7 @@ def collect_all(
 
 
 def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:
-    """Read the named objects, or what they refer to; those that have gone are left out."""
+    """Read the named objects, or the objects they refer to; those that have gone are left out."""
     return made_from(session, wanted, starts, _itself)
 
 
@@ -125,10 +125,10 @@ def made_from(
     make: Callable[[Item], Made],
     everywhere: Sequence[Paths] = (),
 ) -> list[Made]:
-    """Read as `collect_from` does; of each object only what `make` makes of it is kept.
+    """Read as `collect_from` does; of each object only the result of `make` is kept.
 
-    Where a reading begins anew, what was made is made again. What is wanted `everywhere` is read of all
-    objects of the inventory.
+    If a reading begins anew, the results are made again. The paths of `everywhere` are read of all objects of
+    the inventory.
     """
     left = list(starts)
 
@@ -232,7 +232,7 @@ class _Page:
             raise self._pages.too_many(self._count)
 
     def goes_on(self) -> None:
-        """Fetch the next page beside, where there is one and its mark is known."""
+        """Fetch the next page in parallel, if there is one and its mark is known."""
         if self._mark and self._ahead is None:
             self._turn(is_empty=False)
 
@@ -243,7 +243,7 @@ class _Page:
         return None if self._ahead is None else self._ahead.result()
 
     def end(self) -> None:
-        """Wait for what is under way: the connection is used by nothing else meanwhile."""
+        """Wait for the request under way: the connection is used by nothing else meanwhile."""
         if self._ahead is not None:
             self._ahead.wait()
 

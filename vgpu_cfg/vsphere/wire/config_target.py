@@ -1,4 +1,4 @@
-"""Where `QueryConfigTarget` names a host's system id, which a fixed passthrough device must carry.
+"""A host's system id from `QueryConfigTarget`, which a fixed passthrough device must carry.
 
 Every entry of `pciPassthrough`, the functions that are handed out, and of `sriov`, the NICs that can have
 virtual functions, names it; a recorded host has it in the second list before anything is handed out.

@@ -1,9 +1,9 @@
-"""How the bytes of an answer become values, many times faster than by pyvmomi's own reader.
+"""Decode the bytes of an answer many times faster than pyvmomi's own reader.
 
 Those of a call are the same that it makes: of the types that pyvmomi describes, unset where it leaves them
-unset, and an answer that it refuses is refused here. What is known of a type (its fields, what they start
-as, how a text becomes a value) is looked up once, and values are made without asking again for each whether
-it fits. Of a page of properties only what is kept is made (`kept`), object by object.
+unset, and an answer that it refuses is refused here. The description of a type (fields, defaults, conversion
+of texts) is looked up once, and values are made without a check of each. Of a page of properties only the
+kept part is made (`kept`), object by object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PIECE = 1 << 15
 """So many bytes of a page are parsed at a time: they are read while they lie in the processor's caches."""
 _LOCALIZED = VmomiSupport.GetVmodlType("vmodl.LocalizedMethodFault")
 _NAMES_BY_THEMSELVES = (VmomiSupport.ManagedMethod, VmomiSupport.PropertyPath, type)
-"""Types whose values say what they are by their text: what a server says of their type does not count."""
+"""Types whose values are described by their text: the server's statement of their type does not count."""
 
 
 Found = tuple[str, str, dict[str, Any], dict[str, Any]]
@@ -77,9 +77,9 @@ class Decoder:
     ) -> Iterator[Found]:
         """Yield the objects of a page of properties, in its order, while it is parsed.
 
-        `readers` read the properties of their paths, pyvmomi's values are made of the others. `turn` is told
-        what leads to the next page as soon as that is known. Raises UnreadableAnswer, and the fault that the
-        answer carries.
+        `readers` read the properties of their paths, pyvmomi's values are made of the others. `turn` is
+        called with the mark of the next page as soon as that is known. Raises UnreadableAnswer, and the fault
+        that the answer carries.
         """
         with _uncollected():
             for element in _parsed(answer):
@@ -160,7 +160,7 @@ class Decoder:
         return self._maker(kind, is_bare=is_bare)(element)
 
     def _kind(self, declared: Any, said: str | None, tag: str) -> Any:
-        """Return the type that an element has: what it says itself goes before what is declared."""
+        """Return the type of an element: its own statement takes precedence over the declaration."""
         kind = declared
         if said is None:
             if issubclass(kind, list):
@@ -187,7 +187,7 @@ class Decoder:
         return found
 
     def _maker(self, kind: Any, *, is_bare: bool = False) -> Make:
-        """Return what makes values of a type; with `is_bare` a fault stands without what localises it."""
+        """Return the maker of a type's values; with `is_bare` a fault lacks its localized message."""
         key = (kind, is_bare)
         found = self._makers.get(key)
         if found is None:
@@ -297,16 +297,16 @@ class _Slot:
         self.is_list = issubclass(info.type, list)
         self.is_bare = is_bare
         self.is_sure = is_sure
-        """Whether what is made always fits: nothing need be checked."""
+        """Whether the made value always fits: no check is needed."""
         self.fitting: set[type] = set()
         """Types of values that were checked and fit."""
         self.make = make
         self.makers: dict[str, Make] = {}
-        """What makes values that say their type, by that type."""
+        """The functions that make values with a stated type, by that type."""
 
 
 def _starts_as(kind: Any) -> tuple[Mapping[str, Any], tuple[tuple[str, Any], ...]]:
-    """Return what the fields of a new value of a type are, and those that start as a list of their own."""
+    """Return the fields of a new value of a type, and those that start as a list of their own."""
     fields: dict[str, Any] = vars(kind())
     infos = {info.name: info for info in kind._GetPropertyList()}
     lists = tuple((name, info.type) for name, info in infos.items() if issubclass(info.type, list))
@@ -325,7 +325,7 @@ def _delocalized(value: Any) -> Any:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise UnreadableAnswer for what goes wrong while an answer is read."""
+    """Raise UnreadableAnswer for errors while an answer is read."""
     try:
         yield
     except (

@@ -1,14 +1,14 @@
-"""esxcli without a shell: how a command goes to a host through vCenter, and what a refusal of it means.
+"""esxcli without a shell: sending a command to a host through vCenter, and the meaning of a refusal.
 
 vCenter passes the call on to the object on the host that serves the command's name space
-(`ha-cli-handler-…`). The mechanism is not published; govmomi and older pyvmomi show it. Which
-privilege it takes is documented nowhere, so a refusal names the command that was tried.
+(`ha-cli-handler-…`). The mechanism is not published; govmomi and older pyvmomi show it. The privilege it
+requires is documented nowhere, so a refusal names the command that was tried.
 
 The API types that pyvmomi does not ship: the executer through which vCenter passes on esxcli commands.
 
-`HostSystem.RetrieveManagedMethodExecuter` and the `reflect` types stand in no published API. Their
-fields are as govmomi and older pyvmomi have them, tried on govmomi's simulator. A type that
-somebody in this process has declared already is used as it is.
+`HostSystem.RetrieveManagedMethodExecuter` and the `reflect` types are in no published API. Their fields are
+as govmomi and older pyvmomi have them, tried on govmomi's simulator. A type that has already been declared in
+this process is used unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_SUCH_COMMAND = frozenset(
 NotFound, which govmomi's simulator sends)."""
 _NO_PERMISSION = "NoPermission"
 _SUMMARY_ONLY = "EsxCLI.CLIFault.summary"
-"""What a failing command puts where its message should stand; the message itself is in the detail."""
+"""The text that a failing command has in place of its message; the message itself is in the detail."""
 
 _VERSION = "vmodl.reflect.version.version1"
 _PREFIX = "vmodl.reflect.ManagedMethodExecuter"
@@ -62,10 +62,10 @@ def call_esxcli(
 ) -> str:
     """Run an esxcli command on a host and return its answer, an XML text.
 
-    `command` is "system.settings.kernel.list", or the same with blanks. Arguments are long options with
-    their values; one that is named twice is a list. `subject` names the host in errors. Two round trips.
-    Raises NotOffered where the server or the host lacks the command, NotPermitted, else VCenterError
-    with what the command said. ValueError for a name that can be no command or option.
+    `command` is "system.settings.kernel.list", or the same with blanks. Arguments are long options with their
+    values; one that is named twice is a list. `subject` names the host in errors. Two round trips. Raises
+    NotOffered if the server or the host lacks the command, NotPermitted, else VCenterError with the command's
+    own message. ValueError for a name that can be no command or option.
     """
     return Esxcli(session, host_moid, subject).call(command, arguments)
 
@@ -149,7 +149,7 @@ def _moid(fault: vmodl.fault.ManagedObjectNotFound) -> str:
 
 @dataclass(slots=True)
 class _Detail:
-    """What the detail of a fault says: types, the command's own lines, the privilege that lacks."""
+    """The content of a fault's detail: types, the command's own lines, the missing privilege."""
 
     types: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
@@ -266,7 +266,7 @@ def _declare() -> None:
 
 
 def _executer_name() -> str:
-    """Return the executer's vmodl name, which whoever declared it first has chosen."""
+    """Return the executer's vmodl name, which its first declaration sets."""
     return str(VmomiSupport.GuessWsdlType(_EXECUTER).__name__)
 
 

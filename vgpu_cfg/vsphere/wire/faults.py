@@ -1,4 +1,4 @@
-"""What vCenter's faults say in words, and which of this project's errors each becomes.
+"""The text of vCenter's faults, and the error of this project for each.
 
 A fault's own sentence is often empty or says nothing ("A general system error occurred");
 the useful text then sits in `faultMessage`, in a `reason` or in the cause below, so all
@@ -61,8 +61,8 @@ def is_host_silent(fault: vmodl.MethodFault) -> bool:
 def is_session_over(fault: vmodl.MethodFault) -> bool:
     """Whether the session has ended: vCenter says so, or no longer knows a view or filter of the session.
 
-    The reading methods are open to everybody, so what they miss first is the object, whose moid
-    begins with `session[`.
+    The reading methods are open to all accounts, so they first miss the object, whose moid begins with
+    `session[`.
     """
     if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
         return _moid(fault, "obj").startswith("session[")
@@ -112,7 +112,7 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
 
 
 def not_offered(message: str, subject: str = "") -> NotOffered:
-    """Make the error for what a server or host lacks, with its usual remedy."""
+    """Make the error for a feature that a server or host lacks, with its usual remedy."""
     return NotOffered(
         message, subject=subject, remedy="this vCenter or host is too old for it, or does not offer it"
     )
@@ -181,7 +181,7 @@ def offered(what: str, subject: str, *absent: type[vmodl.MethodFault]) -> Iterat
 
 
 def _is_manager(fault: vmodl.MethodFault) -> bool:
-    """Whether what was not found is one of a host's managers, which a server may name and not have."""
+    """Whether the missing object is one of a host's managers, which a server may name and not have."""
     kind = getattr(type(getattr(fault, "obj", None)), "__name__", "")
     return kind.startswith("vim.host.") or kind == "vim.option.OptionManager"
 

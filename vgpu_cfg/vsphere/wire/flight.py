@@ -1,8 +1,8 @@
-"""How exchanges are made beside other work: a page ahead of what is read, and a few questions together.
+"""Parallel exchanges: a page ahead of the reader, and a few questions together.
 
-Of what is asked together one question is worked on at a time: who works holds the turn, and lets go of it
-only while a request and its answer travel. So nothing here or in pyvmomi is used by two threads at once, and
-what one question leaves in a session (its cookie, its counts, a login made anew) the next one finds.
+Of several questions one is worked on at a time: its thread holds the turn, and releases it only while a
+request and its answer travel. So nothing here or in pyvmomi is used by two threads at once, and the changes
+that one question makes to a session (its cookie, its counts, a new login) are there for the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LISTENS_SECONDS = 0.5
 
 
 class _CalledOff(BaseException):
-    """Nobody waits for the answer any more."""
+    """The answer is no longer awaited."""
 
 
 class _Flight:
@@ -30,7 +30,7 @@ class _Flight:
     def __init__(self) -> None:
         self.turn = threading.Condition(threading.Lock())
         self.travelling = 0
-        """How many requests are on their way, or have an answer that nobody has taken."""
+        """How many requests are on their way, or have an answer that was not yet taken."""
         self.keepers = 0
         """For how many reasons who holds the turn keeps it while its request travels."""
         self.is_over = False
@@ -53,7 +53,7 @@ class _Flight:
     def let_go(self) -> Iterator[None]:
         """Let others work while a request travels, unless the turn is kept.
 
-        Where the connection fails while others are on their way, the server may take no more of them: from
+        If the connection fails while others are on their way, the server may accept no more of them: from
         then on one request is sent at a time. Those that are on their way are waited for first.
         """
         if self.keepers:
@@ -78,14 +78,14 @@ class _Flight:
 
 
 _FLIGHT: ContextVar[_Flight | None] = ContextVar("flight", default=None)
-"""What the question at hand is asked together with; None where it is asked alone."""
+"""The questions asked together with the current one; None if it is asked alone."""
 
 
 class Ahead(Generic[Result]):
-    """Runs `work` at once, with the context of whoever starts it; `result` returns or raises what it did.
+    """Runs `work` at once, with the context of its caller; `result` returns or raises its outcome.
 
-    The thread is a daemon: a program that is interrupted ends without it. Beside questions that are asked
-    together it works in turn with them.
+    The thread is a daemon: a program that is interrupted ends without it. Together with other questions it
+    works in turn with them.
     """
 
     def __init__(self, work: Callable[[], Result]) -> None:
@@ -124,9 +124,9 @@ class Ahead(Generic[Result]):
 def together(calls: Sequence[Callable[[], Result]], most: int) -> list[Result]:
     """Return what calls return, in their order, with so many of their requests on their way at once.
 
-    They may only read, and none may need what another has found. What the first of them raises, in their
-    order, is raised once those before it have ended; later ones may not have been asked. With one at a time
-    there are no threads. An interruption ends it at once.
+    They may only read, and none may need what another has found. The first error, in their order, is raised
+    once those before it have ended; later ones may not have been asked. With one at a time there are no
+    threads. An interruption ends it at once.
     """
     if most < 2 or len(calls) < 2 or _FLIGHT.get() is not None:
         return [call() for call in calls]

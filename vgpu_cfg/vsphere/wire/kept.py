@@ -1,8 +1,7 @@
-"""How the parts of a bulk answer that are kept become values, straight from its elements.
+"""Make values of the kept parts of a bulk answer straight from its elements.
 
-A table says which fields are kept of which types. What else an answer holds, most of it, is passed over: no
-value is made of it. What is made has the API's type and its kept fields alone; texts, numbers and ids of
-objects are plain.
+A table says which fields are kept of which types. The rest of an answer, most of it, is skipped: no value is
+made of it. A value has the API's type and its kept fields alone; texts, numbers and ids of objects are plain.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NUMBERS = ("int", "long", "short", "byte")
 
 
 class Moid(str):
-    """The id of a managed object that a property refers to, where pyvmomi has a stub of it."""
+    """The id of a managed object that a property refers to, for which pyvmomi has a stub."""
 
     __slots__ = ()
 
@@ -38,8 +37,8 @@ class Moid(str):
 class Kept:
     """The fields that are kept of a type, by its vmodl name, and of its subtypes.
 
-    `inner` says of fields that hold parts which of these are kept. Where several rows fit a value's type,
-    the first one counts; a value that none fits is left out.
+    `inner` says of fields that hold parts which of these are kept. If several rows fit a value's type, the
+    first one counts; a value that none fits is left out.
     """
 
     type_name: str
@@ -170,7 +169,7 @@ _truth = leaf_maker(converter(bool))
 
 
 def _any_leaf(element: Element) -> Any:
-    """Read a value that says itself what it is; what is neither number nor truth is text."""
+    """Read a value that states its type; all but numbers and booleans are text."""
     said = (element.get(TYPE_ATTRIBUTE) or "").rpartition(":")[2]
     if said == "boolean":
         return _truth(element)

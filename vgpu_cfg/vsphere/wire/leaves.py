@@ -1,6 +1,6 @@
-"""How the text of an element becomes a value without parts, as pyvmomi makes it.
+"""Convert the text of an element to a value without parts, as pyvmomi does.
 
-How a value is put into, and read from, one of vSphere's data objects by its path.
+Write and read a value in one of vSphere's data objects by its path.
 """
 
 from __future__ import annotations

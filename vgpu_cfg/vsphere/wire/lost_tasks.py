@@ -1,8 +1,9 @@
-"""How a task is found again whose moid never came: by what it is about, its method, whose it is, and when.
+"""Find a task again whose moid never came: by its entity, method, user and time.
 
 vCenter's list of recent tasks holds those that run, and those that ended in the last ten minutes, 200 at most
-(vSphere API reference, TaskManager.recentTask). Moments are vCenter's own. That a user is spelled alike in a
-session and in a task's reason, and that a restarted vCenter still lists what it had begun, is unproven.
+(vSphere API reference, TaskManager.recentTask). Moments are vCenter's own. Unproven: that a user is spelled
+alike in a session and in a task's reason, and that a restarted vCenter still lists the tasks that it had
+begun.
 """
 
 from __future__ import annotations

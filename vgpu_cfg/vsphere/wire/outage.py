@@ -1,4 +1,4 @@
-"""How long a vCenter that has answered before is waited for, and what is said meanwhile.
+"""Waiting for a vCenter that has answered before, and the messages meanwhile.
 
 One that never answered is not: the address may be mistyped. A server that is only slow is asked once more.
 """
@@ -23,7 +23,7 @@ LONG_PAUSE_SECONDS = 5.0
 SLICE_SECONDS = 1.0
 """So often is looked whether the wait was called off."""
 MOST_LATE = 2
-"""So many answers may be late in a row: whoever is slow is not helped by being asked again."""
+"""The maximum number of late answers in a row: asking again does not help a slow server."""
 
 
 def _pause(seconds: float) -> None:
@@ -34,8 +34,8 @@ def _pause(seconds: float) -> None:
 class Outage:
     """Repeats what may be repeated. `is_known` says that the server has answered: only then is it waited for.
 
-    `tell` takes a line for whoever watches, and `is_called_off` says that nobody wants to wait any more. A
-    wait that has ended in vain is not begun again before the server answers.
+    `tell` gets a line for the user, and `is_called_off` returns whether the wait is no longer wanted. A wait
+    that has ended in vain is not begun again before the server answers.
     """
 
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Outage:
 
     @contextmanager
     def watched(self, tell: Callable[[str], None], is_called_off: Callable[[], bool]) -> Iterator[None]:
-        """Tell of waits inside by `tell`, and let `is_called_off` end them."""
+        """Report waits inside through `tell`, and let `is_called_off` end them."""
         before = self.tell, self.is_called_off
         self.tell, self.is_called_off = tell, is_called_off
         try:
@@ -108,7 +108,7 @@ class Outage:
             seconds -= SLICE_SECONDS
 
     def _waited(self, lost: Unreachable, begun: datetime) -> Unreachable:
-        """Say how long was waited, where that is news."""
+        """Report the length of the wait, if that is news."""
         waited = self.now() - begun
         if not self.is_known or waited < timedelta(seconds=2 * LONG_PAUSE_SECONDS):
             return lost

@@ -1,11 +1,11 @@
-"""How vCenter's REST side is spoken to, beside the SOAP API: a session of its own, JSON, errors and retries.
+"""vCenter's REST API, in addition to the SOAP API: a session of its own, JSON, errors and retries.
 
 Its paths are those below `/rest`, which vSphere has had since 6.5: govmomi asks all releases by them, and
 vcsim answers no others for tags. Answers are wrapped (`{"value": …}`), and so are errors (`{"type", "value":
 {"messages": […]}}`). A session is made by Basic authentication, or by a SAML token that is packed as `SIGN
 token="…"` (both as govmomi's clients do), and lives in a header.
 
-What an answer of the REST side must be to be read: lists, mappings, texts, and ids that are few enough.
+The required form of REST answers: lists, mappings, texts, and a limited number of ids.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SESSION_HEADER = "vmware-api-session-id"
 
 _AWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 _MOST_WORDS = 500
-"""Characters of an error's own words that are told."""
+"""Maximum characters of an error's own message that are shown."""
 
 Credentials = Callable[[], str]
 """Makes the `Authorization` header of a login, when one is made."""
@@ -73,16 +73,16 @@ class RestClient:
         self.round_trips = 0
 
     def get(self, path: str, what: str) -> Any:
-        """Return what a path holds; `what` names the attempt."""
+        """Return the content of a path; `what` names the attempt."""
         return self._ask("GET", path, b"", what)
 
     def act(self, path: str, action: str, body: Mapping[str, object], what: str) -> Any:
-        """Do what a path offers, and return what it answers; such that once more does no harm."""
+        """Run the action of a path, and return its answer; the action must be safe to repeat."""
         content = json.dumps(body).encode()
         return self._ask("POST", f"{path}?~action={quote(action)}", content, what)
 
     def close(self) -> None:
-        """Log out, where somebody logged in. What goes wrong on the way out harms nobody."""
+        """Log out, if there was a login. Errors at logout are ignored."""
         if self._session:
             try:
                 self._exchange("DELETE", SESSION_PATH, b"", self._headers())
@@ -92,7 +92,7 @@ class RestClient:
                 self._session = ""
 
     def _ask(self, method: str, path: str, body: bytes, what: str) -> Any:
-        """Send a request, logging in first where nobody has, and again where the session has ended."""
+        """Send a request; log in first if needed, and again if the session has ended."""
         was_open = bool(self._session)
         if not was_open:
             self._log_in(what)

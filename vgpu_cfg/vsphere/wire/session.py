@@ -72,7 +72,7 @@ class Session:
         self.limits = limits or Limits()
         self.in_flight = 1
         self.rest = RestClient(transport, address, self._authorization, self.outage)
-        """The REST side, which nobody logs in to before something is asked of it."""
+        """The REST API, with a login only at its first use."""
         self._stub: TransportStub | None = None
         self._storage: TransportStub | None = None
         self._content: Any = None
@@ -101,7 +101,7 @@ class Session:
         return self
 
     def close(self) -> None:
-        """Log out, and close the transport. What goes wrong on the way out harms nobody."""
+        """Log out, and close the transport. Errors at logout are ignored."""
         try:
             self.outage.is_known = False  # nobody waits in order to log out
             self.rest.close()
@@ -138,7 +138,7 @@ class Session:
     def take_brought(self, moids: Collection[str]) -> Mapping[str, Mapping[str, Any]] | None:
         """Return the properties of objects that came with the last answer; None unless all of these did.
 
-        Once: whoever looks again wants to see how they are by then.
+        Once: a second read needs their then current values.
         """
         asked, objects = self._brought
         self._brought = (0, {})
@@ -183,7 +183,7 @@ class Session:
 
     @property
     def storage(self) -> TransportStub:
-        """The stub of Storage Policy Based Management (SPBM), an API of its own beside this one.
+        """The stub of Storage Policy Based Management (SPBM), an API of its own.
 
         It knows the session by the header `vcSessionCookie` (Storage Policy API programming guide; govmomi's
         client sends it too).
@@ -203,7 +203,7 @@ class Session:
 
     @property
     def vcenter(self) -> VCenter:
-        """What the server says of itself."""
+        """The server's description of itself."""
         about = self.service_content.about
         return VCenter(
             address=self.address,
@@ -232,8 +232,8 @@ class Session:
     def renew(self) -> None:
         """Log in again, after the server has forgotten the session.
 
-        What belonged to the old session (views, filters, collectors) is gone with it. A vCenter that cannot
-        log anybody in yet is waited for. Raises LoginFailed, Unreachable.
+        The objects of the old session (views, filters, collectors) are gone with it. A vCenter that cannot
+        accept logins yet is waited for. Raises LoginFailed, Unreachable.
         """
         self.renewals += 1
         self.forget_view()
@@ -261,7 +261,7 @@ class Session:
         stub.find_task = self._find_task
 
     def _roots(self) -> Any:
-        """Return the roots of the API, asked for in the oldest version: which is the newest they tell."""
+        """Return the roots of the API, read in the oldest version: they name the newest one."""
         try:
             content: Any = vim.ServiceInstance("ServiceInstance", self.stub).RetrieveContent()
         except Unreadable as error:
@@ -329,7 +329,7 @@ class Session:
 
 
 def saml_token(text: str, address: str) -> str:
-    """Return a SAML token without what may stand before its element.
+    """Return a SAML token without any text before its element.
 
     Raises LoginFailed for a text that is no assertion.
     """

@@ -1,8 +1,8 @@
-"""How a pyvmomi call becomes one exchange on a Transport, and when it may be sent twice.
+"""Send a pyvmomi call as one exchange on a Transport, and repeat it only if that is safe.
 
 Only two things are repeated: a request that never left, and a request that only reads. A write whose
-connection broke may have been carried out. Once vCenter answers again the task of such a call is looked for;
-where none is found, its error goes to the caller, who must look at what the call was about.
+connection broke may have been carried out. Once vCenter answers again the task of such a call is searched
+for; if none is found, its error goes to the caller, who must check the object of the call.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ _OF_THE_SESSION = frozenset(
         "DestroyPropertyFilter",
     }
 )
-"""Methods that change nothing but what the session itself holds: sent twice, they leave a spare view."""
+"""Methods that change only the content of the session itself: sent twice, they leave a spare view."""
 
 _HARMLESS = frozenset({"Login", "LoginByToken", "CurrentTime", "SetField", "ReconfigureAlarm", "RemoveAlarm"})
-"""Methods that may be sent again although their names do not say so: a second login is a spare session, and
-what is given the same value twice, or removed twice, is as it was to be."""
+"""Methods that may be sent again although their names do not show it: a second login is a spare session, and
+a value that is set twice, or removed twice, has the wanted result.
+"""
 
 _READ_PREFIXES = (
     *("Retrieve", "Query", "Fetch", "fetch", "Get", "Has", "Find", "CheckForUpdates", "WaitForUpdates"),
@@ -79,7 +80,7 @@ class Unreadable(VCenterError):
 
 
 class Login(Protocol):
-    """What logs in again; `renewals` counts how often it has."""
+    """The function that logs in again; `renewals` counts how often it has."""
 
     renewals: int
 
@@ -162,7 +163,7 @@ class TransportStub(SoapStubAdapterBase):
             return self._call(mo, info, args)
 
     def _find_task(self, mo: Any, info: Any, sent_at: datetime) -> Any | None:
-        """Return the task of a call whose answer was lost, where its method starts one and it is known."""
+        """Return the task of a call whose answer was lost, if its method starts one and it is known."""
         if self.find_task is None or not info.wsdlName.endswith("_Task"):
             return None
         return self.find_task(mo, info.wsdlName, self.outage.now() - sent_at)
@@ -175,7 +176,7 @@ class TransportStub(SoapStubAdapterBase):
     ) -> Iterator[Found]:
         """Yield the objects of a page of properties; faults are raised as pyvmomi's own.
 
-        See `Decoder.objects`. Raises VCenterError for what is no such page.
+        See `Decoder.objects`. Raises VCenterError for any other answer.
         """
         status, content = answer
         try:
@@ -190,7 +191,7 @@ class TransportStub(SoapStubAdapterBase):
         return self._decoder.readers(type_name, paths, kept)
 
     def send(self, mo: Any, info: Any, args: Any) -> Answer:
-        """Send one call and return what comes back as it is."""
+        """Send one call and return the raw answer."""
         untyped: Any = self
         body: bytes = untyped.SerializeRequest(mo, info, args)
         headers = {

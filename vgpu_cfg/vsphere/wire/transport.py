@@ -1,13 +1,13 @@
-"""How bytes reach a vCenter over HTTPS, and whose certificate is believed.
+"""HTTPS exchanges with a vCenter, and the trust in its certificate.
 
 The certificate is checked while the connection is made, so before any request, and
 with it any password, goes out.
 
 How one exchange is held to its time and its bytes, whatever the other end does meanwhile.
 
-Every step on its socket first asks what time is left: a byte now and then, a handshake or headers without an
-end keep nobody waiting. Bytes are counted as they come from the network. Only the resolution of a name has
-limits of its own, those of the system.
+Every step on its socket first checks the time left: single bytes at long intervals, a handshake or headers
+without an end cannot delay it. Bytes are counted as they come from the network. Only the resolution of a name
+has limits of its own, those of the system.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_
 _MISMATCH = "Fingerprints did not match"
 
 _HEADERS_BYTES = 1024 * 1024
-"""What may come beside the body: the status line, headers, the sizes of chunks."""
+"""The bytes that may come in addition to the body: the status line, headers, the sizes of chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Trust:
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of `vc01`, `vc01:8443` or `https://vc01/sdk`.
 
-    Raises Unreachable for what is none of these.
+    Raises Unreachable for any other form.
     """
     text = address if "//" in address else f"//{address}"
     try:
@@ -227,7 +227,7 @@ class HttpsTransport:
         return answer.status, answer.headers, content.getvalue()
 
     def _failure(self, error: HTTPError | OSError, budget: Budget) -> VCenterError:
-        """Say what a failed exchange means, by what had been sent and received."""
+        """Return the meaning of a failed exchange, by the data sent and received."""
         where = f"{self._host}:{self._port}"
         if budget.is_flooded:
             return TooMuch(
@@ -269,7 +269,7 @@ class HttpsTransport:
             other.close()
 
     def _other(self, url: str) -> HttpsTransport:
-        """Return the transport to another host, made once for each certificate that is told of it."""
+        """Return the transport to another host, made once for each certificate given for it."""
         key = (urlsplit(url).netloc, None if self._trust.insecure else CERTIFICATE.get())
         if key not in self._others:
             trust = replace(self._trust, thumbprint=key[1])
@@ -342,7 +342,7 @@ class Flooded(OSError):
 
 @dataclass(slots=True)
 class Budget:
-    """What is left of one exchange. `is_sent` says whether a byte of the request may have gone out."""
+    """The rest of one exchange. `is_sent` says whether a byte of the request may have gone out."""
 
     now: Callable[[], float]
     deadline: float
@@ -387,12 +387,12 @@ class BudgetSocket(ssl.SSLSocket):
     """A TLS socket that is held to the budget of the exchange that uses it."""
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the library's signature
-        """Shake hands within what is left."""
+        """Shake hands within the time left."""
         self._hurry()
         super().do_handshake(block)
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 - the library's name
-        """Read within what is left, and count."""
+        """Read within the time left, and count."""
         budget = self._hurry()
         found: Any = super().read(len, buffer)
         if budget is not None:
@@ -400,7 +400,7 @@ class BudgetSocket(ssl.SSLSocket):
         return found
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """Send within what is left."""
+        """Send within the time left."""
         budget = self._hurry()
         if budget is not None:
             budget.is_sent = True
@@ -414,7 +414,7 @@ class BudgetSocket(ssl.SSLSocket):
 
 
 class BudgetConnection(HTTPSConnection):
-    """A connection whose addresses share what is left of the exchange."""
+    """A connection whose addresses share the time left of the exchange."""
 
     def _new_conn(self) -> socket.socket:
         budget = _BUDGET.get()

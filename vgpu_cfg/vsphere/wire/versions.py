@@ -22,9 +22,9 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 def negotiate(spoken: str, release: str, address: str) -> str:
     """Return the newest vmodl version known here (`vim.version.v8_0_3_0`) that a server speaks.
 
-    `spoken` is the server's newest: numbers, or the id of a patch (`m5CA1EF4D`). Where that id is not known,
-    what its `release` ("9.1.0") speaks is taken. Raises Unreachable where neither is a version, VersionTooOld
-    where it is older than 6.5.
+    `spoken` is the server's newest: numbers, or the id of a patch (`m5CA1EF4D`). If that id is not known, the
+    version of its `release` ("9.1.0") is used. Raises Unreachable if neither is a version, VersionTooOld if
+    it is older than 6.5.
     """
     limit = next((_numbers(said) for said in (spoken, release) if _NUMBERS.fullmatch(said)), ())
     for version in VmomiSupport.GetServiceVersions("vim25"):

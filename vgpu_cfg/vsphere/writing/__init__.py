@@ -1,3 +1,3 @@
-"""How a change becomes a call: requests in vSphere's words, tasks, and what must be sent along."""
+"""Turning changes into calls: requests in vSphere's words, tasks, and required fields."""
 
 from __future__ import annotations

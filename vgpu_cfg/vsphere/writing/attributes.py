@@ -1,7 +1,7 @@
-"""How texts are kept on hosts and VMs as custom attributes, and that two may define one at once.
+"""Texts on hosts and VMs as custom attributes, which two clients may define at once.
 
-vCenter's reference names no limit for the length of a value, and none was tried: whether one
-that is too long is refused or cut off is unproven. What was cut off parses as no JSON.
+vCenter's reference names no limit for the length of a value, and none was tried: whether one that is too long
+is refused or cut off is unproven. A truncated text parses as no JSON.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def set_vm_attributes(session: Session, vm_moid: str, values: Mapping[str, str])
 def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
     """Set attributes of a host or a VM; one that nothing of its kind has is defined first.
 
-    Whoever defines it at the same moment wins (`DuplicateName`), and the value goes under the name
-    instead of the key.
+    The first definition wins (`DuplicateName`), and the value goes under the name instead of the key.
     """
     manager = session.service_content.customFieldsManager
     if manager is None:
@@ -66,7 +65,7 @@ def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
 
 
 def _set_field(session: Session, manager: Any, entity: Any, key: int, text: str) -> None:
-    """Set an attribute by its key; where somebody has defined it anew since, the next call learns that."""
+    """Set an attribute by its key; if it has been defined anew since, the next call learns that."""
     try:
         manager.SetField(entity, key, text)
     except vmodl.MethodFault:

@@ -1,8 +1,8 @@
-"""How a specification is read again right before a clone, and filled in with what the plan showed.
+"""Read a specification again right before a clone, and fill in the values of the plan.
 
-What the plan does not fill in goes back as vCenter told it, encrypted passwords too. Of a Linux the name
-servers are those of the whole guest, of a Windows those of each adapter: so govc has it. Adapters are in the
-order of their PCI slots (vSphere API reference, CustomizationAdapterMapping), which no request names.
+All other fields are sent back as vCenter returned them, encrypted passwords too. Of a Linux the name servers
+are those of the whole guest, of a Windows those of each adapter: so govc has it. Adapters are in the order of
+their PCI slots (vSphere API reference, CustomizationAdapterMapping), which no request names.
 """
 
 from __future__ import annotations

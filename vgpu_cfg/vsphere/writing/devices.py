@@ -1,4 +1,4 @@
-"""How the devices of a plan are said in vSphere's words: a VirtualDeviceSpec for each edit.
+"""The devices of a plan in vSphere's words: a VirtualDeviceSpec for each edit.
 
 Several new devices in one ConfigSpec need distinct negative keys, and a disk needs a
 controller with a free unit, so the edits of one VM are made together.

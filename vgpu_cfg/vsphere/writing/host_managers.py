@@ -1,12 +1,12 @@
-"""Where the managers of a host are, and what of it must be known before one of them is called.
+"""The managers of a host, and the data required before a call to one of them.
 
-One round trip brings the host's name, its API version, its managers and whatever else a
-write has to merge into. Nothing is kept between writes: what is merged was read just before.
+One round trip brings the host's name, its API version, its managers and all data that a write has to merge
+into. Nothing is kept between writes: the base of a merge is read just before.
 
-How what is asked of a host's devices and options is merged into what the host has, in vSphere's words.
+Merge the request for a host's devices and options into the host's current values, in vSphere's words.
 
-Everything here is pure: what was read goes in, what is sent comes out. A field that nobody asks
-about goes back as it was read, since most of these objects replace the old one whole.
+Everything here is pure: a reading goes in, the request comes out. All other fields go back as they were read,
+since most of these objects replace the old one whole.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _LONG: Any = VmomiSupport.vmodlTypes["long"]
 
 @dataclass(frozen=True, slots=True)
 class HostManagers:
-    """What one reading of a host brought; values are pyvmomi's."""
+    """The result of one reading of a host; values are pyvmomi's."""
 
     session: Session
     item: Item
 
     @property
     def name(self) -> str:
-        """The host's name, its id where vCenter tells none."""
+        """The host's name, or its id if vCenter has none."""
         return str(self.item.get("name", self.item.moid))
 
     def manager(self, name: ManagerName) -> Any:
@@ -66,7 +66,7 @@ class HostManagers:
     def require(self, path: str, what: str) -> Any:
         """Return a property that a write merges into.
 
-        Raises NotOffered where the host tells none, and the reason where vCenter gives one.
+        Raises NotOffered if the host has none, and the reason if vCenter gives one.
         """
         found = self.item.get(path)
         if found is None and path in self.item.faults:
@@ -78,7 +78,7 @@ class HostManagers:
     def require_api(self, version: str, what: str) -> None:
         """Raise VersionTooOld unless vCenter and the host both know this version.
 
-        What the negotiated version lacks would be dropped from the request without a word.
+        Fields that the negotiated version lacks would be dropped from the request silently.
         """
         self.session.require_api(version, what)
         own = str(self.item.get("config.product.apiVersion", ""))
@@ -100,12 +100,12 @@ def read_managers(session: Session, moid: str, manager: ManagerName, *paths: str
 
 
 def host_paths(manager: ManagerName, *paths: str) -> Paths:
-    """Return what is read of a host for a write through one of its managers."""
+    """Return the data of a host for a write through one of its managers."""
     return Paths("vim.HostSystem", ("name", "config.product.apiVersion", f"configManager.{manager}", *paths))
 
 
 def only_host(session: Session, moid: str, items: list[Item]) -> HostManagers:
-    """Find a host among what was read. Raises NotFound where it has gone."""
+    """Find a host in a reading. Raises NotFound where it has gone."""
     for item in items:
         if item.moid == moid:
             return HostManagers(session, item)
@@ -115,12 +115,12 @@ def only_host(session: Session, moid: str, items: list[Item]) -> HostManagers:
 
 
 def graphics_config(current: Any, write: GraphicsWrite) -> Any:
-    """Return a host's graphics configuration with what is asked changed.
+    """Return a host's graphics configuration with the requested changes.
 
-    An entry for a device overrides the host's default type. One that is made for a vGPU mode alone
-    gets the default as its type, which the API requires. A mode that is unset stays unchanged (govmomi,
-    HostGraphicsConfigDeviceType), so none is sent that nobody asks about: what is configured may not
-    hold since a reboot, and asserting it may fail on a GPU in use.
+    An entry for a device overrides the host's default type. One that is made for a vGPU mode alone gets the
+    default as its type, which the API requires. A mode that is unset stays unchanged (govmomi,
+    HostGraphicsConfigDeviceType), so only requested ones are sent: the configured mode may not hold since a
+    reboot, and asserting it may fail on a GPU in use.
     """
     default = str(write.default_type or current.hostDefaultGraphicsType)
     entries = {str(entry.deviceId).lower(): _device_type(entry) for entry in current.deviceType or ()}
@@ -145,9 +145,9 @@ def _device_type(entry: Any) -> Any:
 def passthrough_configs(infos: Sequence[Any], write: PassthroughWrite, host_name: str) -> list[Any]:
     """Return what `UpdatePassthruConfig` takes for each function that the write names.
 
-    `infos` is the host's `pciPassthruInfo`. `applyNow` (7.0) is left unset: the host then applies at
-    once what it can, and the rest when it boots (govmomi, HostPciPassthruConfig). Raises NotFound for
-    a function that the host does not list, NotOffered for virtual functions where there can be none.
+    `infos` is the host's `pciPassthruInfo`. `applyNow` (7.0) is left unset: the host then applies all that it
+    can at once, and the rest when it boots (govmomi, HostPciPassthruConfig). Raises NotFound for a function
+    that the host does not list, NotOffered for virtual functions where there can be none.
     """
     by_id = {str(info.id).lower(): info for info in infos}
     configs = []
@@ -187,8 +187,8 @@ def _passthrough_config(info: Any, device: PassthroughDevice, host_name: str) ->
 def option_values(options: Mapping[str, OptionSetting], current: Mapping[str, Any]) -> list[Any]:
     """Return options as the server wants them, each in the type that it has there.
 
-    A LongOption refuses an xsd:int, which a plain integer goes out as. `current` holds the values
-    that were read; what is not among them goes as it is.
+    A LongOption refuses an xsd:int, which a plain integer goes out as. `current` holds the values that were
+    read; others are sent unchanged.
     """
     return [
         vim.option.OptionValue(key=key, value=as_type_of(value, current.get(key)))
@@ -197,7 +197,7 @@ def option_values(options: Mapping[str, OptionSetting], current: Mapping[str, An
 
 
 def as_type_of(value: OptionSetting, current: Any) -> Any:
-    """Return a value in the type of another: bool, long, int or str; as it is where it does not fit."""
+    """Return a value in the type of another: bool, long, int or str; unchanged if it does not fit."""
     match current:
         case bool():
             return {"true": True, "false": False}.get(str(value).lower(), value)

@@ -1,4 +1,4 @@
-"""How a change to a host, a cluster's options or vCenter's becomes a call. Nobody who only reads holds one.
+"""Turn a change to a host, a cluster's options or vCenter's into a call. Readers do not hold one.
 
 set_host_attribute    2 round trips, 3 where the attribute has to be defined
 remember              1, and 1 per attribute, 2 where it has to be defined
@@ -57,8 +57,9 @@ VSAN_ACTIONS: Mapping[str, str] = {
     "noAction": "noAction",
     "evacuateAllData": "evacuateAllData",
 }
-"""Words of the plan file, where the first is short as in the vSphere Client → those of the API
-(vim `VsanHostDecommissionModeObjectAction`)."""
+"""Words of the plan file, if the first is short as in the vSphere Client → those of the API (vim
+`VsanHostDecommissionModeObjectAction`).
+"""
 
 _CLUSTER = (Paths("vim.ClusterComputeResource", ("configurationEx",)),)
 _LICENCES = (Paths("vim.LicenseManager", ("licenseAssignmentManager",)),)
@@ -75,7 +76,7 @@ class VCenterHostWriter:
         attributes.set_host_attribute(self._session, host_moid, attribute, text)
 
     def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
-        """Keep what a host's shell told, as custom attributes; an empty text clears one."""
+        """Keep the values read through a host's shell as custom attributes; an empty text clears one."""
         attributes.set_host_attributes(self._session, host_moid, texts)
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
@@ -264,7 +265,7 @@ class VCenterHostWriter:
                 firewall.DisableRuleset(write.ruleset)
 
     def _write_licence(self, host_moid: str, write: LicenceWrite, secrets: Mapping[str, str]) -> None:
-        """Assign the licence. Its key stands in no message: not in this project's, not in vCenter's."""
+        """Assign the licence. Its key is in no message: not in this project's, not in vCenter's."""
         key = secrets.get(write.secret)
         if not key:
             raise VCenterError(

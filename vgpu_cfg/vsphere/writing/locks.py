@@ -1,9 +1,9 @@
-"""How a lock is kept at vCenter: as an alarm of the root folder, of which no two can have one name.
+"""Locks at vCenter: alarms of the root folder, of which no two can have one name.
 
-CreateAlarm refuses a name that exists (`DuplicateName`, vSphere API reference), whoever asks first wins. The
+CreateAlarm refuses a name that exists (`DuplicateName`, vSphere API reference): the first request wins. The
 alarm is disabled and triggers nothing. `lastModifiedTime` is vCenter's own and moves when it is reconfigured:
-that is the heartbeat. All stand on the root folder, so that their names are compared whether vCenter
-compares them in all of its inventory or on one object alone.
+that is the heartbeat. All are on the root folder, so that their names are compared whether vCenter compares
+them in all of its inventory or on one object alone.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class VCenterLocks:
         return read_locks(self._session)
 
     def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
-        """Return what the account may not do that locks take, or that removing some takes; one round trip.
+        """Return the missing privileges for locks, or for removing some; one round trip.
 
-        Who may not ask that of the root folder has none of it: each role that holds any holds leave to read.
+        An account that may not ask that of the root folder has none of them: each role with any privilege
+        includes reading.
         """
         root = self._session.root_moid
         needed = (REMOVE_LOCK,) if to_remove else LOCK.privileges
@@ -92,7 +93,7 @@ def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
 
 
 def disabled_alarm(name: str, description: str) -> Any:
-    """Return an alarm that tells people something: vCenter asks for an expression, which comes to nothing."""
+    """Return an alarm that informs people: vCenter asks for an expression, which never triggers."""
     return vim.alarm.AlarmSpec(
         name=name,
         description=description,

@@ -1,7 +1,7 @@
-"""How VMkernel NICs, uplinks, switches and portgroups are asked for, and what a change must send along.
+"""VMkernel NICs, uplinks, switches and portgroups: the requests, and the fields that a change must include.
 
-A spec that is sent to change one thing is what was read, with that one thing changed: the API
-takes what is unset for its default (`HostVirtualNicSpec.mtu`) or for nothing at all.
+A spec that changes one field is the one that was read, with that field changed: the API takes an unset field
+for its default (`HostVirtualNicSpec.mtu`) or for nothing at all.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def new_vmknic(write: VmknicWrite) -> Any:
 def changed_vmknic(current: Any, write: VmknicWrite) -> Any:
     """Return a VMkernel NIC's spec with another address or MTU.
 
-    What ties it to its network is left out, since that would name a new one, and an address that DHCP
-    gave cannot be sent back (HostIpConfig). What is unset stays, but for the MTU and segmentation
-    offload, which fall back to a default (govmomi, HostVirtualNicSpec; community.vmware's vmware_vmkernel
-    sends address and MTU alone). That IPv6 addresses stay where only IPv4 is sent is unproven.
+    The fields that tie it to its network are left out, since they would name a new one, and an address from
+    DHCP cannot be sent back (HostIpConfig). Unset fields stay, except the MTU and segmentation offload, which
+    fall back to a default (govmomi, HostVirtualNicSpec; community.vmware's vmware_vmkernel sends address and
+    MTU alone). That IPv6 addresses stay where only IPv4 is sent is unproven.
     """
     return vim.host.VirtualNic.Specification(
         ip=ip_config(write.address) if write.address is not None else _kept(current.ip),
@@ -114,7 +114,7 @@ def ip_config(address: str) -> Any:
 def write_switch(session: Session, host_moid: str, write: SwitchWrite) -> None:
     """Set the MTU or the uplinks of a host's standard switch: two round trips.
 
-    Raises StalePlan where its uplinks are not those any more from which the new ones were made.
+    Raises StalePlan if its uplinks are no longer those from which the new ones were made.
     """
     host = read_managers(session, host_moid, "networkSystem", "config.network.vswitch")
     for switch in host.require("config.network.vswitch", "switches"):
@@ -148,8 +148,8 @@ def uplinks_of(spec: Any) -> tuple[str, ...]:
 def changed_switch(spec: Any, write: SwitchWrite) -> Any:
     """Return a standard switch's spec, as read, with another MTU or other uplinks.
 
-    A teaming order may name uplinks of the switch only: those that go leave it. What it says of the
-    others stays, also that it names one neither active nor standby (unused); new ones become active.
+    A teaming order may name uplinks of the switch only: those that go leave it. The others keep their place,
+    also one that is neither active nor standby (unused); new ones become active.
     """
     if write.mtu is not None:
         spec.mtu = write.mtu
@@ -172,7 +172,7 @@ def changed_switch(spec: Any, write: SwitchWrite) -> Any:
 def change_network(session: Session, change: ChangeNetwork) -> str:
     """Make or change a distributed switch or portgroup, and return its task.
 
-    One round trip to make a portgroup, two for the rest. What has no id yet raises NotFound.
+    One round trip to make a portgroup, two for the rest. Raises NotFound for an object without an id.
     """
     network = change.network
     match network:
@@ -232,7 +232,7 @@ def port_setting(vlan: int | None) -> Any:
 
 
 def switch_edit(item: Item, network: EditSwitch) -> Any:
-    """Return what changes a distributed switch, with the version of what was read."""
+    """Return the change to a distributed switch, with the version that was read."""
     return vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(
         configVersion=item.get("config.configVersion"),
         maxMtu=network.mtu,

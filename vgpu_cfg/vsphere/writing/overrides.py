@@ -1,7 +1,7 @@
-"""How a cluster is told what to do with single VMs: DRS and HA overrides.
+"""A cluster's overrides for single VMs: DRS and HA overrides.
 
-An override that is there is edited as it is: what it says besides (isolation response, restart delays) stays.
-Source: vSphere API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConfigSpec.
+An existing override is edited: its other fields (isolation response, restart delays) stay. Source: vSphere
+API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConfigSpec.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LISTS: Mapping[str, tuple[Any, Any]] = {
 def override_specs(
     session: Session, cluster_moid: str, wanted: Mapping[str, Mapping[str, SettingValue]]
 ) -> Any:
-    """Return the ConfigSpecEx that sets the overrides; what the VMs have already is read first."""
+    """Return the ConfigSpecEx that sets the overrides; the VMs' current ones are read first."""
     found = collect_from(session, _CONFIGURATION, [Start("vim.ClusterComputeResource", cluster_moid)])
     configuration = found[0].get("configurationEx") if found else None
     spec = vim.cluster.ConfigSpecEx()

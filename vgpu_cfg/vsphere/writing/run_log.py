@@ -1,4 +1,4 @@
-"""How a run leaves word at vCenter: an event of its own, and a name on each of its calls.
+"""Traces of a run at vCenter: an event of its own, and a name on each of its calls.
 
 LogUserEvent makes a GeneralUserEvent; it takes the root folder, a datacenter, a VM, a host or a compute
 resource, and needs Global.LogEvent there (vSphere API reference). The name goes as the SOAP header

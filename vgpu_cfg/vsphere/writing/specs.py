@@ -1,12 +1,12 @@
-"""How a VmSpec is said in vSphere's words: one ConfigSpec that carries everything a VM needs.
+"""A VmSpec in vSphere's words: one ConfigSpec with everything a VM needs.
 
 All that the API takes at once goes at once: a clone that carries its devices, reservation
 and firmware is one task where one setting after the other would be ten.
 
 Which system id a host has, asked when a fixed passthrough device is made and the plan does not know it.
 
-A host tells its system id with the functions that are passed through and with its SR-IOV NICs, so of one
-without such a NIC that a plan prepares it is not known before the plan has handed out the first.
+A host reports its system id with the functions that are passed through and with its SR-IOV NICs, so that of a
+host without such a NIC is unknown before the plan has handed out the first function.
 """
 
 from __future__ import annotations

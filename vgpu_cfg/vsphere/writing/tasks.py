@@ -1,12 +1,12 @@
-"""How tasks are watched: by filters, one over a list of them once they are many, and one long wait.
+"""Watching of tasks: by filters, one over a list of them once they are many, and one long wait.
 
 A filter over tasks takes one call and stays until the session ends; a list takes two, and tasks come and go.
-Nothing is polled but how far tasks are, once a wait has ended without news: as news it would wake whoever
-waits again and again. The filters, the list and the collector's version live as long as the
-session; where it has to be renewed a list is made anew, and every task tells its state again. Filters
-stand in the session's own property collector: nothing else of a session waits for updates.
+Only the progress of tasks is polled, once a wait has ended without news: as news it would end every wait. The
+filters, the list and the collector's version live as long as the session; if it has to be renewed a list is
+made anew, and every task reports its state again. Filters are in the session's own property collector:
+nothing else of a session waits for updates.
 
-A filter of their own tells of the VMs, too, that its tasks reconfigure: nobody has to ask how they are then.
+A filter of their own also covers the VMs that its tasks reconfigure: they need no second reading.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_FILTERS = 4
 
 _STATES = (Paths("vim.Task", ("info.state", "info.result", "info.error")),)
 _PROGRESS = (Paths("vim.Task", (*_STATES[0].paths, "info.progress")),)
-"""How far a task is; with its state, should an end not have been told as news."""
+"""The progress of a task, with its state in case its end was not reported as news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class TaskWatch:
     def bring(self, vm_moid: str, task: str, before: str) -> None:
         """Let the end of a task bring along the VM that it reconfigures, whose change version was `before`.
 
-        The session has it then, if vCenter has told another version of it.
+        The session has it then, if vCenter has reported another version of it.
         """
         self._changed[task] = _Changed(vm_moid, before)
 
     def wait(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
-        """Wait for news of any of the tasks; when time ran out how far they are, where that has changed.
+        """Wait for news of any of the tasks; after a timeout return their progress, if that has changed.
 
         Raises VCenterError, and TasksForgotten where vCenter no longer knows some of them.
         """
@@ -104,7 +104,7 @@ class TaskWatch:
         return self._read_progress(tuple(wanted)) if wanted and timeout_seconds > 0 else ()
 
     def close(self) -> None:
-        """Let go of the filters and the list; what goes wrong on the way out harms nobody."""
+        """Remove the filters and the list; errors are ignored."""
         releases = [found.filter.DestroyPropertyFilter for found in self._filters]
         if self._list is not None:
             releases.append(self._list.DestroyView)
@@ -127,7 +127,7 @@ class TaskWatch:
         return tuple(moved)
 
     def _wait_once(self, tasks: Sequence[str], seconds: int) -> int:
-        """Wait once, and take in what has changed; return how many of the seconds that took.
+        """Wait once, and apply all changes; return how many of the seconds that took.
 
         News may be of a VM alone, which ends no wait for its task.
         """
@@ -138,7 +138,7 @@ class TaskWatch:
         return min(seconds, max(1, passed)) if has_news else seconds
 
     def _follow_all(self, tasks: Sequence[str], seconds: int) -> bool:
-        """Follow tasks, whatever becomes of the VMs that they change; return whether anything was told."""
+        """Follow tasks, regardless of the VMs that they change; return whether there was news."""
         while True:
             try:
                 return self._follow(tasks, seconds)
@@ -195,7 +195,7 @@ class TaskWatch:
         self._report_lost(lost)
 
     def _see(self, objects: list[Any], tasks: Iterable[str] = (), vms: Iterable[str] = ()) -> None:
-        """Have a filter for the states of tasks, and for VMs, the version staying as it is."""
+        """Make a filter for the states of tasks, and for VMs, without changing the version."""
         tasks, vms, version = tuple(tasks), tuple(vms), self._session.stub.version
         wanted = (*_STATES, *VM_AGAIN) if vms else _STATES
         spec = vmodl.query.PropertyCollector.FilterSpec(
@@ -210,7 +210,7 @@ class TaskWatch:
         self._made += 1
 
     def _let_vms_go(self) -> None:
-        """Watch no VM any more whose task is over: whatever becomes of it would end waits for others."""
+        """Stop watching VMs whose task is over: their further changes would end waits for others."""
         for found in tuple(self._filters):
             if found.vms and all(self._state(task).is_over for task in found.tasks):
                 found.filter.DestroyPropertyFilter()
@@ -230,9 +230,9 @@ class TaskWatch:
         return bool(tasks)
 
     def _hand_over(self, tasks: Iterable[str]) -> None:
-        """Give the session the VMs that tasks have changed which succeeded, as far as that was told.
+        """Give the session the VMs that successful tasks have changed, as far as they were reported.
 
-        What refused a change is looked at later: whoever was in its way may not be done.
+        The cause of a refused change is read later: it may still be in progress.
         """
         brought = {}
         for task in tasks:

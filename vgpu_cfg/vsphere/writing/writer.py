@@ -1,8 +1,8 @@
-"""How a change becomes a vCenter task. Whoever holds a writer can change things; a reader cannot.
+"""Turn a change into a vCenter task. A writer can change things; a reader cannot.
 
-How a reservation is kept at vCenter: as locks are, a disabled alarm of the root folder.
+Reservations at vCenter: like locks, disabled alarms of the root folder.
 
-How tags are given to a VM and taken from it: several in one call, which says what it did not do.
+Assigning tags to a VM and removing them: several in one call, whose answer lists the failures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VCenterWriter:
         """Clone or create; the task's result is the new VM.
 
         Its instance UUID is a field of the ConfigSpec ("normally not set by a client", vSphere API
-        reference); that a clone takes it is not proven, so that whoever asks for one must look.
+        reference); that a clone accepts it is not proven, so the caller must check.
         """
         name = change.vm.name
         self._check_api(change.spec)
@@ -189,7 +189,7 @@ class VCenterWriter:
         return self._reconfigure(change.cluster_moid, "rule", change.rule_name, spec)
 
     def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
-        """Set what a cluster does with single VMs, all of them in one task."""
+        """Set a cluster's overrides for single VMs, all of them in one task."""
         spec = override_specs(self._session, cluster_moid, overrides)
         return self._reconfigure(cluster_moid, "VM overrides of the cluster", cluster_moid, spec)
 
@@ -221,11 +221,11 @@ class VCenterWriter:
         return self._reconfigure(change.cluster_moid, "VM group", change.group_name, spec)
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
-        """Wait for news of any of the tasks, in one WaitForUpdatesEx; without any tell how far they are."""
+        """Wait for news of any of the tasks, in one WaitForUpdatesEx; without any return their progress."""
         return self._watch.wait(tasks, timeout_seconds)
 
     def close(self) -> None:
-        """Let go of what the session holds for watching tasks; the session stays open."""
+        """Release the session's resources for watching tasks; the session stays open."""
         self._watch.close()
 
     def _check_api(self, spec: VmSpec) -> None:
@@ -264,9 +264,9 @@ def _moid(task: Any) -> str:
 
 
 def write_reservation(session: Session, reservation: Reservation | None, alarm: str) -> bool:
-    """Make, change or remove a reservation in one call; `alarm` is the moid of what is there, "" for nothing.
+    """Make, change or remove a reservation in one call; `alarm` is the moid of the current one, "" for none.
 
-    Returns False where another of its name was made meanwhile, or what was there has gone.
+    Returns False if another of its name was made meanwhile, or if the current one has gone.
     """
     manager = alarm_manager(session)
     root = session.service_content.rootFolder
