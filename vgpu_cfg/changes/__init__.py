@@ -1,3 +1,3 @@
-"""What a plan is made of, what became of it, and what each kind of change disturbs besides its subject."""
+"""Plans, reports of their runs, and the effects of each kind of change on other objects."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What every change has, and what every kind of change must tell of itself.
+"""The base of every change, and the questions that every kind of change answers.
 
-A kind of change is a class in a file of `kinds`. It says how it reads in a plan, how a person does it, which
-privileges it needs, whom it disturbs, and what of it cannot be undone. Outputs ask the change, not its kind.
-So does planning: which VM it makes, starts, stops or moves, which settings of a host it sets, what a VM is
-like afterwards. Each of these has a default for kinds that it does not concern.
+A kind of change is a class in a file of `kinds`. It describes how it reads in a plan, the manual procedure,
+the privileges it needs, the objects it disturbs, and the parts that cannot be undone. Outputs ask the change,
+not its kind. So does planning: which VM it makes, starts, stops or moves, which settings of a host it sets,
+the state of a VM afterwards. Each of these has a default for kinds that it does not concern.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from vgpu_cfg.model.observed.vm import Vm
 IN_HEAD = frozenset(
     {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
 )
-"""Keys of edits that the first line of a change tells."""
+"""Keys of edits that the first line of a change shows."""
 
 
 class Restart(StrEnum):
@@ -48,22 +48,22 @@ class Restart(StrEnum):
 
 
 class Face(NamedTuple):
-    """What is so of every change of a kind: how it reads in few words, and what it does."""
+    """The properties common to all changes of a kind: its short form and its action."""
 
     bar: str
     """How it is drawn on a line of time: "make", "set", "move", "down", "restart", "delete" or "hand"."""
     words: str
-    """What is said of that."""
+    """The words for that."""
     done: str = ""
-    """What is counted once it is done, "" for what is counted by host or only leads to what is."""
+    """The words that count finished changes; "" if counted by host, or if they only lead to a counted one."""
     noun: str = ""
     """How a plan counts it, "" if it is counted by host or VM."""
     sign: str = "~"
-    """What the legend explains; a blank is for what is switched, restarted or entered."""
+    """The sign that the legend explains; blank for changes that switch, restart or enter something."""
     is_task: bool = True
     """Whether it is a task of vCenter, as a reader counts them: a write to a host is a plain call."""
     names_freely: bool = False
-    """Whether an edit may be named as those that the first line tells."""
+    """Whether an edit may have the same name as those in the first line."""
     tells_edits: bool = False
     """Whether each edit has a line."""
     is_by_hand: bool = False
@@ -89,7 +89,7 @@ class Face(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """What is thought of the time that a change takes: `windows` are those in which alone it may begin.
+    """The expected timing of a change: `windows` are the only times at which it may begin.
 
     `stun_ms` is how long vMotion is expected to stop a VM, None if it is not known.
     """
@@ -108,10 +108,10 @@ class Down(NamedTuple):
 
 
 class ChangeBase(Frozen):
-    """What every change has.
+    """The fields that every change has.
 
-    `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the
-    changes that must have come true before; `host_moid` is the host it burdens, for the cap per host.
+    `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the changes that
+    must have come true before; `host_moid` is the host it burdens, for the cap per host.
     """
 
     face: ClassVar[Face]
@@ -132,12 +132,12 @@ class ChangeBase(Frozen):
 
     @property
     def done(self) -> str:
-        """What is counted once it is done, "" for nothing."""
+        """Return the words that count it once it is done, "" for none."""
         return self.face.done
 
     @property
     def needs_acknowledgement(self) -> bool:
-        """Whether only somebody's word says that it was done."""
+        """Whether only an acknowledgement shows that it was done."""
         return False
 
     @property
@@ -177,7 +177,7 @@ class ChangeBase(Frozen):
 
     @property
     def overridden(self) -> tuple[VmRef, ...]:
-        """The VMs of which it tells a cluster what to do with them."""
+        """The VMs whose treatment by a cluster it sets."""
         return ()
 
     @property
@@ -232,12 +232,12 @@ class ChangeBase(Frozen):
 
     @property
     def pictured(self) -> tuple[str, str] | None:
-        """What a picture of the estate says of the VM: the kind of its mark, and words."""
+        """The VM's mark and words in a picture of the estate."""
         return None
 
     @property
     def timing(self) -> Timing:
-        """What is thought of its time."""
+        """Its expected timing."""
         return Timing()
 
     @property
@@ -252,7 +252,7 @@ class ChangeBase(Frozen):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """The clusters whose GPUs it is about, besides that of its host."""
+        """The clusters whose GPUs it is about, in addition to its host's cluster."""
         return (self.subject.moid,) if self.subject.kind == "cluster" and self.subject.moid else ()
 
     def spares_pool(self, observed: Inventory) -> bool:
@@ -260,7 +260,7 @@ class ChangeBase(Frozen):
         return False
 
     def new_vm(self, moid: str, plan: str, observed: Inventory) -> Vm | None:
-        """Return the VM that it makes as it is before its request; None if it makes none."""
+        """Return the VM it makes, in its state before the request; None if it makes none."""
         return None
 
     def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
@@ -269,17 +269,17 @@ class ChangeBase(Frozen):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        """What of a VM or a host differs from the plan file until it is done."""
+        """Return the differences of a VM or a host from the plan file until it is done."""
         return self.edits
 
     @property
     def in_short(self) -> tuple[str, ...]:
-        """What of it a short row says: its edits, but for defaults."""
+        """Return its parts for a short row: its edits without defaults."""
         return tuple(edit_text(edit) for edit in self.edits if not edit.is_default)
 
     @property
     def came_to(self) -> tuple[str, ...]:
-        """What it came to, said of work on hosts; nothing of what only leads to another change."""
+        """Return its result, for work on hosts; nothing for steps that only lead to another change."""
         return ()
 
     def parts(self) -> Iterator[ChangeBase]:
@@ -287,7 +287,7 @@ class ChangeBase(Frozen):
         yield self
 
     def part_for(self, names: Collection[str], made_by: Mapping[str, str]) -> Self | None:
-        """Return what is left of it if a plan is only about the VMs of these names.
+        """Return the part that remains if a plan is only about the VMs of these names.
 
         `made_by` names, by VM, the changes that make VMs.
         """
@@ -295,7 +295,7 @@ class ChangeBase(Frozen):
 
     @abstractmethod
     def head(self, place: Placement | None) -> Row | None:
-        """Say what is done; None if the edits tell all. `place` is where a VM is expected to run."""
+        """Return its action in words; None if the edits show all. `place` is the VM's expected place."""
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         """Yield the lines below the first one."""
@@ -304,22 +304,22 @@ class ChangeBase(Frozen):
 
     @abstractmethod
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell how a person does it with the vSphere Client or govc, with proof and undo."""
+        """Return the manual steps in the vSphere Client or govc, with proof and undo."""
 
     @abstractmethod
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
-        """Yield whom it disturbs besides what it is about, and the approval that this needs."""
+        """Yield the other objects that it disturbs, and the approval this needs."""
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:
-        """Yield what the account must be allowed, on which objects."""
+        """Yield the privileges the account needs, on which objects."""
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        """Yield what a rollback cannot undo of it."""
+        """Yield the parts that a rollback cannot undo."""
         yield from ()
 
     def home(self) -> tuple[str, str, str] | None:
-        """Return kind, name and home of what it makes; the home is the moid of the folder or datacenter."""
+        """Return kind, name and home of the object it makes; the home is a folder's or datacenter's moid."""
         return None
 
     @property
@@ -328,7 +328,7 @@ class ChangeBase(Frozen):
         return self.edits
 
     def likeness(self, name: str) -> object:
-        """Return what no edit tells and must be equal for two to read alike, but for the subject's `name`."""
+        """Return the values outside the edits that make two read alike, except the subject's `name`."""
         return None
 
     def shape(self, name: str) -> object:
@@ -337,16 +337,16 @@ class ChangeBase(Frozen):
         return (type(self), self.sign, self.impact, keys, self.likeness(name))
 
     def differs_from(self, other: ChangeBase) -> Iterator[str]:
-        """Yield in words what another of its shape has otherwise, besides the values of its edits."""
+        """Yield in words the differences from another of its shape, apart from the values of its edits."""
         yield from ()
 
     def is_in_head(self, edit: Edit) -> bool:
-        """Whether the first line tells an edit."""
+        """Whether the first line shows an edit."""
         is_pair = extra_config_path(edit.key) in edit.sets
         return edit.key in IN_HEAD and not (self.face.names_freely or is_pair)
 
     def told_below(self) -> tuple[Edit, ...]:
-        """Return the edits that the first line does not tell."""
+        """Return the edits that the first line does not show."""
         return tuple(edit for edit in self.edits if not self.is_in_head(edit))
 
 

@@ -1,6 +1,6 @@
 """One thing that a person does in place of a change, and how values of a plan get into its commands.
 
-How command lines are told from sentences, and how one is written.
+Distinguish command lines from sentences, and write a command line.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _TOOLS = ("esxcli", "govc", "nvidia-smi", "mlxconfig", "vgpu-cfg", "/", "dmesg",
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to do within a step, told for every way to do it.
+    """One thing to do within a step, for every way to do it.
 
-    `client` is the way through the vSphere Client. `commands`, `verify` and `undo` are whole command
-    lines; one that names no tool is a sentence. `rows` are (what, before, after);
-    `in_force` says what must happen until they hold.
+    `client` is the way through the vSphere Client. `commands`, `verify` and `undo` are whole command lines;
+    one that names no tool is a sentence. `rows` are (what, before, after); `in_force` says what must happen
+    until they hold.
     """
 
     heading: str = ""
@@ -33,7 +33,7 @@ class Part:
 
     @property
     def has_before(self) -> bool:
-        """Whether any row tells what was there before."""
+        """Whether any row has an earlier value."""
         return any(before for _, before, _ in self.rows)
 
     @property
@@ -80,7 +80,7 @@ def is_command(line: str) -> bool:
 
 
 def as_typed(line: str) -> str:
-    """Leave a command as it is, and make a comment of a sentence among commands."""
+    """Leave a command unchanged, and turn a sentence among commands into a comment."""
     return line if is_command(line) else f"# {line}"
 
 

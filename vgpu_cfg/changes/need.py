@@ -1,4 +1,4 @@
-"""What a need for privileges is: what is done, what that takes, and on what kind of object."""
+"""A need for privileges: the action, its privileges, and the kind of object."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that is done, and what an account must have for it where.
+    """One action, and the privileges an account needs for it and on which object.
 
-    `recalled` are those of the privileges that were not looked up. `without` says what happens where they are
-    lacking and the work goes on; empty where it is refused before the first change. `where` replaces the
-    place's own words. What `propagates` must reach what is in the object, too.
+    `recalled` are the privileges that were not looked up. `without` is the consequence if they are missing
+    and the work goes on; empty if it is refused before the first change. `where` replaces the place's own
+    words. Privileges that `propagates` must reach the object's contents, too.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Need:
 
     @property
     def on(self) -> str:
-        """Where the privileges are needed, in words."""
+        """Return the objects on which the privileges are needed, in words."""
         return self.where or self.place.value
 
 

@@ -1,4 +1,4 @@
-"""On which objects a plan's changes need privileges, where some are yet to be made."""
+"""The objects on which a plan's changes need privileges, including those yet to be made."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HOST, VM = "HostSystem", "VirtualMachine"
 
 
 class Places:
-    """What objects are, and where those that are yet to be made will be.
+    """The kinds of objects, and the future places of those yet to be made.
 
-    `homes` are the moids of folders and datacenters, by kind and name of what the plan makes there.
+    `homes` are the moids of folders and datacenters, by kind and name of the objects the plan makes there.
     """
 
     def __init__(self, observed: Inventory, homes: Mapping[tuple[str, str], str], vm_rows: VmRows) -> None:
@@ -49,12 +49,12 @@ class Places:
             yield Needed(need, self._root)
 
     def attributes(self, moid: str, need: Need, kind: str, names: Iterable[str]) -> Iterator[Needed]:
-        """Yield what it takes to set custom attributes on an object, and to define them."""
+        """Yield the privileges to set custom attributes on an object, and to define them."""
         yield Needed(need, moid)
         if self._root:
             wanted = frozenset((kind, name) for name in names)
             yield Needed(privileges.DEFINE_ATTRIBUTES, self._root, wanted)
 
     def host_mark(self, moid: str) -> Iterator[Needed]:
-        """Yield what it takes to mark a host with what is done to it."""
+        """Yield the privileges to mark a host with the work done to it."""
         return self.attributes(moid, privileges.CORDON, HOST, (HostAttribute.MARK,))

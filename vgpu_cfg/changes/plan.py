@@ -1,8 +1,8 @@
-"""What a plan is made of: changes, findings, places, and what of them waits for what.
+"""A plan: changes, findings, places, and the order in which changes wait for each other.
 
-What is known of a plan's VMs on a host that does not respond: seen how last, startable where.
+Facts about a plan's VMs on a host that does not respond: last state, hosts that can start them.
 
-What a plan does not know of hosts: settings that nobody told, and what they could come to.
+Unknown facts of hosts: settings that nothing reports, and their possible impact.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 class UnknownSetting(Frozen):
     """A setting that the plan file states and whose value is not known, and why.
 
-    `setting` is a key of the settings table, `title` the same in words. `is_of_shell` says that only the
-    host's shell tells it; `verify` are lines to type there that show it.
+    `setting` is a key of the settings table, `title` the same in words. `is_of_shell` is whether only the
+    host's shell reports it; `verify` are lines to type there that show it.
     """
 
     setting: str
@@ -43,11 +43,11 @@ class UnknownSetting(Frozen):
 
 
 class UnknownHost(Frozen):
-    """What is not known of one host. It is no difference, and no change of the plan is about it.
+    """The unknown settings of one host. They are no difference, and no change of the plan concerns them.
 
-    Should all of it differ, `impact` is the most that setting it would disturb, with so many restarts more
-    than the plan's own; nothing of that is part of the plan. Where `is_checked_only` nothing would be set.
-    `remedy` says how it is found out.
+    If all of them differ, `impact` is the most that setting them would disturb, with the number of restarts
+    in addition to the plan's own; none of it is part of the plan. If `is_checked_only`, nothing would be set.
+    `remedy` is how to find them out.
     """
 
     host: HostRef
@@ -76,7 +76,7 @@ class LostVm(Frozen):
 
 
 class LostHost(Frozen):
-    """A host that does not respond, or that somebody disconnected, and the plan's VMs on it."""
+    """A host that does not respond or was disconnected, and the plan's VMs on it."""
 
     host: HostRef
     connection: Connection
@@ -84,7 +84,7 @@ class LostHost(Frozen):
 
 
 class Hindrance(Frozen):
-    """What stands in the way of what a finding is about: which hosts, as ranges, and why."""
+    """An obstacle to the subject of a finding: which hosts, as ranges, and why."""
 
     subject: str
     reason: str
@@ -93,7 +93,7 @@ class Hindrance(Frozen):
 class Diagnostic(Frozen):
     """A finding. `code` is VGnnn and has a page; `remedy` is the next thing to do.
 
-    `message` says what; `hindrances` what stands in the way, where that can be several, one row each.
+    `message` is the problem; `hindrances` are its obstacles if there can be several, one row each.
     """
 
     code: str
@@ -105,7 +105,7 @@ class Diagnostic(Frozen):
 
     @property
     def text(self) -> str:
-        """What and what stands in the way, as one sentence."""
+        """The problem and its obstacles, as one sentence."""
         rows: dict[str, list[str]] = {}
         for one in self.hindrances:
             rows.setdefault(one.subject, []).append(one.reason)
@@ -114,9 +114,9 @@ class Diagnostic(Frozen):
 
 
 class GpuLoad(Frozen):
-    """A GPU before the VMs of a plan start: how it is shared, and (profile, start) of what it holds.
+    """A GPU before the VMs of a plan start: its sharing mode, and (profile, start) of its vGPUs.
 
-    `board` is the catalogue's key. A GPU that takes no vGPU is not named.
+    `board` is the catalog's key. GPUs without vGPUs are omitted.
     """
 
     pci_id: str
@@ -141,7 +141,7 @@ class StartQueue(Frozen):
 
 
 class Canary(Frozen):
-    """Hosts or VMs that go first, and what waits until they were verified and somebody has agreed to go on.
+    """Hosts or VMs that go first, and the changes that wait for their verification and approval.
 
     `first` are the ids of the changes that must have come true before, `held` those that wait, to `others`.
     """
@@ -161,23 +161,21 @@ class PlanTarget(Frozen):
 
 
 PLAN_FORMAT: Final = 2
-"""The form in which plans are saved; 1 was the form before each edit said what it sets."""
+"""The format of saved plans; in format 1 edits had no values to set."""
 
 
 class Plan(Frozen):
-    """What would be done, and why. Saved as plan.json, it is the reviewed plan.
+    """The planned changes and their reasons. Saved as plan.json, it is the reviewed plan.
 
-    `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
-    shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
-    change at. `contests` are the hosts whose VMs start one by one, `canaries` those that go first. `unknown`
-    is what nobody told of hosts: no difference, and no change. `lost_hosts` do not respond, and the plan
-    leaves its VMs on them alone.
-    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
-    text of the owner mark that it had, "" for none.
-    `disturbed` is what the changes disturb besides what they are about.
+    `blocked` are the ids of changes with an error, and of those that need them: the plan shows them, and is
+    not carried out. `hosts_in_sync` are the plan's hosts without changes. `contests` are the hosts whose VMs
+    start one by one, `canaries` those that go first. `unknown` are settings of hosts that nothing reports: no
+    difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    `others` are other VMs that it may touch: by moid, each with the text of its former owner mark, "" for
+    none. `disturbed` are the other objects that the changes disturb.
 
-    `digest` covers the changes but not the change versions of VMs: it says whether
-    two plannings came to the same thing.
+    `digest` covers the changes but not the change versions of VMs: it says whether two plannings came to the
+    same thing.
     """
 
     format: Literal[2] = PLAN_FORMAT

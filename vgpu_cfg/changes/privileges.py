@@ -1,11 +1,11 @@
-"""Everything that is done at a vCenter, with the privileges that it takes: one row each.
+"""All actions at a vCenter with their privileges: one row each.
 
 The tables of docs/reference/permissions.md are these rows. Sources: privilege ids in pyvmomi's descriptions
 of methods and of their parameters; the vSphere API reference of CreateVM_Task, CloneVM_Task, ReconfigVM_Task,
 RelocateVM_Task, Rename_Task, MoveIntoFolder_Task, UpdateOptions, ReconfigureDvs_Task,
 ReconfigureDVPortgroup_Task, LogUserEvent and SetField; vSphere Security 8.0, "Required Privileges for Common
-Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation.
-What is in none of them is marked as recalled.
+Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation. Privileges found in none
+of them are marked as recalled.
 """
 
 from __future__ import annotations

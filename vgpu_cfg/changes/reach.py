@@ -1,8 +1,8 @@
-"""Whom a change reaches besides what it is about: who shares a switch, a host or a cluster with that.
+"""The other objects a change reaches: those that share a switch, a host or a cluster with its subject.
 
-What could not be read counts as disturbed.
+Unreadable objects count as disturbed.
 
-One thing that a change disturbs besides what it is about: who, how, and which approval it needs.
+One other object that a change disturbs: which, how, and the approval it needs.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def users_of(
 
 
 class Experience(StrEnum):
-    """What happens to a disturbed thing, in the words of DISRUPTION."""
+    """The effect on a disturbed object, in the words of DISRUPTION."""
 
     LINK_DOWN = "link down and up"
     VMOTION = "vMotion"
@@ -123,8 +123,8 @@ class Disturbed(Frozen):
     """A thing that experiences something because of one change.
 
     `change` is the id of the change. `subject` is a VM, a host, a cluster, a disk, or the vCenter. `through`
-    is what it shares with the change (a switch, a host), "" if the change is about it. `is_own` tells whether
-    it is the plan's own. `needs` is the approval that the change requires because of it, None for none.
+    is the switch or host it shares with the change, "" if the change is about it. `is_own` is whether it is
+    the plan's own. `needs` is the approval that the change requires because of it, None for none.
     """
 
     change: str

@@ -1,4 +1,4 @@
-"""What a whole plan disturbs: gathered from its changes, held against its approvals, and counted."""
+"""The effects of a whole plan: gathered from its changes, compared with its approvals, and counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 
 
 def disturbed_by(change: Change, observed: Inventory, own: Collection[str]) -> tuple[Disturbed, ...]:
-    """List what a change disturbs; `own` are the moids of the plan's VMs."""
+    """List the effects of a change; `own` are the moids of the plan's VMs."""
     return tuple(change.disturbs(Reach(change.id, observed, own)))
 
 
@@ -42,7 +42,7 @@ def reckoned(
     vms: Collection[str | None],
     hosts: Collection[str | None],
 ) -> Plan:
-    """Return a plan with what it disturbs, and how many hosts and VMs are untouched.
+    """Return a plan with its effects, and how many hosts and VMs are untouched.
 
     `vms` and `hosts` are the moids that it is about.
     """

@@ -1,4 +1,4 @@
-"""What became of a plan: an outcome for each change, the events on the way, and the report of the run."""
+"""The result of a plan: an outcome for each change, the events on the way, and the report of the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_cfg.model.occasion import Occasion
 
 
 class OutcomeStatus(StrEnum):
-    """What became of a change."""
+    """The result of a change."""
 
     DONE = "done"
     FAILED = "failed"
@@ -31,11 +31,11 @@ class OutcomeStatus(StrEnum):
 
 
 class SettingReading(Frozen):
-    """What a setting of a host showed when it was read back: wanted, configured, and in force.
+    """A setting of a host as read back: wanted, configured, and in force.
 
-    `runtime` equals `configured` where the source tells only one. `waits_for` is "reboot" or
-    "cold boot" while the two differ. `differs` says that something else is configured than is wanted:
-    the words alone do not tell, since a source may spell a value in several ways.
+    `runtime` equals `configured` if the source reports only one. `waits_for` is "reboot" or "cold boot" while
+    the two differ. `differs` is whether the configured value is not the wanted one: the words alone do not
+    show it, since a source may spell a value in several ways.
     """
 
     setting: str
@@ -48,9 +48,9 @@ class SettingReading(Frozen):
 
 
 class Outcome(Frozen):
-    """What became of one change. `tasks` names the vCenter tasks it took, in order.
+    """The result of one change. `tasks` names its vCenter tasks, in order.
 
-    `message` is vCenter's own text where a task failed, `cause` what that is known to come from.
+    `message` is vCenter's own text if a task failed, `cause` its known cause.
     """
 
     change_id: str
@@ -72,7 +72,7 @@ def in_place(outcomes: Iterable[Outcome]) -> frozenset[str]:
 
 
 class EventKind(StrEnum):
-    """What just happened to a change."""
+    """The kind of an event of a change."""
 
     STARTED = "started"
     TASK = "task"
@@ -95,11 +95,11 @@ class Event(Frozen):
 
 
 class CanaryResult(Frozen):
-    """What came of the hosts or VMs that went first: `problems` is what was not as planned.
+    """The result of the hosts or VMs that went first: `problems` are deviations from the plan.
 
-    `notes` is what nobody could look at.
+    `notes` are checks that were not possible.
 
-    `goes_on` says whether `others` were begun: they are not where there are problems, or somebody said no.
+    `goes_on` is whether `others` were begun: not if there are problems, or approval was refused.
     """
 
     names: tuple[str, ...]
@@ -117,7 +117,7 @@ class LeftState(StrEnum):
 
 
 class LeftBehind(Frozen):
-    """What a run began and did not end. A document has it as one sentence: `name: state: why`."""
+    """An object that a run began and did not finish. In a document: `name: state: why`."""
 
     name: str
     state: str = ""
@@ -139,9 +139,9 @@ class LeftBehind(Frozen):
 
 
 class Rollback(Frozen):
-    """What became of taking a failed run back by `changes`; `why_not` says why nothing of it was.
+    """The result of rolling back a failed run by `changes`; `why_not` is why nothing was rolled back.
 
-    `kept` are the findings of what could not be undone (VG555) or was left on purpose (VG556), and
+    `kept` are the findings of changes that could not be undone (VG555) or were kept on purpose (VG556), and
     `left_behind` is as that of a `Report`.
     """
 
@@ -179,12 +179,11 @@ class Rollback(Frozen):
 
 
 class Report(Frozen):
-    """What became of a plan. `left_behind` names what was made and is not whole.
+    """The result of a plan. `left_behind` names incomplete objects.
 
-    `run` is the id of the run, and `occasion` what it was made for; a run that nobody records has neither.
-    `put_off` names the hosts and VMs that were left for another time, since their window closes too soon.
-    `canaries` tells what came of those that went first. `rollback` tells what became of taking it back, where
-    that was asked for and something failed.
+    `run` is the id of the run, and `occasion` its occasion; an unrecorded run has neither. `put_off` names
+    the hosts and VMs deferred because their window closes too soon. `canaries` are the results of those that
+    went first. `rollback` is the result of the rollback, if requested after a failure.
     """
 
     plan: str

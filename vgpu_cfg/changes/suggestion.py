@@ -1,8 +1,8 @@
-"""What would let a plan with errors be carried out: edits of its file, flags, and acts outside of it.
+"""Remedies for a plan with errors: edits of its file, flags, and acts outside of it.
 
-What becomes of a plan file that takes in what was found: its new text, and what could not be written.
+The result of adopting findings into a plan file: its new text, and the parts that could not be written.
 
-One difference between a plan file and what is there: what, wanted, found, and since whose hand.
+One difference between a plan file and the estate: subject, wanted, found, its author and time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class FixKind(StrEnum):
-    """Who decides about a part of a fix, and where it is done.
+    """The authority that a part of a fix needs, and its place.
 
-    FILE edits the plan file within what its author asks for. LEAVE edits it too, and gives up something
-    that the author stated, a check or a limit. FLAG is an option of the command that needs the same leave.
-    OUTSIDE is done in vCenter, on a host or by somebody else.
+    FILE edits the plan file within its author's requests. LEAVE edits it too, and gives up a statement of the
+    author, a check or a limit. FLAG is an option of the command that needs the same approval. OUTSIDE is done
+    in vCenter, on a host or by another person.
     """
 
     FILE = "file"
@@ -51,10 +51,10 @@ class FixPart(Frozen):
 
 
 class Fate(StrEnum):
-    """What a fix does to a VM that is not the plan's.
+    """A fix's effect on another VM.
 
-    MOVED by hand, as it runs or off meanwhile. STOPPED by its owner. AWAY while work on its host is done.
-    EVACUATED by DRS, with no host that takes it. OFF before, when it could start, and shut out now.
+    MOVED manually, running or powered off meanwhile. STOPPED by its owner. AWAY during work on its host.
+    EVACUATED by DRS, without a host for it. OFF before, when it could start, and shut out now.
     """
 
     MOVED = "moved"
@@ -65,10 +65,10 @@ class Fate(StrEnum):
 
 
 class OtherVm(Frozen):
-    """What becomes of a VM that is not the plan's.
+    """The effect on another VM.
 
-    `host` is where it runs in the end (moved), or could start again. It is empty where no host takes the VM:
-    `why` says so. `loses` is what it loses on the way.
+    `host` is where it finally runs (moved), or could start again. It is empty if no host accepts the VM:
+    `why` is the reason. `loses` is its loss on the way.
     """
 
     vm: str
@@ -112,9 +112,9 @@ class OtherVm(Frozen):
 class Fix(Frozen):
     """Parts that together leave a plan without an error: that was tried by planning again.
 
-    `lines` are the edits of the plan file, each line with "+ " or "- " before it, or with two blanks where
-    it only says what the others belong to. `text` is the whole file with them. `disturbs` says what the
-    plan would then disturb, `others` what becomes of VMs that are not the plan's.
+    `lines` are the edits of the plan file, each line with "+ " or "- " before it, or with two blanks if it is
+    only context. `text` is the whole file with them. `disturbs` are the effects of the resulting plan,
+    `others` those on other VMs.
     """
 
     parts: tuple[FixPart, ...]
@@ -125,7 +125,7 @@ class Fix(Frozen):
 
     @property
     def needs_leave(self) -> bool:
-        """Whether it gives up what the plan file's author stated, or needs a flag."""
+        """Whether it gives up a statement of the plan file's author, or needs a flag."""
         return any(part.kind in (FixKind.LEAVE, FixKind.FLAG) for part in self.parts)
 
     @property
@@ -137,7 +137,7 @@ class Fix(Frozen):
 class Suggestion(Frozen):
     """The fixes that were found, the one that asks least first; `tried` counts the plans that were made.
 
-    Without `fixes` none was found within the limit, or, where `is_complete`, among all that is known.
+    Without `fixes` none was found within the limit, or, if `is_complete`, among all that are known.
     """
 
     fixes: tuple[Fix, ...] = ()
@@ -154,7 +154,7 @@ class Left(Frozen):
 
 
 class AsFound(Frozen):
-    """The text of the file with what was found of `vms`; `lines` are what a diff shows of it."""
+    """The file's text with the findings on `vms`; `lines` are its diff."""
 
     text: str
     lines: tuple[str, ...] = ()
@@ -163,11 +163,10 @@ class AsFound(Frozen):
 
 
 class Difference(Frozen):
-    """What differs of a VM or a host.
+    """A difference of a VM or a host.
 
-    `wanted` and `found` are as a reader sees them, None where there is nothing. `sets` is what would go over
-    the wire to bring it about, as `Edit.sets` has it. `by` and `at` are empty where nothing tells them, and
-    `why_unknown` says why.
+    `wanted` and `found` are the values for a reader, None if absent. `sets` are the values sent to correct
+    it, as in `Edit.sets`. `by` and `at` are empty if unknown, and `why_unknown` is the reason.
     """
 
     subject: Subject

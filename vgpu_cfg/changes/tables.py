@@ -1,6 +1,6 @@
-"""What changes look up to describe themselves: rows of settings of VMs and hosts, and what is around them.
+"""The tables that changes use to describe themselves: settings of VMs and hosts, and their surroundings.
 
-The tables stand in rooms above this one, so descriptions know them by what they ask of them.
+The tables are in packages above this one, so descriptions know them only by protocols.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class VmRow(Protocol):
 
     @property
     def name(self) -> str:
-        """What the setting is called below its topic."""
+        """The setting's name below its topic."""
 
     @property
     def privilege(self) -> str:
-        """What vCenter asks of the account."""
+        """The privilege that vCenter requires."""
 
     @property
     def undo(self) -> str:
-        """How it is taken back by hand; "" where setting what was before does it."""
+        """The manual undo; "" if setting the earlier value does it."""
 
     @property
     def is_live(self) -> bool:
@@ -38,7 +38,7 @@ class VmRow(Protocol):
 
     @property
     def client(self) -> Callable[[SettingValue], str]:
-        """What to set in the vSphere Client; "" where govc does it."""
+        """The setting in the vSphere Client; "" if govc does it."""
 
 
 VmRows = Callable[[Mapping[str, SettingValue]], Iterable[tuple[VmRow, SettingValue]]]
@@ -46,22 +46,22 @@ VmRows = Callable[[Mapping[str, SettingValue]], Iterable[tuple[VmRow, SettingVal
 
 
 class Tables(Protocol):
-    """What a change looks up to describe itself."""
+    """The tables that a change uses to describe itself."""
 
     def vm_rows(self, settings: Mapping[str, SettingValue]) -> Iterable[tuple[VmRow, SettingValue]]:
         """Return the row of each setting of a VM with its value."""
 
     def topic_of(self, edit: Edit) -> tuple[str, str]:
-        """Return the topic under which an edit is told, and its name there, "" if the topic says it."""
+        """Return an edit's topic, and its name there, "" if the topic suffices."""
 
     def setting_part(self, target: SettingTarget, host: str, moid: str | None) -> Part:
-        """Tell how a setting of a host is set by hand."""
+        """Return the manual steps to set a setting of a host."""
 
     def setting_label(self, target: SettingTarget) -> str:
         """Return the title of a host's setting, with its device."""
 
     def stays(self, target: SettingTarget) -> str:
-        """Return why a host's setting cannot be put back to what it was; "" if it can."""
+        """Return why a host's setting cannot be restored; "" if it can."""
 
     def host_name(self, moid: str) -> str:
         """Return the name of a host."""

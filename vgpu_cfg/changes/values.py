@@ -1,4 +1,4 @@
-"""What changes are told in: subjects, edits, settings, places, and lines of words.
+"""The values of changes: subjects, edits, settings, places, and lines of words.
 
 How an edit reads: in running text, and as a line of a plan.
 """
@@ -18,7 +18,7 @@ GPU_TOPIC = "GPU"
 Words = tuple[tuple[str, str], ...]
 """A line in parts, each with the style that it is shown in, "" for none."""
 Row = tuple[str, Words]
-"""A line with what stands in its first column."""
+"""A line with the text of its first column."""
 
 
 def is_nothing(value: object) -> bool:
@@ -27,7 +27,7 @@ def is_nothing(value: object) -> bool:
 
 
 class Impact(StrEnum):
-    """What a change disturbs, from nothing to a cold boot of the host."""
+    """The impact of a change, from nothing to a cold boot of the host."""
 
     NONE = "none"
     SERVICE_RESTART = "service-restart"
@@ -39,7 +39,7 @@ class Impact(StrEnum):
 
 
 class Subject(Frozen):
-    """What a change or a finding is about; `kind` is "vm", "host", "cluster", "network" or "plan"."""
+    """The subject of a change or a finding; `kind` is "vm", "host", "cluster", "network" or "plan"."""
 
     kind: str
     name: str
@@ -54,11 +54,11 @@ class VmRef(Frozen):
 
 
 class Placement(Frozen):
-    """Where a VM goes or stays.
+    """The place of a VM, new or unchanged.
 
-    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only where
-    `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty for `numa: off`,
-    and where the host tells none. `nic_pci_ids` are the physical functions behind its NICs, in their order.
+    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only if `is_certain`
+    (fixed passthrough, or there was no choice). `numa_nodes` is empty for `numa: off`, and if the host
+    reports none. `nic_pci_ids` are the physical functions of its NICs, in their order.
     """
 
     vm: str
@@ -78,10 +78,10 @@ class HostRef(Frozen):
 
 
 class SettingTarget(Frozen):
-    """One setting of one device and the value it shall have.
+    """One setting of one device and its wanted value.
 
-    `setting` is a key of the settings table, `device` a PCI address, a vmnic, or empty for the
-    host itself. `value` and `before` are the setting's own canonical words.
+    `setting` is a key of the settings table, `device` a PCI address, a vmnic, or empty for the host itself.
+    `value` and `before` are the setting's own canonical words.
     """
 
     setting: str
@@ -98,9 +98,8 @@ class SettingTarget(Frozen):
 class Edit(Frozen):
     """One value before and after, as shown to a reader; None is "absent".
 
-    `is_default` marks a value that the plan file does not state, `note` adds a reason. `sets` is what goes
-    over the wire for it: each path in the request with its value, as in
-    {"bootOptions.efiSecureBootEnabled": "true"}.
+    `is_default` marks a value that the plan file does not state, `note` adds a reason. `sets` are the values
+    sent for it: each path in the request with its value, as in {"bootOptions.efiSecureBootEnabled": "true"}.
     """
 
     key: str

@@ -1,3 +1,3 @@
-"""Each kind of change, with its relatives in one file: what it is, and how it describes itself."""
+"""Each kind of change with its relatives in one file: its definition and its description."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Something is written to a host.
 
-A host write is what the API takes in one call: all graphics settings of a host, the option string of one
-kernel module, one command on its shell. The `settings` of a change are what a reading must show afterwards.
+A host write is one API call: all graphics settings of a host, the option string of one kernel module, one
+command on its shell. The `settings` of a change are the values a reading must show afterwards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GPU_MODES = frozenset({"mig", "ecc", "vgpu_mode", "gpu_passthrough", "graphics_
 
 
 class WriteBase(Frozen):
-    """What every write to a host tells of itself."""
+    """The questions that every write to a host answers."""
 
     needs_shell: ClassVar[bool] = False
     """Whether it goes through the host's shell, not through vCenter."""
@@ -62,7 +62,7 @@ class WriteBase(Frozen):
         return ()
 
     def disturbs(self, reach: Reach, host: HostRef) -> Iterable[Disturbed]:
-        """Yield whom it disturbs besides VMs that start with their GPU in another mode."""
+        """Yield the objects that it disturbs, apart from VMs that start with their GPU in another mode."""
         return ()
 
     def sets_gpu_mode(self, host: Host | None) -> bool:
@@ -71,11 +71,11 @@ class WriteBase(Frozen):
 
     @abstractmethod
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
-        """Yield what the account must be allowed; `host` is the host's moid."""
+        """Yield the privileges the account needs; `host` is the host's moid."""
 
 
 class GraphicsWrite(WriteBase):
-    """`UpdateGraphicsConfig`, on the object read back; what is None or not listed stays.
+    """`UpdateGraphicsConfig`, on the object read back; values that are None or not listed stay.
 
     `graphics_types` and `vgpu_modes` are by PCI address.
     """
@@ -100,7 +100,7 @@ class GraphicsWrite(WriteBase):
 
 
 class PassthroughDevice(Frozen):
-    """How one PCI function shall be handed out; None stays as it is."""
+    """The way to hand out one PCI function; None leaves it unchanged."""
 
     pci_id: str
     is_passthrough: bool | None = None
@@ -140,8 +140,8 @@ class OptionWrite(WriteBase):
 class ModuleWrite(WriteBase):
     """`UpdateModuleOptionString`: the whole, merged option string of one kernel module.
 
-    `before` is the string that it was merged from: where another stands there by the time of writing,
-    somebody changed it, and nothing is written.
+    `before` is the string that it was merged from: if the string differs at the time of writing, it was
+    changed meanwhile, and nothing is written.
     """
 
     kind: Literal["module"] = "module"
@@ -158,7 +158,7 @@ class ModuleWrite(WriteBase):
 
 
 class EsxcliWrite(WriteBase):
-    """One esxcli command, through vCenter or, where that is not possible, on the host's shell.
+    """One esxcli command, through vCenter or, if that is not possible, on the host's shell.
 
     `arguments` are long options without dashes, in order; one that is listed twice is a list.
     """
@@ -192,7 +192,7 @@ class ShellWrite(WriteBase):
         return tuple(map(shlex.join, self.commands))
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
-        """Yield what it takes to start SSH where it is off."""
+        """Yield the privileges to start SSH if it is off."""
         yield Needed(privileges.HOST_SERVICES, host)
 
 
@@ -293,9 +293,9 @@ HostWrite = Annotated[
 
 
 class ChangeHost(HostChangeBase):
-    """Write one thing to a host. What does not hold at once waits for a restart further on.
+    """Write one thing to a host. Settings that do not take effect at once wait for a later restart.
 
-    `other_way` is taken where the first way is refused as not offered, never where it failed.
+    `other_way` is used if the first way is refused as not offered, never if it failed.
     """
 
     face = Face("set", "settings", is_task=False)
@@ -315,7 +315,7 @@ class ChangeHost(HostChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        """What is to be written; a setting that a reboot would drop is right until one comes."""
+        """Return the settings to be written; a setting that a reboot would drop is right until then."""
         pairs = zip(self.edits, self.settings, strict=False)
         return tuple(edit for edit, target in pairs if edit.before or target.before is None)
 
@@ -329,7 +329,7 @@ class ChangeHost(HostChangeBase):
         return ((edit.key, set_to(edit, unset="")) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell one part per setting; the first has the commands of the whole write if it can be typed.
+        """Return one part per setting; the first has the commands of the whole write if it can be typed.
 
         The write merges what several settings want of one option string, as no setting's own part does.
         """
@@ -363,7 +363,7 @@ class ChangeHost(HostChangeBase):
                 yield reach.vm(vm, Experience.GPU_MODE, through=self.host.name, note=note, needs=needs)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
-        """Yield what the write needs; its other way is taken only where the host lacks the first."""
+        """Yield the privileges of the write; its other way is used only if the host lacks the first."""
         yield from self.write.privileges(self.host.moid, at)
         yield from at.host_mark(self.host.moid)
 

@@ -23,7 +23,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 
 
 class NetworkEditBase(Frozen):
-    """What every edit of distributed networks tells of itself, as a change does."""
+    """The questions that every edit of distributed networks answers, as a change does."""
 
     @property
     @abstractmethod
@@ -32,7 +32,7 @@ class NetworkEditBase(Frozen):
 
     @abstractmethod
     def by_hand(self, tables: Tables) -> Part:
-        """Tell how a person does it, but for the edits."""
+        """Return the manual steps, without the edits."""
 
     @abstractmethod
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -40,11 +40,11 @@ class NetworkEditBase(Frozen):
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:
-        """Yield what the account must be allowed."""
+        """Yield the privileges the account needs."""
 
     @abstractmethod
     def no_way_back(self) -> Iterator[str]:
-        """Yield what a rollback cannot undo."""
+        """Yield the parts that a rollback cannot undo."""
 
 
 class MakeSwitch(NetworkEditBase):
@@ -82,7 +82,7 @@ class MakeSwitch(NetworkEditBase):
 
 
 class EditSwitch(NetworkEditBase):
-    """Set a distributed switch's MTU, or give hosts to it with their uplinks; what is empty stays.
+    """Set a distributed switch's MTU, or add hosts with their uplinks; empty values stay.
 
     `members` maps a host's moid to the vmnics that become its uplinks on this switch.
     """
@@ -206,7 +206,7 @@ class SetPortgroup(NetworkEditBase):
 class ChangeNetwork(ChangeBase):
     """Make or change a distributed switch or portgroup: one task.
 
-    A switch that the same plan makes has no moid yet: whoever runs the plan fills it in by name.
+    A switch that the same plan makes has no moid yet: the run fills it in by name.
     """
 
     face = Face("set", "network changed", done="network changed", noun="network change")

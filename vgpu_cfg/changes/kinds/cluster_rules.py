@@ -1,4 +1,4 @@
-"""A cluster is told which VMs run where, and what it does with single ones."""
+"""A cluster's placement rules for VMs, and its overrides for single VMs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _editing(cluster_moid: str) -> Iterator[Needed]:
 
 
 class VmOverride(Frozen):
-    """What a cluster shall do with one VM: values by the keys of the table of VM settings."""
+    """A cluster's overrides for one VM: values by the keys of the table of VM settings."""
 
     vm: VmRef
     settings: Mapping[str, SettingValue]
 
 
 class SetOverrides(ChangeBase):
-    """Set what a cluster does with single VMs (DRS, HA), all of them in one task; the VMs must exist."""
+    """Set a cluster's overrides for single VMs (DRS, HA), all in one task; the VMs must exist."""
 
     face = Face("set", "overrides set", done="overrides set", tells_edits=True)
 
@@ -57,7 +57,7 @@ class SetOverrides(ChangeBase):
         return tuple(one.vm for one in self.overrides)
 
     def parts(self) -> Iterator[SetOverrides]:
-        """Yield what is about each VM, its edits named without the VM."""
+        """Yield the part of each VM, its edits named without the VM."""
         for one in self.overrides:
             own = f"{one.vm.name} "
             yield self.model_copy(
@@ -90,7 +90,7 @@ class SetOverrides(ChangeBase):
         return "overrides", plain("what the cluster does with single VMs", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell what the cluster shall do with single VMs; govc takes one VM at a time."""
+        """Return the manual steps for overrides of single VMs; govc accepts one VM at a time."""
         cluster = self.subject.name
         lines, clicks = [], []
         for one in self.overrides:
@@ -196,7 +196,7 @@ class SetRule(_OfRules):
 class SetHostRule(_OfRules):
     """Create or change a VM group of this plan and the DRS rule that ties it to a host group; one task.
 
-    `rule_key` is None for a rule that is to be made; `has_group` tells whether the VM group is there.
+    `rule_key` is None for a rule to be made; `has_group` is whether the VM group exists.
     """
 
     face = Face("set", "rule set", done="rule set")
@@ -275,7 +275,7 @@ class SetHostRule(_OfRules):
 
 
 def _removal(what: str, noun: str, name: str, cluster: str) -> Part:
-    """Tell how a rule or a group is removed; `noun` is the vSphere Client's word for it, and govc's."""
+    """Return the manual removal of a rule or a group; `noun` is its word in the vSphere Client and govc."""
     return Part(
         what=f"Remove {what}.",
         client=f"{cluster} > Configure > Configuration > VM/Host {noun.capitalize()}s: Delete",

@@ -23,11 +23,11 @@ _MARKING = {
     "own": ("allow", plain("that `destroy` deletes it", "red")),
     "none": ("give up", plain("it stays as it is, and may run", "dim")),
 }
-"""What is done with a VM whose owner mark is written or taken away."""
+"""The verbs for writing or removing a VM's owner mark."""
 
 
 VTPM = "virtual TPM"
-"""What a removed virtual TPM is called in a request."""
+"""The name of a removed virtual TPM in a request."""
 EFI_LAYOUT_FROM = 20
 
 
@@ -97,7 +97,7 @@ class UpgradeVm(ChangeBase):
 class ReconfigureVm(ChangeBase):
     """Reconfigure a VM with one ConfigSpec.
 
-    `undo` takes its settings and extraConfig back to what they were; it knows nothing of devices.
+    `undo` restores its settings and extraConfig; it does not cover devices.
     """
 
     face = Face(

@@ -25,7 +25,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
 
 THE_VM = "VM"
-"""What differs of a VM that is not there, or should not be."""
+"""The difference of a VM that is missing, or should not exist."""
 _TOLD_BY_PLACE = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
 
 
@@ -45,7 +45,7 @@ class MakeFromScratch(Frozen):
 
 
 class Location(Frozen):
-    """Where a new VM goes: managed object ids, with the names a reader knows."""
+    """The place of a new VM: managed object ids, with the names a reader knows."""
 
     folder_moid: str
     folder_path: str
@@ -97,7 +97,7 @@ class CreateVm(ChangeBase):
 
     @property
     def in_short(self) -> tuple[str, ...]:
-        """What the plan file states of it, but for its place."""
+        """Return the values that the plan file states, without its place."""
         return tuple(
             f"{edit.key} {edit.after}"
             for edit in self.edits
@@ -223,7 +223,7 @@ def _gpus_at(place: Placement | None) -> str:
 
 
 def _customised(name: str, asked: Customization) -> Part:
-    """Tell how a VM that was cloned, and is off, is customised at its first start."""
+    """Describe how a cloned VM that is off is customized at its first start."""
     words = ["-vm", name, "-name", asked.host_name]
     if asked.kind == "linux":
         words += ["-domain", asked.domain]

@@ -43,7 +43,7 @@ class DestroyVm(ChangeBase):
 
     @property
     def goes_along(self) -> tuple[str, ...]:
-        """What is deleted or disconnected besides its own disks: "disk [vsan] x.vmdk (…)"."""
+        """Return the deleted or disconnected parts other than its own disks: "disk [vsan] x.vmdk (…)"."""
         return tuple(f"{one.key} {one.before}, {one.note}" for one in self.edits if one.key != "vm")
 
     def head(self, place: Placement | None) -> Row:

@@ -1,6 +1,6 @@
-"""What a VM's guest is given, and what is waited for in it.
+"""Changes to a VM's guest, and waits for events in it.
 
-How the guest of a new VM is customised: vCenter's specification, and what a plan fills into it.
+Customization of a new VM's guest: vCenter's specification, and the values a plan fills into it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import duration
 
 GUEST = "guest"
-"""What differs of a VM whose guest lacks modules."""
+"""The difference of a VM whose guest lacks modules."""
 _NAMED_ANYWAY = "host-name"
 """The module whose words only repeat the VM's name."""
 
 
 class AwaitCustomization(ChangeBase):
-    """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
+    """Wait until vCenter reports the end of a guest's customization, which its first start begins."""
 
     face = Face("set", "guest customised", done="customised", sign=" ", is_task=False, needs_host=True)
     for_good = (
@@ -80,12 +80,13 @@ class AwaitCustomization(ChangeBase):
 
 
 class StageGuest(ChangeBase):
-    """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
+    """Bring the named modules into a VM's guest, verify them, and mark the VM with them.
 
     With `with_clone` cloud-init brings all of it at the first boot, and this change waits for its report.
-    `rest` are modules that another change brings once this one is done: what nobody may read in the VM's
-    configuration, and what rests on that. `peers` are the VMs whose guests' host keys are written; `after`
-    names changes that must have ended before, well or not: by then those guests have told theirs.
+    `rest` are modules that another change brings once this one is done: secrets, which must not be in the
+    VM's configuration, and modules that depend on them. `peers` are the VMs whose guests' host keys are
+    written; `after` names changes that must have ended before, successfully or not: by then those guests have
+    reported theirs.
     """
 
     face = Face("set", "guest set up", done="staged", needs_host=True, stays_at_vm=True)
@@ -136,7 +137,7 @@ class StageGuest(ChangeBase):
         return "" if self.rest else self.face.done
 
     def head(self, place: Placement | None) -> Row:
-        """Say what is brought: the words of each module, a default marked, and why it is brought again."""
+        """Return the modules it brings: the words of each, a default marked, and why it is brought again."""
         return "guest", plain(", ".join(map(_edit_text, self.edits)))
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
@@ -159,7 +160,7 @@ class StageGuest(ChangeBase):
         yield from (*words, *(f"no {key}" for key in before if key not in after))
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell how its modules are brought into the guest, in their order."""
+        """Return the manual steps to bring its modules into the guest, in their order."""
         rows = tuple(
             (module.kind, "", module.describe().by_hand)
             for module in self.spec.modules
@@ -178,11 +179,11 @@ class StageGuest(ChangeBase):
         )
 
     def ended_in(self, vm: Vm | None) -> Mapping[str, frozenset[Ends]]:
-        """Return what it ends in its guest, by the module that does; `vm` is as it was read.
+        """Return the work it ends in its guest, by the module that ends it; `vm` is as it was read.
 
         Nothing in a guest that is new, starts in this run, or was never set up whole: no work can run there.
-        What the guest reports to have is not applied again. If the VM's settings were not read, all of it
-        counts.
+        Modules that the guest reports are not applied again. If the VM's settings were not read, all modules
+        count.
         """
         if vm is None or not vm.is_on or self.with_clone or f"power on {self.vm.name}" in self.needs:
             return {}
@@ -231,7 +232,7 @@ def ended_text(ended: Mapping[str, frozenset[Ends]]) -> str:
 
 
 class NicCustomization(Frozen):
-    """What is filled in for a NIC, in the order of its adapters; nothing is where `ip` is "".
+    """The values filled in for a NIC, in the order of its adapters; none if `ip` is "".
 
     `ip` is "dhcp" or an address with its prefix length; `network` is for a reader.
     """

@@ -1,4 +1,4 @@
-"""What every change to one host has."""
+"""The base of every change to one host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HostChangeBase(ChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        """Nothing, of what is only done on the way."""
+        """Return nothing for intermediate steps."""
         return ()
 
 

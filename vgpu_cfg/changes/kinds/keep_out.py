@@ -73,9 +73,9 @@ class SetCordon(HostChangeBase):
 
 
 class SetReservation(ChangeBase):
-    """Reserve GPUs for the plan, change what is reserved, or give it back: an alarm of vCenter's root folder.
+    """Reserve GPUs for the plan, change the reservation, or remove it: an alarm of vCenter's root folder.
 
-    `reservation` is None where it is given back; `alarm` is the moid of what is there, "" for nothing.
+    `reservation` is None to remove it; `alarm` is the moid of the existing alarm, "" for none.
     """
 
     face = Face(

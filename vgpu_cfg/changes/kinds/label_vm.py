@@ -85,7 +85,7 @@ class SetTags(ChangeBase):
         return "tags", plain("")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell which tags go and come; govc takes a VM by its path here, and no name that is met twice."""
+        """Return the tags to add and remove; govc accepts a VM by its path here, and no ambiguous name."""
         name = self.vm.name
         path = f'"$({command("govc", "find", "/", "-type", "m", "-name", name)})"'
 

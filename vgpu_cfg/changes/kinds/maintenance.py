@@ -1,4 +1,4 @@
-"""A host enters maintenance mode and leaves it, around what is done to it."""
+"""Enter maintenance mode before work on a host, and leave it afterwards."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ _VSAN_WORDS = {
 
 
 class EnterMaintenance(HostChangeBase):
-    """Mark the host with who takes it down and why, raise the alarm, and enter maintenance mode.
+    """Mark the host with the run and the reason, raise the alarm, and enter maintenance mode.
 
-    `evacuates` names the running VMs that DRS moves away. At most `max_down` hosts of a wave are
-    between this and their `ExitMaintenance`. `window` is when it may begin, as the plan file has it.
-    A host that somebody else holds in maintenance mode (`is_held`) is marked and not entered, nor is one that
-    an earlier run of the plan took there, whose mark was lost (`is_recovered`).
-    `timeout_seconds` is vCenter's limit on it, 0 for none. `takes_seconds` is how long the host is thought to
-    be away: it is not begun where its window closes sooner.
+    `evacuates` names the running VMs that DRS moves away. At most `max_down` hosts of a wave are between this
+    and their `ExitMaintenance`. `window` is when it may begin, from the plan file. A host already in someone
+    else's maintenance mode (`is_held`) is marked and not entered, nor is one that an earlier run of the plan
+    took there and whose mark was lost (`is_recovered`). `timeout_seconds` is vCenter's limit on it, 0 for
+    none. `takes_seconds` is the host's expected downtime: it does not begin if its window closes sooner.
     """
 
     face = Face("down", "enters maintenance mode", sign=" ", takes_away=True)
@@ -130,8 +129,8 @@ class EnterMaintenance(HostChangeBase):
 class ExitMaintenance(HostChangeBase):
     """Read back every setting of the run, leave maintenance mode, clear the mark and the alarm.
 
-    A host that has left already keeps nothing of the mark either. One that somebody else held in
-    maintenance mode before (`is_held`) stays there, and only the mark goes.
+    A host that has already left loses its mark, too. One that was in someone else's maintenance mode before
+    (`is_held`) stays there, and only the mark is removed.
     """
 
     face = Face("down", "leaves maintenance mode", sign=" ", brings_back=True)

@@ -17,11 +17,10 @@ from vgpu_cfg.changes.values import Edit, Placement, Row, SettingTarget, edit_va
 
 
 class ManualStep(ChangeBase):
-    """A step that no API reaches, told in words; `apply` stops before what needs it.
+    """A step that no API reaches, in words; `apply` stops before the changes that need it.
 
-    `commands` are what to type, one line each. A reading of `proves` shows that it was done, or, where
-    `is_shown`, the next planning sees it by itself. Else nothing can show that, and `apply --done ID`
-    acknowledges it.
+    `commands` are the lines to type. A reading of `proves` shows that it was done, or, if `is_shown`, the
+    next planning detects it. Otherwise `apply --done ID` acknowledges it.
     """
 
     face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False, is_by_hand=True)
@@ -56,7 +55,7 @@ class ManualStep(ChangeBase):
 
     @property
     def proofs(self) -> tuple[str, ...]:
-        """What shows that it was done: one line per command, or one sentence."""
+        """The proof that it was done: one line per command, or one sentence."""
         parts = tuple(part for part in self.proof.split("; ") if part)
         return parts if all(map(is_command, parts)) else (self.proof,)
 
@@ -68,7 +67,7 @@ class ManualStep(ChangeBase):
         return "by hand", plain(self.text)
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        """Yield what is told beside the text: why, what to type, and what shows that it was done."""
+        """Yield the rows next to the text: why, the commands, and the proof that it was done."""
         if self.edits:
             yield "why", plain("; ".join(map(_reason, self.edits)))
         for command in self.commands:
@@ -80,7 +79,7 @@ class ManualStep(ChangeBase):
             yield "then", plain(f"{done}, as nothing else shows that it was done")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        """Tell it as it is; proof and undo come from the setting that it proves."""
+        """Return its own text; proof and undo come from the setting that it proves."""
         reported = [tables.setting_part(target, self.subject.name, self.host_moid) for target in self.proves]
         is_typed = all(map(is_command, self.proofs))
         of_one = reported[0] if len(reported) == 1 and self.edits else Part()

@@ -1,4 +1,4 @@
-"""A VM gets another name or another place; what it is stays."""
+"""Rename a VM or move it to another place, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLAGS = {"host": "-host", "resource pool": "-pool", "datastore": "-ds"}
 
 
 def _told(edits: Sequence[Edit]) -> Words:
-    """Write edits one after the other; what the verb says, or a host, needs no name."""
+    """Write edits one after the other; those in the verb, or of a host, need no name."""
     words: Words = ()
     for number, edit in enumerate(edits):
         name = "" if edit.key in ("name", "folder", "host") else f"{edit.key} "
@@ -106,7 +106,7 @@ class MoveVmToFolder(ChangeBase):
 
 
 class Destination(Frozen):
-    """Where a VM is moved: its pool and its datastore stay as they are where none is named.
+    """The destination of a moved VM: its pool and its datastore stay if none is named.
 
     `kept_disks` maps the keys of the disks that are not the plan's to the datastores on which they stay.
     """
@@ -119,12 +119,12 @@ class Destination(Frozen):
 
 
 class RelocateVm(ChangeBase):
-    """Move a VM to another host, pool or datastore, in one task: as it runs by vMotion, else while it is off.
+    """Move a VM to another host, pool or datastore, in one task: by vMotion if it runs, otherwise off.
 
-    `is_running` says which was planned, and the other is not done instead. `stun_ms` is how long vMotion is
-    expected to stop the VM, None where nobody tells. `windows` are those of the hosts that it leaves and
-    comes to, and it is not begun where one closes within `takes_seconds`. Where `source_moid` names a host,
-    the VM is moved from there only: from anywhere else somebody else has moved it.
+    `is_running` is the planned case, and the other is never used instead. `stun_ms` is how long vMotion is
+    expected to stop the VM, None if unknown. `windows` are those of the source and target hosts; it does not
+    begin if one closes within `takes_seconds`. If `source_moid` names a host, the VM is moved only from
+    there: on any other host, another user has moved it.
     """
 
     face = Face("move", "moved", done="moved", needs_host=True)

@@ -21,11 +21,11 @@ from vgpu_cfg.model.ranges import fold_names
 
 
 class NumaPin(Frozen):
-    """How `numa.nodeAffinity` must follow the GPUs that ESXi chose at power-on.
+    """The rule by which `numa.nodeAffinity` follows the GPUs that ESXi chose at power-on.
 
-    `node_by_pci_id` covers every GPU of the host that could have been chosen; `nodes` is
-    what the VM's affinity says now. Where they disagree after power-on the VM is powered
-    off, pinned anew and powered on again, at most `attempts` times in all.
+    `node_by_pci_id` covers every GPU of the host that could have been chosen; `nodes` is the VM's present
+    affinity. If they disagree after power-on, the VM is powered off, pinned anew and powered on again, at
+    most `attempts` times in all.
     """
 
     node_by_pci_id: Mapping[str, int]
@@ -34,7 +34,7 @@ class NumaPin(Frozen):
 
     @property
     def text(self) -> str:
-        """What a person does after power-on."""
+        """The manual steps after power-on."""
         nodes = ", ".join(f"{pci_id} is on node {node}" for pci_id, node in self.node_by_pci_id.items())
         now = ",".join(str(node) for node in self.nodes)
         return (
@@ -73,7 +73,7 @@ class PowerOnVm(ChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        """Nothing, where it is only switched off for other changes."""
+        """Return nothing if it is only switched off for other changes."""
         return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def likeness(self, name: str) -> object:
@@ -153,7 +153,7 @@ class PowerOffVm(ChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        """Nothing, where it is only switched off for other changes."""
+        """Return nothing if it is only switched off for other changes."""
         return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def head(self, place: Placement | None) -> Row:

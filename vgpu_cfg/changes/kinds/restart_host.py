@@ -1,4 +1,4 @@
-"""A host or a service of it is restarted, so that what was set comes into force."""
+"""Restart a host or one of its services to activate settings."""
 
 from __future__ import annotations
 

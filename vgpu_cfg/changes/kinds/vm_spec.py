@@ -1,7 +1,7 @@
-"""What a VM is asked to become: vSphere's ConfigSpec as plain values, device by device.
+"""A request to a VM: vSphere's ConfigSpec as plain values, device by device.
 
-Each tells how it is done by hand and which privileges it takes. Options of govc are those of its release
-0.52; what it cannot say is left to the vSphere Client.
+Each describes its manual steps and the privileges it needs. Options of govc are those of its release 0.52;
+requests that it cannot express are left to the vSphere Client.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from vgpu_cfg.model.observed.vm import (
 )
 
 PVRDMA_PROTOCOL = "rocev2"
-"""Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2; what hosts of today speak."""
+"""Of `VirtualVmxnet3VrdmaOption.deviceProtocol` (rocev1 or rocev2), the one that current hosts use."""
 _SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
-"""What a request calls the sizes of a VM, and a reading."""
+"""The keys of a VM's sizes in a request, and in a reading."""
 _SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
 AS_BEFORE = "set the values of the column “before” again, where none stands here"
 
 
 class DeviceBase(Frozen):
-    """What a request does to one device of a VM."""
+    """A request's action on one device of a VM."""
 
     is_of_gpu: ClassVar[bool] = False
     """Whether it may add or take away a vGPU or a function."""
@@ -73,7 +73,7 @@ class DeviceBase(Frozen):
 
     @property
     def need(self) -> Need:
-        """What the account must be allowed on the VM."""
+        """Return the privileges the account needs on the VM."""
         return privileges.CHANGE_DEVICES
 
     @property
@@ -89,12 +89,13 @@ class DeviceBase(Frozen):
     def leaves(self, at: str) -> dict[str, str]:
         """Return the fields of its VirtualDeviceSpec that a plan decides, by their paths below `at`.
 
-        What a server needs besides (keys, units, whether a NIC is connected) follows from the kind of device.
+        The other values a server needs (keys, units, whether a NIC is connected) follow from the kind of
+        device.
         """
 
     @abstractmethod
     def client(self) -> str:
-        """Say what the vSphere Client must do; "" if govc does it all."""
+        """Return the steps for the vSphere Client; "" if govc does it all."""
 
 
 class NicBacking(Frozen):
@@ -131,10 +132,10 @@ def _mac_text(mac: str | None) -> str:
 class NewVgpu(DeviceBase):
     """Add a vGPU of a profile.
 
-    With `uvm` its unified memory is turned on once its key can be read back: the extraConfig
-    key `pciPassthru<n>.cfg.enable_uvm` with n = key - 13000 is to be "1". `group` is the key in
-    `VmSpec.device_groups` of the group that it is a member of, `sequence` its place there.
-    `numa_node` is the virtual NUMA node that the guest is told, None for none.
+    With `uvm` its unified memory is turned on once its key can be read back: the extraConfig key
+    `pciPassthru<n>.cfg.enable_uvm` with n = key - 13000 becomes "1". `group` is the key of its group in
+    `VmSpec.device_groups`, `sequence` its place there. `numa_node` is the virtual NUMA node that the guest
+    sees, None for none.
     """
 
     is_of_gpu = True
@@ -148,7 +149,7 @@ class NewVgpu(DeviceBase):
 
     @property
     def text(self) -> str:
-        """What a reader is shown."""
+        """The text for a reader."""
         return f"{self.profile}, unified memory" if self.uvm else self.profile
 
     def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> VgpuDevice:
@@ -168,8 +169,8 @@ class NewVgpu(DeviceBase):
 class NewPassthrough(DeviceBase):
     """Add a fixed passthrough of one PCI function of the VM's host; `numa_node` as of `NewVgpu`.
 
-    An empty `system_id` is asked of the host when the device is made: it tells none before it has handed out
-    a first device.
+    An empty `system_id` is read from the host when the device is made: the host reports it only after it has
+    handed out a first device.
     """
 
     is_of_gpu = True
@@ -184,7 +185,7 @@ class NewPassthrough(DeviceBase):
 
     @property
     def text(self) -> str:
-        """What a reader is shown."""
+        """The text for a reader."""
         return self.made(0).text
 
     @property
@@ -208,8 +209,8 @@ class NewPassthrough(DeviceBase):
 class NewDynamicPassthrough(DeviceBase):
     """Add a Dynamic DirectPath device: any function with these ids and, if given, this label.
 
-    `sub_ids`, where not empty, narrow each of `allowed`: subsystem vendor id, subsystem id, revision, None
-    where any will do. `numa_node`, `group` and `sequence` as of `NewVgpu`.
+    `sub_ids`, if not empty, narrow each of `allowed`: subsystem vendor id, subsystem id, revision, None for
+    any. `numa_node`, `group` and `sequence` as of `NewVgpu`.
     """
 
     is_of_gpu = True
@@ -224,7 +225,7 @@ class NewDynamicPassthrough(DeviceBase):
 
     @property
     def text(self) -> str:
-        """What a reader is shown."""
+        """The text for a reader."""
         if self.group is None:
             return self.made(0).text
         return f"{any_text(self.allowed, (), self.label)}, of the GPU's device group"
@@ -296,7 +297,7 @@ class NewSriovNic(DeviceBase):
 
     @property
     def text(self) -> str:
-        """What a reader is shown."""
+        """The text for a reader."""
         return f"virtual function of {self.function} on {self.backing.network_name}"
 
     @property
@@ -473,7 +474,7 @@ class SetDiskPolicy(DeviceBase):
 
 
 class RemoveDevice(DeviceBase):
-    """Remove a device by its key; `was` says what it was, for a reader. A disk's file stays."""
+    """Remove a device by its key; `was` describes it for a reader. A disk's file stays."""
 
     is_of_gpu = True
 
@@ -515,14 +516,14 @@ DeviceEdit = Annotated[
 
 
 class VmSpec(Frozen):
-    """A request to a VM as plain values: what is not named is left as it is.
+    """A request to a VM as plain values: anything not named stays unchanged.
 
     `settings` holds values by the key of their row in the table of VM settings (`planning.vms.table`), those
-    that the ConfigSpec itself carries. In `extra_config` an empty value deletes the key. Removals stand first
-    in `devices`, since the memory they free may be what the additions need.
-    `change_version` makes vCenter refuse the change where the VM has moved on.
-    `device_groups` names the vendor's device groups that are added, by a key of this spec alone.
-    `home_policy` is the storage policy of the VM's home: its configuration, logs and swap files.
+    that the ConfigSpec itself carries. In `extra_config` an empty value deletes the key. Removals come first
+    in `devices`, since additions may need the memory they free. `change_version` makes vCenter refuse the
+    change if the VM has changed meanwhile. `device_groups` names the vendor's device groups that are added,
+    by a key of this spec alone. `home_policy` is the storage policy of the VM's home: its configuration, logs
+    and swap files.
     """
 
     settings: Mapping[str, SettingValue] = Field(default_factory=dict)
@@ -558,7 +559,7 @@ class VmSpec(Frozen):
         return tuple(one for one in self.devices if isinstance(one, SetDiskPolicy))
 
     def leaves(self) -> dict[str, str]:
-        """Return what goes over the wire for extraConfig, devices and their groups: each path with its value.
+        """Return the values sent for extraConfig, devices and their groups: each path with its value.
 
         Paths are those of the ConfigSpec without `device`, with the number of the device in the place of the
         list's: `deviceChange[1].backing.vgpu`.
@@ -578,7 +579,7 @@ class VmSpec(Frozen):
         undo: VmSpec | None = None,
         heading: str = "",
     ) -> tuple[Part, ...]:
-        """Tell how a VM is given all of it; `undo` is the request that takes it back."""
+        """Return the manual steps for all of it; `undo` is the reverse request."""
         unset = (f"{row.name.rstrip(':')}: {row.undo}" for row, _ in rows(self.settings) if row.undo)
         left = "; ".join(self._for_client(rows))
         return (
@@ -609,7 +610,7 @@ class VmSpec(Frozen):
     def privileges(
         self, moid: str, at: Places, *, is_first: bool = False, is_copy: bool = False
     ) -> Iterator[Needed]:
-        """Yield what it takes on a VM, or on the folder of a new one: made from nothing, or a copy."""
+        """Yield the privileges on a VM, or on the folder of a new one: made from nothing, or a copy."""
         for row, _ in at.vm_rows(self.settings):
             if row.privilege:
                 yield Needed(privileges.OF_SETTINGS[row.privilege], moid)
@@ -636,7 +637,7 @@ class VmSpec(Frozen):
         )
 
     def _for_client(self, rows: VmRows) -> Iterator[str]:
-        """Yield what the vSphere Client must do: govc has no words for it, or needs a name not yet known."""
+        """Yield the steps for the vSphere Client: govc cannot do them, or needs a name not yet known."""
         yield from filter(None, (device.client() for device in self.devices))
         if self.home_policy is not None:
             yield f"give VM home the storage policy {self.home_policy.name} (Edit VM Storage Policies)"
