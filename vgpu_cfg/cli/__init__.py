@@ -1,1 +1,1 @@
-"""The command line: what an admin types, and what comes back."""
+"""The command line: an admin's input and its results."""

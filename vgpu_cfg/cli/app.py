@@ -148,7 +148,7 @@ class _Loaded(MutableMapping[str, Any]):
 EXIT_BUG = 1
 STANDARD_OUTPUT = "standard output"
 UsageError: Any = typer.BadParameter.__mro__[1]
-"""What Typer raises for a command line that is mistyped; it names the class nowhere else."""
+"""Typer's error for a mistyped command line; Typer exports the class under no other name."""
 
 app = typer.Typer(
     name="vgpu-cfg",
@@ -174,7 +174,7 @@ def take_options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command; they have done their work when this is called."""
+    """Accept the options before a command; they have taken effect when this is called."""
 
 
 def main() -> None:
@@ -208,7 +208,7 @@ def main() -> None:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON; errors are told in it, too."""
+    """Whether a command line asks for JSON; errors are printed in it, too."""
     return _wants(words, "json")
 
 
@@ -217,7 +217,7 @@ def _wants(words: Sequence[str], output: str) -> bool:
 
 
 def _run_for_a_program() -> int:
-    """Run the command line and return its exit code; what is mistyped is told as JSON."""
+    """Run the command line and return its exit code; report mistyped input as JSON."""
     try:
         code = _command()(prog_name="vgpu-cfg", standalone_mode=False)
     except UsageError as error:
@@ -237,7 +237,7 @@ def _command() -> Any:
 
 
 def _unusable_file(error: OSError) -> DocumentError:
-    """Say of a file or folder that it cannot be used: no room, no permission, not what it should be."""
+    """Report an unusable file or folder: no room, no permission, wrong type."""
     fault = DocumentFault(str(error.filename), 1, 1, f"this cannot be used: {error.strerror or error}")
     remedy = "make room or give access"
     if error.filename != STANDARD_OUTPUT:
@@ -260,7 +260,7 @@ def _print_error(error: VgpuCfgError) -> None:
 def _print_report(error: VgpuCfgError) -> None:
     """Say on standard output, too, why there is no report for the pipeline that waits for one.
 
-    What does not fit is in the report that was printed before.
+    Errors of placement are in the report that was printed before.
     """
     from vgpu_cfg.cli.output import show_report
 

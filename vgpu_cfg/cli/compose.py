@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from vgpu_cfg.vsphere.wire.session import Session
 
 _STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
-"""What says that the command was stopped, where several servers are read at once; None where one is."""
+"""The signal that the command was stopped, if several servers are read at once; None for one server."""
 
 
 @contextmanager
 def beside_others(stopped: threading.Event) -> Iterator[None]:
-    """Let sessions that are opened inside end once `stopped` is set, and say whose lines they tell.
+    """Let sessions that are opened inside end once `stopped` is set, and label their lines.
 
-    Ctrl-C reaches one thread only; the others must be told.
+    Ctrl-C reaches one thread only; the others must be stopped by it.
     """
     before = _STOPPED.set(stopped)
     try:
@@ -65,7 +65,7 @@ def beside_others(stopped: threading.Event) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _UntilStopped:
-    """A wire on which nothing but the logout is sent any more once the command was stopped."""
+    """A wire that sends only the logout once the command was stopped."""
 
     transport: Transport
     stopped: threading.Event
@@ -83,13 +83,13 @@ class _UntilStopped:
 
 
 def until_stopped(transport: Transport, server: str) -> Transport:
-    """Return a wire that ends with the command, where several servers are read at once; else the same one."""
+    """Return a wire that ends with the command, if several servers are read at once; else the same one."""
     stopped = _STOPPED.get()
     return transport if stopped is None else _UntilStopped(transport, stopped, server)
 
 
 def make_id() -> str:
-    """Make an id that nobody has made before."""
+    """Make a unique id."""
     return new_id()
 
 
@@ -145,13 +145,12 @@ _RUN_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
+    """The tools of a run: readers and writers on one session, its clock, and logins to hosts and guests.
 
-    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run leaves word at vCenter, `locks`
-    where it keeps others away, and `outage` how it waits for one that is away. `run` is the id of the run,
-    whatever the command does.
-    `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
-    the secrets of its guests.
+    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run records itself at vCenter, `locks`
+    how it keeps others away, and `outage` how it waits for an unavailable vCenter. `run` is the id of the run
+    of every command. `logins` accepts the values of the secrets that the plan's hosts name, `guest_logins`
+    the plan's keys and the secrets of its guests.
     """
 
     reader: InventoryReader
@@ -324,7 +323,7 @@ def _clock_of(transport: Transport) -> RunClock:
 
 
 def _say(line: str) -> None:
-    """Tell whoever watches a command that it waits."""
+    """Report to the user that a command waits."""
     from rich.text import Text
 
     from vgpu_cfg.render.layout.console import make_console

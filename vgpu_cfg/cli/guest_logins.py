@@ -26,7 +26,7 @@ class FirstThatAnswers:
         self._ssh = ssh
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
-        """Log in. Raises the error of the way that comes first, with what the other said."""
+        """Log in. Raises the error of the first way, with that of the other."""
         ways = [self._ssh]
         if login.user and login.password is not None:
             ways.insert(1 if target.prefers_ssh else 0, self._operations)
@@ -53,7 +53,7 @@ def _joined(failures: Sequence[VgpuCfgError]) -> VgpuCfgError:
 class DirectChannel:
     """A `remote.GuestChannel` to a host or a guest of the lab, which answers at once.
 
-    `run` takes a line and its input, and returns its status and what it printed.
+    `run` accepts a line and its input, and returns its status and its output.
     """
 
     def __init__(self, run: RunLine) -> None:
@@ -76,10 +76,11 @@ class DirectChannel:
 class LabGuestShells:
     """Logs in to the lab's guests without a wire, as ssh would: by key or password, and by the host key.
 
-    Of a guest that has told none the lab's user has the key in his known_hosts.
+    For a guest without a reported key, the lab's user has the key in his known_hosts.
 
-    `open_shell` takes the VM's moid, a user, a password and a public key, and returns what runs a line there;
-    `host_key_of` tells the public host key that a VM's guest shows, "" for one that has none of its own.
+    `open_shell` accepts the VM's moid, a user, a password and a public key, and returns a function that runs
+    a line there; `host_key_of` returns the public host key that a VM's guest shows, "" if it has none of its
+    own.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The lab of this machine: how it is opened, served, restarted, and what stands in for its hosts and guests.
+"""The lab of this machine: opening, serving, restarting it, and its simulated hosts and guests.
 
-Nothing else imports the lab; `compose` asks here for what a command needs of it.
+Nothing else imports the lab; `compose` gets a command's parts of it here.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from vgpu_cfg.shells.keys import PlanKeyRing
 
 ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
-"""What can be let happen to a server of the lab, beside its BIOS."""
+"""The events that can happen to a server of the lab, apart from its BIOS."""
 
 
 class LabRunClock:
-    """The clock of a run on the lab: what it waits for passes there, at the lab's speed.
+    """The clock of a run on the lab: waits take place there, at the lab's speed.
 
-    Time that a real run would have waited and this one did not is added to what it tells.
+    The time saved by not waiting is added to its readings.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -136,7 +136,7 @@ def guest_shells_of(lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class ServedLab:
-    """A lab behind HTTPS: how to reach it, and a wait until somebody ends it."""
+    """A lab over HTTPS: its address, and a wait until it is stopped."""
 
     estate: str
     url: str
@@ -169,9 +169,9 @@ def lab_access(connection: Connection) -> LabAccess | None:
 
 
 def lab_folder(estate: str) -> Path:
-    """Return where the lab keeps what was done to an estate.
+    """Return where the lab keeps the changes to an estate.
 
-    Raises NotFound for what can be no estate, and would name a folder around it.
+    Raises NotFound for an invalid name of an estate, which would name a folder around it.
     """
     from vgpu_cfg.lab.estates.files import place_of
     from vgpu_cfg.lab.state.store import STATE_FILE
@@ -206,7 +206,7 @@ def open_lab_of(estate: str) -> Lab:
 
 
 def lab_estates() -> dict[str, str]:
-    """Return the built-in estates, each with a line on what it is."""
+    """Return the built-in estates, each with a line that describes it."""
     from vgpu_cfg.lab import about_estate, estate_names
 
     known = {name: about_estate(name) for name in estate_names()}
@@ -244,7 +244,7 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
 
 
 def reset_labs(estates: Sequence[str]) -> list[str]:
-    """Forget what was done to estates, or to all of them; return those that had something to forget."""
+    """Forget the changes to estates, or to all of them; return those that had changes."""
     from vgpu_cfg.lab import reset_lab
 
     root = state_folder() / "lab"
@@ -255,7 +255,7 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
 
 
 def restart_lab(estate: str, away_seconds: float, starting_seconds: float, *, forgets_tasks: bool) -> None:
-    """Restart the vCenter of a lab, whoever serves it: its state says so."""
+    """Restart the vCenter of a lab, served anywhere: its state records it."""
     from vgpu_cfg.lab.simulation.restart import restart
 
     lab = open_lab_of(estate)
@@ -271,9 +271,9 @@ def restart_lab(estate: str, away_seconds: float, starting_seconds: float, *, fo
 def operate_servers(
     estate: str, hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[ServerAct]
 ) -> None:
-    """Do at the lab's servers what is only done on site, and let happen there what happens to servers.
+    """Carry out on-site work at the lab's servers, and simulate events of servers.
 
-    Raises NotFound for a host that is not there, and UnsafePlan where its state forbids it.
+    Raises NotFound for an unknown host, and UnsafePlan if its state forbids it.
     """
     from vgpu_cfg.lab.state.inventory import Host
 

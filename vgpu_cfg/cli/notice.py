@@ -1,4 +1,4 @@
-"""Calling somebody who has looked away: when a command has ended, and when it waits for an answer."""
+"""Call an absent user: when a command has ended, and when it waits for an answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.settings.environment import others_environment
 
 BELL = "bell"
-"""What `--notify` takes instead of a command: the terminal's own bell."""
+"""The value of `--notify` in place of a command: the terminal's own bell."""
 
 _LONGEST_SECONDS = 30
 _ENDINGS = {
@@ -33,9 +33,9 @@ _caller: ContextVar[Callable[[str, str, str], None] | None] = ContextVar("caller
 
 @contextmanager
 def calling(notify: str | None, command: str) -> Iterator[None]:
-    """Let `notify` be called at the end of a block, however it ends, and wherever it asks.
+    """Let `notify` be called at the end of a block, however it ends, and at each question.
 
-    `notify` is a command line, to which a sentence is added; `command` is what the block carries out.
+    `notify` is a command line, to which a sentence is added; `command` is the action of the block.
     """
     if notify is None:
         yield
@@ -62,7 +62,7 @@ def calling(notify: str | None, command: str) -> Iterator[None]:
 
 
 def call_for_an_answer(question: str) -> None:
-    """Call whoever asked to be called: somebody must answer a question."""
+    """Call the user: a question needs an answer."""
     _tell("question", question, "")
 
 

@@ -1,3 +1,3 @@
-"""What is typed: a module per command or family of commands, with its options and its help."""
+"""The commands: a module per command or family of commands, with its options and its help."""
 
 from __future__ import annotations

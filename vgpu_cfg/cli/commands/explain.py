@@ -1,4 +1,4 @@
-"""The command that says what a code, an error text or a VM's failure means: explain."""
+"""Explain a code, an error text or a VM's failure."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _update(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write what was found into a plan file; end with the code of differences where some are left."""
+    """Write the findings into a plan file; exit with the code of differences if some remain."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.files import export_flow
 

@@ -154,7 +154,7 @@ def _allowed(answer: Answer) -> int:
 
 
 def _with_allowed(one: Told) -> Told:
-    """Let an answer that nothing limits have the figure, too: beside others that are."""
+    """Give an unlimited answer the figure, too: next to others that have one."""
     if one.answer is None:
         return one
     figures = {**one.answer.figures, _ALLOWED: _allowed(one.answer)}
@@ -163,7 +163,7 @@ def _with_allowed(one: Told) -> Told:
 
 @dataclass(frozen=True, slots=True)
 class _OfProfile:
-    """What is asked for is a profile."""
+    """A request for a profile."""
 
     profile: VgpuProfile
     plan: None = None
@@ -171,7 +171,7 @@ class _OfProfile:
 
 @dataclass(frozen=True, slots=True)
 class _OfVm:
-    """What is asked for is a VM of a plan file."""
+    """A request for a VM of a plan file."""
 
     plan: DesiredPlan
     line: DesiredVm

@@ -123,7 +123,7 @@ def hand_over(
 
 
 def _print(files: Mapping[str, str]) -> None:
-    """Print one file as it is; several each under its name, as `head` does."""
+    """Print one file unchanged; several each under its name, as `head` does."""
     for index, (name, text) in enumerate(files.items()):
         if len(files) > 1:
             sys.stdout.write(f"{chr(10) if index else ''}==> {name} <==\n")

@@ -1,4 +1,4 @@
-"""`vgpu-cfg metrics`: the estate as Prometheus' metrics, once or for as long as somebody asks."""
+"""`vgpu-cfg metrics`: the estate as Prometheus' metrics, once or until the command is stopped."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from vgpu_cfg.planning.privileges.of_commands import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 EXIT_UNPROVEN = 9
-"""The account lacks nothing of what is known, and errors hide what else `apply` needs."""
+"""The account has all known privileges, and errors hide further ones that `apply` needs."""
 
 
 class RoleFormat(StrEnum):
-    """What the command prints on standard output."""
+    """The command's output format on standard output."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""`vgpu-cfg runbook`: a plan as a document that a colleague could follow by hand, or what a run did."""
+"""`vgpu-cfg runbook`: a plan as a document for manual execution, or the record of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that says what a model would take before anything is bought."""
+"""Estimate a model's requirements before purchase."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _show_room(
     variable_files: tuple[Path, ...],
     output: OutputFormat,
 ) -> None:
-    """Show what the hosts of a cluster, or of the clusters of a plan's VMs, take of the room."""
+    """Show the room's requirements for the hosts of a cluster, or of the clusters of a plan's VMs."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.catalog.servers import load_board_power, load_servers
     from vgpu_cfg.cli.flows import flow

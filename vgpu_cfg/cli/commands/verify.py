@@ -1,4 +1,4 @@
-"""`vgpu-cfg verify`: whether what a plan made really holds, asked inside its hosts and guests."""
+"""`vgpu-cfg verify`: check inside hosts and guests that a plan's results hold."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def _show_target(
     output: ReportFormat,
     report: Path | None,
 ) -> None:
-    """Show each VM's stack beside a branch; exit 8 if a document excludes a part, 9 if none names any."""
+    """Show each VM's stack next to a branch; exit 8 if a document excludes a part, 9 if none names any."""
     from vgpu_cfg.cli.flows.target_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
@@ -265,7 +265,7 @@ def _show_templates(
     *,
     yes: bool,
 ) -> None:
-    """Look into a clone of each template; exit 8 where one lacks what is asked, 6 where a clone is left."""
+    """Look into a clone of each template; exit 8 if one lacks a required part, 6 if a clone is left."""
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.flows.running.template_flow import look_at_templates
     from vgpu_cfg.cli.options.shared import OutputFormat
@@ -286,7 +286,7 @@ def _show_templates(
 
 
 def _progress() -> Callable[[CheckResult], None]:
-    """Tell failures as they come, on a terminal that shows standard error."""
+    """Report failures as they come, on a terminal that shows standard error."""
     import sys
 
     from vgpu_cfg.cli.output import show
@@ -300,7 +300,7 @@ def _progress() -> Callable[[CheckResult], None]:
 
 
 def _save(path: Path, found: Verification) -> None:
-    """Keep the figures, where nothing failed: others would be held against what was wrong already."""
+    """Keep the figures if nothing failed: others would be compared with faulty ones."""
     from vgpu_cfg.cli.kept.baselines import write_baseline
     from vgpu_cfg.cli.output import show
 

@@ -1,3 +1,3 @@
-"""How a command goes from a plan file to a plan, a run or a verification, and what it needs on the way."""
+"""The flows of commands from a plan file to a plan, a run or a verification, and their preparations."""
 
 from __future__ import annotations

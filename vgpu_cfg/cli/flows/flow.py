@@ -1,4 +1,4 @@
-"""How a command goes from a plan file to a plan, and what stands against carrying it out."""
+"""From a plan file to a plan, and the obstacles to carrying it out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EXIT_DIFFERENCES = 10
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
-    """Decide which server a plan is for; return it with the plan as it is meant there."""
+    """Choose the server for a plan; return it with the plan as it applies there."""
     connection = server_of(flags, request.desired)
     return connection, meant_at(connection, request.desired)
 
@@ -58,7 +58,7 @@ def server_of(flags: ConnectionFlags, desired: DesiredPlan | None = None) -> Con
 
 
 def meant_at(connection: Connection, desired: DesiredPlan) -> DesiredPlan:
-    """Return a plan as it is meant at a server: in its datacenter, with what settings say of it there."""
+    """Return a plan as it applies at a server: in its datacenter, with the settings for it."""
     here = {
         "datacenter": connection.datacenter,
         "contexts": connection.protecting,
@@ -78,7 +78,7 @@ def quotas_of(connection: Connection) -> tuple[Quotas, ...]:
 
 
 def scope_of(desired: DesiredPlan) -> ReadScope:
-    """Say what a reading must cover for a plan."""
+    """Return the scope of a reading for a plan."""
     from vgpu_cfg.model.desired import TemplateSource
     from vgpu_cfg.model.observed.customization import PENDING_KEY
     from vgpu_cfg.ports import HostScope, ReadScope
@@ -117,7 +117,7 @@ def _prefixes_of(desired: DesiredPlan) -> frozenset[str] | None:
 
 
 def _may_have_any_gpus(desired: DesiredPlan) -> bool:
-    """Whether GPUs count that the plan file does not name: of hosts, or of a VM that keeps what it has."""
+    """Whether GPUs outside the plan file count: of hosts, or of a VM that keeps its GPUs."""
     return bool(desired.hosts) or not all(vm.is_managed("gpus") for vm in desired.vms)
 
 
@@ -139,12 +139,11 @@ def read_for(
     to_plan: PlanOptions | None = None,
     roles: bool = False,
 ) -> Inventory:
-    """Read what a plan needs, with its own VMs under the names that it has for them.
+    """Read the estate for a plan, with its own VMs under the plan's names for them.
 
-    With `all_kinds` also what hosts tell whose GPUs have none of its profiles, with `locks` what runs have
-    locked and plans have reserved, by vCenter's clock, `is_timed` and `roles` as a `ReadScope` has it. Where
-    nothing but a plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends
-    on them.
+    With `all_kinds` include hosts whose GPUs have none of its profiles, with `locks` the locks of runs and
+    the reservations of plans, by vCenter's clock, `is_timed` and `roles` as a `ReadScope` has it. If only a
+    plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends on them.
     """
     from vgpu_cfg.planning.estate.ownership import as_named
 
@@ -159,7 +158,7 @@ def read_for(
 def with_kinds(
     observed: Inventory, reader: InventoryReader, to_plan: tuple[DesiredPlan, PlanOptions] | None = None
 ) -> Inventory:
-    """Add what kinds of hosts tell to what a reader has read last, unless a plan does not depend on it."""
+    """Add the facts of host kinds to a reader's last reading, unless a plan does not depend on them."""
     if observed.has_kinds:
         return observed
     if to_plan is not None:
@@ -175,7 +174,7 @@ def with_kinds(
 def read_to_run(
     desired: DesiredPlan, reader: InventoryReader, locks: RunLocks, *, roles: bool = True
 ) -> Inventory:
-    """Read what a run that has locked its plan needs, once no other works on it; `roles` as `read_for`."""
+    """Read the estate for a run with its plan locked, once no other works on it; `roles` as `read_for`."""
     is_timed = desired.ends is not None
     return read_alone(locks, lambda: read_for(desired, reader, locks=True, is_timed=is_timed, roles=roles))
 
@@ -203,7 +202,7 @@ def without_deleted(options: PlanOptions, observed: Inventory, reader: Inventory
 def _with_failed_customizations(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader
 ) -> Inventory:
-    """Add which guests' customisation failed, by vCenter's events, where VMs that are there name one."""
+    """Add guests with a failed customization, from vCenter's events, if existing VMs name one."""
     from vgpu_cfg.model.observed.customization import CUSTOMIZATION_FAILURES, CUSTOMIZATION_SUCCEEDED
     from vgpu_cfg.model.observed.past import PastScope
 
@@ -224,14 +223,14 @@ def _with_failed_customizations(
 
 
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
-    """Raise DoesNotFit where a finding stands against the plan; `fixes` were shown above."""
+    """Raise DoesNotFit if a finding refuses the plan; `fixes` were shown above."""
     refusal = refusal_of(plan, fixes)
     if refusal is not None:
         raise refusal
 
 
 def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None:
-    """Return what stands against carrying a plan out, None where nothing does."""
+    """Return the error that refuses a plan, None if there is none."""
     from vgpu_cfg.render.views.plan.whole import alike
 
     errors = plan.errors
@@ -251,7 +250,7 @@ def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None
 
 
 def exit_code_of_differences(plan: Plan, *, strict: bool = False) -> int:
-    """Return the exit code for differences, or 0; `strict` counts what is unknown."""
+    """Return the exit code for differences, or 0; `strict` counts unknown ones."""
     from vgpu_cfg.planning.sync import is_in_sync, is_known
 
     return EXIT_DIFFERENCES if not is_in_sync(plan) or (strict and not is_known(plan)) else 0
@@ -259,7 +258,7 @@ def exit_code_of_differences(plan: Plan, *, strict: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the reading that it was made for, and the options with what was known of secrets."""
+    """A plan, the reading that it was made for, and the options with the known facts of secrets."""
 
     plan: Plan
     observed: Inventory
@@ -310,9 +309,9 @@ def plan_with(
     *,
     only_plan: bool = False,
 ) -> Planned:
-    """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on.
+    """Plan from a reader's answers, for a command that only reads: with the locks of active runs.
 
-    `only_plan` says that the reading serves for nothing else.
+    `only_plan` is whether the reading serves only this.
     """
     observed = read_to_plan(desired, reader, connection, options, secrets, locks=True, only_plan=only_plan)
     options = without_deleted(options, observed, reader)
@@ -344,9 +343,9 @@ def read_to_plan(
     only_plan: bool = False,
     roles: bool = False,
 ) -> Inventory:
-    """Read what a plan is made of, as far as it takes no shell that is closed.
+    """Read the data for a plan, except from closed shells.
 
-    `locks` and `roles` are those of `read_for`; `only_plan` says that nothing else is made of it.
+    `locks` and `roles` are those of `read_for`; `only_plan` is whether only a plan is made of it.
     """
     to_plan = options if only_plan else None
     observed = read_for(desired, reader, locks=locks, to_plan=to_plan, roles=roles)
@@ -364,7 +363,7 @@ def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: Pla
 def read_of(
     request: PlanRequest, flags: ConnectionFlags, *, moves: bool = False
 ) -> tuple[DesiredPlan, Inventory]:
-    """Read the estate that a plan is for; return it with the plan as it is meant there."""
+    """Read the estate that a plan is for; return it with the plan as it applies there."""
     connection, desired = locate(request, flags)
     return desired, read_at(connection, desired, moves=moves)
 
@@ -372,9 +371,10 @@ def read_of(
 def read_at(
     connection: Connection, desired: DesiredPlan, *, reservations: bool = False, moves: bool = False
 ) -> Inventory:
-    """Read at a server what a plan needs that is meant there, and what its profiles could be instead.
+    """Read at a server the data for a plan that applies there, and the alternatives to its profiles.
 
-    With `reservations` also what plans hold, with `moves` what decides how VMs with vGPUs could move.
+    With `reservations` also reservations of plans, with `moves` the settings that decide how VMs with vGPUs
+    can move.
     """
     with compose.connect_reader(connection) as reader:
         observed = read_for(desired, reader, all_kinds=True, locks=reservations)
@@ -394,9 +394,9 @@ def read_all(
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
-    With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
-    vCenter's licences that hosts have; with `reservations` what plans have reserved; `for_planning` with what
-    only placing VMs needs, with `kinds_of` as a `ReadScope` has it.
+    With `with_chains` also the hosts' data on the ATS chains of their VMs; with `with_licences` those of
+    vCenter's licenses that hosts have; with `reservations` the reservations of plans; `for_planning` with
+    data that only placing VMs needs, with `kinds_of` as a `ReadScope` has it.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -429,7 +429,7 @@ def read_all(
 
 
 def _with_kernels(observed: Inventory, reader: InventoryReader) -> Inventory:
-    """Add what hosts tell of their VMkernel, a link of ATS chains, where a VM has a GPU and an RDMA NIC."""
+    """Add the hosts' VMkernel settings, a link of ATS chains, if a VM has a GPU and an RDMA NIC."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.host_facts import FactGroup
     from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
@@ -442,7 +442,7 @@ def _with_kernels(observed: Inventory, reader: InventoryReader) -> Inventory:
 
 
 def read_hours(flags: ConnectionFlags, age: timedelta, by: str) -> tuple[Hours, str]:
-    """Read what VMs held of GPUs for so long; return it with the server. Raises ValueError for a bad `by`."""
+    """Read the GPU use of VMs over so long; return it with the server. Raises ValueError for a bad `by`."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.past import Past, PastScope
     from vgpu_cfg.planning.pool.hours import OFF_EVENTS, ON_EVENTS, count_hours, gpu_vms, key_of

@@ -1,4 +1,4 @@
-"""Where runs are looked for: journals of this machine and of a shared folder, vCenter's events, and locks."""
+"""The sources of runs: journals of this machine and of a shared folder, vCenter's events, and locks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ HERE, SHARED, VCENTER, LOCKS = "here", "folder", "vCenter", "locks"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Runs, the newest first, of a server ("" where none is named); `notes` say what was not read.
+    """Runs, the newest first, of a server ("" for none named); `notes` are the sources that were not read.
 
-    `failure` is what kept vCenter's events from being read.
+    `failure` is why vCenter's events could not be read.
     """
 
     runs: tuple[PastRun, ...]
@@ -108,7 +108,7 @@ def _session(connection: Connection) -> Iterator[Session]:
 
 
 def _locked(session: Session, notes: list[str]) -> Sequence[RunEntry]:
-    """Return what locks tell of runs that go on, or have died; two round trips."""
+    """Return the runs in locks, active or dead; two round trips."""
     from vgpu_cfg.model.runs import entry_of_lock
     from vgpu_cfg.vsphere.reading.locks import read_held
 

@@ -1,4 +1,4 @@
-"""What `metrics` reads for one answer: the pool with its use, the drift of plan files, and the last runs."""
+"""The readings of `metrics` for one answer: the pool with its use, the drift of plan files, the last runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _state(path: Path, flags: ConnectionFlags) -> PlanState:
 def _newest(runs: Sequence[PastRun]) -> list[LastRun]:
     """Return the newest run of each plan; runs come newest first.
 
-    One of which a lock alone tells may be a question that waits for its answer, or a look into shells.
+    A run known only from a lock may be a question that waits for its answer, or a look into shells.
     """
     from vgpu_cfg.render.metrics import LastRun
 

@@ -1,4 +1,4 @@
-"""How `privileges` comes from a plan file to roles: by what a vCenter holds now, or whatever it may hold."""
+"""Roles for `privileges` from a plan file: for a vCenter's present state, or for any."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WhatFor:
-    """Which commands roles are for; whether what is optional is left out, and the account checked."""
+    """The commands that roles are for; whether optional privileges are omitted, and the account checked."""
 
     commands: tuple[Command, ...]
     is_bare: bool
@@ -59,10 +59,10 @@ def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
 def roles_for(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, what_for: WhatFor
 ) -> tuple[tuple[Role, ...], str, bool]:
-    """Return the roles for what a plan would change now, the server's address, and whether that is all.
+    """Return the roles for a plan's present changes, the server's address, and whether that is all.
 
-    It is not all if errors stand against what `apply` would change. Nothing is changed.
-    Raises NotPermitted where it is to be checked and the account lacks any of it.
+    It is not all if errors prevent changes of `apply`. Nothing is changed. Raises NotPermitted if the account
+    is to be checked and lacks any of it.
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.hosts.needed import shell_access

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def look(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions
 ) -> tuple[Planned, tuple[Difference, ...]]:
-    """Look at what a plan file is about, where it is meant; see `look_at`."""
+    """Look at the objects of a plan file at its server; see `look_at`."""
     connection, desired = locate(request, flags)
     return look_at(connection, desired, options, request.secrets())
 

@@ -66,7 +66,7 @@ class _Estate:
         self._known = [(scope_of(desired), desired.hosts, observed)] if observed.has_kinds else []
 
     def observe(self, desired: DesiredPlan) -> Inventory:
-        """Return what was read for a plan like this; what nobody recorded is not there."""
+        """Return the reading for a plan like this; unrecorded objects are missing."""
         scope = scope_of(desired)
         for known, hosts, observed in self._known:
             if known == scope and hosts == desired.hosts:
@@ -87,8 +87,8 @@ class _Estate:
 def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> bool:
     """Write the edited plan file, and return whether there was one to write; it is the same plan, by its id.
 
-    The fix that needs nobody's leave goes first, then one with leave; acts outside are told beside it.
-    Raises DocumentError where the file cannot be written, and BadParameter where it is the plan file.
+    The fix without need for approval goes first, then one with approval; acts outside are listed with it.
+    Raises DocumentError if the file cannot be written, and BadParameter if it is the plan file.
     """
     from vgpu_cfg.changes.suggestion import FixKind
     from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file

@@ -30,10 +30,10 @@ def plan_branch(
     vms: tuple[str, ...] = (),
     hosts: tuple[str, ...] = (),
 ) -> BranchPlan:
-    """Judge the stack of every VM of a plan that has GPUs, today and beside a host driver of `branch`.
+    """Judge the stack of every VM of a plan that has GPUs, today and with a host driver of `branch`.
 
-    A guest that cannot be asked is judged by what the plan says of it; the rest of it is unknown. Raises
-    NotFound if no VM with GPUs is meant.
+    An unreachable guest is judged by the plan's data; the rest of it is unknown. Raises NotFound if no VM
+    with GPUs is selected.
     """
     from vgpu_cfg.model.compatibility import BranchPlan
     from vgpu_cfg.planning.estate.ownership import own_vms
@@ -81,7 +81,7 @@ def plan_branch(
 
 
 def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: str) -> StackFacts:
-    """Return what vCenter and the plan file tell of a VM's stack."""
+    """Return the facts of vCenter and the plan file on a VM's stack."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.guests.modules import DriverModule, branch_of_package
     from vgpu_cfg.model.guests.training_modules import ImageModule
@@ -110,7 +110,7 @@ def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: 
 
 
 def _asked(facts: StackFacts, spec: GuestSpec | None, ways: verify_flow.Ways) -> StackFacts:
-    """Return what is known of a stack with what its guest tells of it."""
+    """Return the known facts of a stack with those of its guest."""
     from dataclasses import replace
 
     if spec is None:

@@ -1,4 +1,4 @@
-"""How hosts are cordoned, emptied and given back: read, plan, carry out under locks, tell."""
+"""Cordon, empty and return hosts: read, plan, carry out under locks, report."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _EVERY_VM = ReadScope(everything=True)
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What is asked of hosts: `plan_for` says what that comes to, `scope` what must be read for it.
+    """A request for hosts: `plan_for` returns its plan, `scope` is the reading it needs.
 
-    `hosts_of` says which hosts it is about, `command` what was typed. `asks` tells that it is shown and asked
-    about before, `is_dry` that it is shown and not done. `drained` says which host is to be empty then.
+    `hosts_of` are its hosts, `command` is the typed command. `asks` is whether it is shown and confirmed
+    before, `is_dry` whether it is only shown. `drained` is the host that must then be empty.
     """
 
     command: str
@@ -185,7 +185,7 @@ def _kept_reason(occasion: Occasion) -> str:
 
 
 _MOST_REASON = MOST_CHARACTERS - 135
-"""What the address, the account and the time leave of a cordon's text."""
+"""The length that the address, the account and the time leave for a cordon's text."""
 
 
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
@@ -223,9 +223,9 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
 
 
 def _read_alone(asked: Upkeep, estate: Estate, locks: RunLocks, scope: ReadScope) -> Inventory:
-    """Read the estate once no dead run has locked the hosts: only then can be seen what is left to do.
+    """Read the estate once no dead run has locked the hosts: only then the remaining work is visible.
 
-    Raises Locked where another run works on them.
+    Raises Locked if another run works on them.
     """
     from vgpu_cfg.planning.locks import host_locks, pool_locks
 

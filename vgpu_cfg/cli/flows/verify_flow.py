@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of a plan is to be verified. `vms` and `hosts` are globs, empty for all.
+    """The parts of a plan to verify. `vms` and `hosts` are globs, empty for all.
 
-    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them. A
-    `baseline` is what figures are held against.
+    `all_licences` also checks the licenses of VMs outside the plan, as its hosts report them. Figures are
+    compared with a `baseline`.
     """
 
     choice: Choice
@@ -137,7 +137,7 @@ def _chosen_vms(desired: DesiredPlan, observed: Inventory, wanted: Wanted) -> li
 
 
 def _vcenter_clock(estate: Estate) -> Callable[[], datetime]:
-    """Return what tells vCenter's time; this machine's, where nobody tells how far vCenter's is from it.
+    """Return a clock of vCenter's time; this machine's, if the difference is unknown.
 
     vCenter is asked once, and this machine's clock counts on from there; the lab's is asked each time.
     """
@@ -169,7 +169,7 @@ def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
 
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
-    """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
+    """Return the wanted state of each guest of a plan, as planning sees it at the VMs' present places."""
     from vgpu_cfg.changes.severity import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
     from vgpu_cfg.planning.estate.ownership import own_vms

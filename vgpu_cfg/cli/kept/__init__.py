@@ -1,1 +1,1 @@
-"""What a command keeps in files: saved plans, baselines, histories, pages, and what a context asks for."""
+"""A command's files: saved plans, baselines, histories, pages, and the requirements of a context."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptAttempt:
-    """Where the attempt of one plan at one vCenter is kept."""
+    """The place of an attempt of one plan at one vCenter."""
 
     path: Path
 

@@ -1,7 +1,7 @@
 """The files that a verification's figures are kept in: a baseline, and a history of one line for each run.
 
-Both are files of the user's choice: they may lie in a repository or on a share, where every machine that
-verifies reads the same ones. Nothing is kept on this machine beside them.
+Both are files of the user's choice: they may be in a repository or on a share, so that every machine that
+verifies reads the same ones. Nothing else is kept on this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vgpu_cfg.model.verification import Baseline, PastRun, Verification
 KIND, RUN_KIND, FORMAT = "verify-baseline", "verify-run", 1
 
 MOST_RUNS = 50
-"""So many earlier runs are told of; older ones stay in the file."""
+"""The number of earlier runs in a report; older ones stay in the file."""
 
 _ONLY_OWNER_WRITES = 0o644
 

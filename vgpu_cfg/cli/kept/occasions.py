@@ -1,4 +1,4 @@
-"""Whether a run says what it is made for, where a context of its vCenter asks for that."""
+"""Check that a run has an occasion if a context of its vCenter requires one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(connection: Connection) -> Occasion:
-    """Return what stands for a change in a command that is shown, where a context asks for one."""
+    """Return a placeholder for a change in a displayed command, if a context requires one."""
     return Occasion("ID" if any(context.is_required for context in connection.requiring) else "")
 
 

@@ -68,7 +68,7 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
 
 
 def _check_format(content: object, path: Path) -> None:
-    """Refuse a plan that was saved in another format: what it says would be read in another sense."""
+    """Refuse a plan that was saved in another format: its content would be misread."""
     from vgpu_cfg.changes.plan import PLAN_FORMAT
 
     found = content.get("format") if isinstance(content, dict) else None
@@ -158,8 +158,8 @@ def _is_unfinished(reviewed: Plan) -> bool:
 def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
     """Refuse a new planning that differs from the reviewed one, and would change something.
 
-    What is left of a reviewed plan after a run of it was interrupted, or failed, does not differ.
-    Return the digest of the reviewed plan of which this is what is left, "" for a whole one.
+    The rest of a reviewed plan after an interrupted or failed run does not differ. Return the digest of the
+    reviewed plan of which this is the rest, "" for a whole one.
 
     Raises StalePlan.
     """

@@ -1,6 +1,6 @@
-"""How a command writes a file that it was given the name of: as a whole or not at all.
+"""Write a file of a given name completely or not at all.
 
-The pages that commands write beside their output: the same values, for a browser.
+The pages that commands write next to their output: the same values, for a browser.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventor
 
 
 def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
-    """Write how a plan's hosts and VMs stand."""
+    """Write the state of a plan's hosts and VMs."""
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.page.status import render_status_page

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def cluster_names(observed: Inventory) -> dict[str, str]:
-    """Return the name of its cluster by the host's moid; hosts that stand alone are left out."""
+    """Return the name of its cluster by the host's moid; standalone hosts are left out."""
     return {
         host.moid: observed.cluster_by_moid[host.cluster_moid].name
         for host in observed.hosts
@@ -25,10 +25,10 @@ def cluster_names(observed: Inventory) -> dict[str, str]:
 def wanted_hosts(
     observed: Inventory, *, hosts: Sequence[str], clusters: Sequence[str]
 ) -> Callable[[str], bool]:
-    """Return what tells by its name whether a host is wanted; without globs all are.
+    """Return a predicate on names of wanted hosts; without globs all are wanted.
 
-    Raises NotFound, with the name that was probably meant, for a glob that names nothing, and
-    where together they do.
+    Raises NotFound, with the name that was probably meant, for a glob without a match, and if together they
+    match none.
     """
     choice = HostChoice(hosts, clusters)
     is_wanted = choice.at(observed)
@@ -37,14 +37,14 @@ def wanted_hosts(
 
 
 class HostChoice:
-    """What `--host` and `--cluster` say of one vCenter or of several: a glob must name something at one."""
+    """The values of `--host` and `--cluster` for one or several vCenters: a glob must match at one."""
 
     def __init__(self, hosts: Sequence[str], clusters: Sequence[str]) -> None:
         self._hosts, self._clusters = hosts, clusters
         self._cluster_of: list[tuple[str, str]] = []
 
     def at(self, observed: Inventory) -> Callable[[str], bool]:
-        """Return what tells by its name whether a host of a vCenter is wanted; any thread may ask."""
+        """Return a predicate on names of wanted hosts of a vCenter; any thread may call it."""
         by_moid = cluster_names(observed)
         cluster_of = {host.name: by_moid.get(host.moid, "") for host in observed.hosts}
         self._cluster_of += cluster_of.items()

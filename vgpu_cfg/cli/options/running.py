@@ -1,8 +1,8 @@
-"""`--change` and `--reason`: what a run is made for, on every command that changes something.
+"""`--change` and `--reason`: a run's occasion, on every command that changes something.
 
-`--notify`: who is called when a long command has ended, or waits for an answer.
+`--notify`: the recipient of a call when a long command has ended, or waits for an answer.
 
-What `--rotate` can name, and what of it a plan has.
+The possible values of `--rotate`, and a plan's share of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _checked(option: str, text: str | None, longest: int) -> str:
 
 
 def notified(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--notify`; the command itself is told nothing of it."""
+    """Add `--notify`; the command itself does not see it."""
 
     @functools.wraps(command)
     def run(*args: Any, notify: str | None, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ def _notify_checked(notify: str | None) -> str | None:
 
 
 class Rotation(StrEnum):
-    """What can be replaced in guests, whether it differs or not."""
+    """The parts of guests that can be replaced, different or not."""
 
     KEYS = "keys"
     LICENCE = "licence"

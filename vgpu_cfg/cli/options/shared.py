@@ -1,10 +1,9 @@
 """The options that many commands share, added to a command's signature by a decorator.
 
-Typer reads a function's signature. `connected` appends the options that say which
-server to talk to and hands the command one `ConnectionFlags`; `planned` does the
-same for what fills a plan file's variables.
+Typer reads a function's signature. `connected` appends the options that select the server and hands the
+command one `ConnectionFlags`; `planned` does the same for values of a plan file's variables.
 
-What `export --update` was told: whose values go into the plan file, and how far it goes.
+The options of `export --update`: the VMs whose values go into the plan file, and its limits.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _SCOPE = "Approvals and scope"
 
 
 class OutputFormat(StrEnum):
-    """What a command prints on standard output."""
+    """A command's output format on standard output."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class ReportFormat(StrEnum):
-    """What a command that finds something prints on standard output."""
+    """The output format of a command with findings."""
 
     TEXT = "text"
     JSON = "json"
@@ -49,7 +48,7 @@ class ReportFormat(StrEnum):
 
 
 class PlanFormat(StrEnum):
-    """What a command that plans prints on standard output."""
+    """The output format of a command that plans."""
 
     TEXT = "text"
     JSON = "json"
@@ -250,7 +249,7 @@ _PLAN_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """What a command line said that the next command on the same plan must say again."""
+    """The options that the next command on the same plan must repeat."""
 
     connection: ConnectionFlags
     variables: dict[str, str] = field(default_factory=dict)
@@ -270,7 +269,7 @@ class CommandOptions:
 
     @property
     def plan_options(self) -> PlanOptions:
-        """What planning is told of it."""
+        """The part of it for planning."""
         from vgpu_cfg.planning.findings.options import PlanOptions
 
         return PlanOptions(

@@ -1,4 +1,4 @@
-"""What `--since` means: how long ago, or since which day."""
+"""The value of `--since`: a duration back, or a start day."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""What a report of a bug must say about an installation: versions of vgpu-cfg, Python and its libraries."""
+"""Details of an installation for a bug report: versions of vgpu-cfg, Python and its libraries."""
 
 from __future__ import annotations
 
 import typer
 
 LIBRARIES = ("pyvmomi", "pydantic", "highspy", "paramiko")
-"""They decide what vCenter is asked, how a plan file is read, where VMs go and how shells answer."""
+"""The libraries for vCenter's requests, plan files, placement and shells."""
 
 
 def version_lines() -> list[str]:
-    """Return the version alone, where a script reads it, and a line of what it runs on."""
+    """Return the version alone on a line for scripts, and a line with its platform."""
     import platform
     from importlib.metadata import version
 
@@ -21,7 +21,7 @@ def version_lines() -> list[str]:
 
 
 def print_version(wanted: bool) -> None:
-    """Print the versions and end the program, where the option is given."""
+    """Print the versions and end the program if the option is given."""
     if wanted:
         typer.echo("\n".join(version_lines()))
         raise typer.Exit

@@ -1,6 +1,6 @@
-"""What a command that only looks has to say, before it is decided how: as text, as JSON, and in figures.
+"""The answer of a read-only command, before its form is decided: as text, as JSON, and in figures.
 
-One vCenter's answer is printed as it is; those of several are printed beside each other.
+One vCenter's answer is printed unchanged; those of several are printed next to each other.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ WantsHost = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is to be said. `lines` lays it out for a width, `data` is its JSON.
+    """The content of an answer. `lines` lays it out for a width, `data` is its JSON.
 
-    `figures` are what can be added up over several answers, by their JSON keys; so can the rows of `pool`.
-    `refusal` says what stands against what was asked, beside it on standard error.
+    `figures` can be added up over several answers, by their JSON keys; so can the rows of `pool`. `refusal`
+    is the obstacle to the request, printed on standard error.
     """
 
     lines: Callable[[int], Iterable[Text]]
@@ -55,7 +55,7 @@ class Answer:
 
 
 def inventory(observed: Inventory, wants_host: WantsHost, *, verbose: bool) -> Answer:
-    """Tell an estate, or the hosts of it that are wanted."""
+    """Describe an estate, or its wanted hosts."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.render.text.estate.inventory import render_inventory
     from vgpu_cfg.render.views.estate.inventory import view_inventory
@@ -89,9 +89,9 @@ def pool(
     sort: UseSort | None,
     verbose: bool,
 ) -> Answer:
-    """Tell the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual.
+    """Describe the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual.
 
-    Of `quotas` all is told that the server holds, whichever hosts are wanted.
+    Of `quotas` all of the server are shown, for any wanted hosts.
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.pool.quotas import share_uses
@@ -130,9 +130,9 @@ def fits(
     as_it_is: int | None,
     verbose: bool,
 ) -> Answer:
-    """Tell how many fit; `request` says of what. `lost` are hosts of its plan that do not respond.
+    """Report how many fit; `request` is the subject. `lost` are hosts of its plan that do not respond.
 
-    `as_it_is` is how many fit without the hosts that are thought of, None where there are none.
+    `as_it_is` is how many fit without the hypothetical hosts, None without any.
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.options.hosts import cluster_names
@@ -169,7 +169,7 @@ def fits(
 def status(
     made: Plan, observed: Inventory, differences: tuple[Difference, ...], *, verbose: bool, exit_code: int = 0
 ) -> Answer:
-    """Tell what a plan owns and how it does."""
+    """Report a plan's VMs and their state."""
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import differing, view_status
 
@@ -203,7 +203,7 @@ def plan(
     fixes: Suggestion | None,
     refusal: VgpuCfgError | None,
 ) -> Answer:
-    """Tell a plan that is only shown; `fixes` would let a refused one be carried out."""
+    """Show a plan; `fixes` would let a refused one be carried out."""
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.findings import render_fixes
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
@@ -223,7 +223,7 @@ def plan(
 
 
 def validated(path: Path, desired: DesiredPlan) -> Answer:
-    """Tell that a plan file is valid, and what is in it."""
+    """Report that a plan file is valid, and its content."""
     from vgpu_cfg.model.wording import counted
     from vgpu_cfg.render.data.format import FORMAT
     from vgpu_cfg.render.layout.lines import fold

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Row = tuple[str, ...]
-"""A line of a panel: what is typed, in one or more columns, then what it does."""
+"""A line of a panel: the typed words, in one or more columns, then their purpose."""
 
 
 def print_overview(usage: str, purpose: str, panels: Mapping[str, Sequence[Row]]) -> None:
-    """Print how the program is called, what it is for, and each panel's rows under its heading."""
+    """Print the program's usage, its purpose, and each panel's rows under its heading."""
     console = make_console(sys.stdout)
     console.print(Padding(Text(usage, style="bold yellow"), 1))
     console.print(Padding(Text(purpose), (0, 1, 1, 1)))

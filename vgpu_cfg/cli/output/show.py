@@ -1,4 +1,4 @@
-"""What a command prints: the same values as text for people, or as JSON for programs."""
+"""A command's output: the same values as text for people, or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:
-    """Print what a renderer lays out for the width of a stream, standard output if none is given."""
+    """Print a renderer's layout for the width of a stream, standard output if none is given."""
     console = make_console(stream or sys.stdout)
     print_lines(console, make(width_of(console)))
 
 
 def say(text: str) -> None:
-    """Tell people something on standard error, where it cannot get into a program's input."""
+    """Print a message for people on standard error, so that it cannot get into a program's input."""
     lines(lambda width: fold(_text(text), width, hang=2), sys.stderr)
 
 
@@ -42,9 +42,9 @@ def data(value: Any) -> None:
 
 
 def error(found: VgpuCfgError, output: OutputFormat, *, of: str = "") -> None:
-    """Print an error on standard error: what, where and what to do, a line each, or as JSON.
+    """Print an error on standard error: problem, place and remedy, a line each, or as JSON.
 
-    `of` says which of several it is of.
+    `of` names its subject among several.
     """
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.error import error_data
@@ -57,7 +57,7 @@ def error(found: VgpuCfgError, output: OutputFormat, *, of: str = "") -> None:
 
 
 def document(kind: str, **values: Any) -> None:
-    """Print values as a JSON document that says what it is."""
+    """Print values as a JSON document that names its kind."""
     from vgpu_cfg.render.data.format import FORMAT
 
     data({"kind": kind, "format": FORMAT, **values})
@@ -73,9 +73,9 @@ def plan(
     fixes: Suggestion | None = None,
     occasion: Occasion = NO_OCCASION,
 ) -> None:
-    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out.
+    """Print a plan; `command` is the next one to type, `fixes` would let a refused one be carried out.
 
-    `occasion` is what it is about to be run for.
+    `occasion` is the run's occasion.
     """
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
@@ -89,7 +89,7 @@ def plan(
 
 
 def plan_after(then: Plan) -> None:
-    """Print what `apply` would do after what was shown before."""
+    """Print the changes of `apply` after those shown before."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(is_only_shown=True)
@@ -117,7 +117,7 @@ def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
 
 
 def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
-    """Print a plan for people on standard error, where standard output belongs to a program."""
+    """Print a plan for people on standard error, if standard output belongs to a program."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False, with_all=False, occasion=occasion)
@@ -125,7 +125,7 @@ def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
 
 
 def rollback(made: Plan, *, is_json: bool) -> None:
-    """Print what is about to take a run back; on standard error, where standard output is a program's."""
+    """Print the changes that roll a run back; on standard error, if standard output is a program's."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False)
@@ -281,7 +281,7 @@ def shells_opened(tools: HostTools) -> None:
 def servers_operated(
     hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[str], output: OutputFormat
 ) -> None:
-    """Say what was done to the lab's servers."""
+    """Report the work on the lab's servers."""
     if output is OutputFormat.JSON:
         switched_on = "power_on" in acts
         document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=switched_on, acts=list(acts))

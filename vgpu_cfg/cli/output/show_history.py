@@ -1,6 +1,6 @@
-"""How `history` answers: a table of runs, or one run with its steps.
+"""The answers of `history`: a table of runs, or one run with its steps.
 
-How `unlock` answers: who has locked what, what is about to be removed, and what was.
+The answers of `unlock`: the owners of locks, those about to be removed, and those removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
-    """Print runs of a server ("" for any), the newest first; `notes` say what was not read."""
+    """Print runs of a server ("" for any), the newest first; `notes` are the sources that were not read."""
     from vgpu_cfg.render.data.history import history_data
     from vgpu_cfg.render.text.run.history import render_history
     from vgpu_cfg.render.views.run.past_runs import view_run
@@ -62,7 +62,7 @@ def locks(found: Locks, output: OutputFormat, *, server: str) -> None:
 
 
 def of_run(found: Locks, run: str, *, to_people: bool) -> None:
-    """Print what a run has locked; on standard error, where standard output belongs to a program."""
+    """Print the locks of a run; on standard error, if standard output belongs to a program."""
     from vgpu_cfg.render.text.run.history import render_run_locks
 
     show.lines(lambda width: render_run_locks(found, run, width), sys.stderr if to_people else None)

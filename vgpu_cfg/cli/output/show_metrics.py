@@ -1,4 +1,4 @@
-"""How metrics go out, by Prometheus' own client library: as text, or to whoever asks by HTTP.
+"""Publish metrics with Prometheus' own client library: as text, or by HTTP.
 
 An HTTP server for metrics that ends every exchange: few clients at a time, each within a time limit.
 """

@@ -1,6 +1,6 @@
-"""What `usage` and `inventory --compare` print, as text or as JSON, and what `inventory --watch` keeps up.
+"""The output of `usage` and `inventory --compare`, as text or as JSON, and of `inventory --watch`.
 
-How a table is kept on a terminal and written anew, until Ctrl-C.
+Keep a table on a terminal and rewrite it, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.pool.hours import Hours
 
 Frame = Callable[[int, int], Iterable["Text"]]
-"""Lays out what was read for a window of so many columns and lines."""
+"""A layout of a reading for a window of so many columns and lines."""
 EVERY_SECONDS = 20.0
 """As often as a host measures."""
 
 
 def reservations(found: ReservationCalendar, server: str, output: OutputFormat) -> None:
-    """Print what plans have reserved, and what is free when."""
+    """Print the reservations of plans, and free capacity over time."""
     from vgpu_cfg.render.data.pool import reservations_data
     from vgpu_cfg.render.text.pool.reservations import render_reservations
 
@@ -102,10 +102,10 @@ def _time_of(site: Inventory) -> str:
 
 
 def watch(read: Callable[[], Frame], pause: Callable[[float], None], console: Console) -> None:
-    """Show what is read, again and again; a reading that fails leaves the last one, and says why.
+    """Show readings repeatedly; a failed one leaves the last one, with the reason.
 
-    What is taller than the window is cut: else its beginning would scroll away, again with each reading.
-    Ends by KeyboardInterrupt alone.
+    Output taller than the window is cut: else its beginning would scroll away with each reading. Ends by
+    KeyboardInterrupt alone.
     """
     from rich.console import Group
     from rich.live import Live

@@ -1,4 +1,4 @@
-"""What a pipeline keeps of a command: JUnit XML for its page of tests, Markdown for a comment."""
+"""A pipeline's report of a command: JUnit XML for its page of tests, Markdown for a comment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(made: Plan, output: PlanFormat, *, command: str, fixes: Suggestion | No
 
 
 def status(made: Plan, observed: Inventory) -> None:
-    """Print what a plan owns as cases."""
+    """Print a plan's VMs as cases."""
     from vgpu_cfg.render import junit
     from vgpu_cfg.render.views.status import view_status
 

@@ -76,7 +76,7 @@ def keep_standard_output() -> None:
 
 
 def outlive_readers() -> None:
-    """Let this process go on after `| head` or on a full disk, and escape what is not UTF-8 in file names.
+    """Let this process go on after `| head` or on a full disk, and escape invalid UTF-8 in file names.
 
     A run must not end in the middle because its output cannot be written.
     """

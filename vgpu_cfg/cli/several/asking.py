@@ -1,11 +1,11 @@
-"""How several questions are asked side by side: each in a thread, failing for itself, and Ctrl-C ends all.
+"""Ask several questions side by side: each in a thread, failing for itself, and Ctrl-C ends all.
 
-A reading waits for its vCenter most of the time, and threads wait together. What is written is written by a
-run, which is one thread.
+A reading waits for its vCenter most of the time, and threads wait together. Writes belong to a run, which is
+one thread.
 
-How the answers of several are printed: one after the other, then their sums; failures on stderr.
+Print the answers of several: one after the other, then their sums; failures on stderr.
 
-How contexts of the config file become questions: each with its own server, limits and login.
+Turn contexts of the config file into questions: each with its own server, limits and login.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
 
 MOST_AT_ONCE = 8
-"""So many are asked at once: each holds what it has read in memory."""
+"""The most questions at once: each holds its reading in memory."""
 TURN_SECONDS = 1.0
 """So long is waited for an answer until Ctrl-C is looked for again."""
 LOGOUT_SECONDS = 3.0
@@ -48,7 +48,7 @@ LOGOUT_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked under a name, of a server. `ask` is called in a thread of its own."""
+    """A named question to a server. `ask` is called in a thread of its own."""
 
     name: str
     server: str
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of a question: an answer, or what went wrong."""
+    """The result of a question: an answer, or its error."""
 
     name: str
     server: str
@@ -122,8 +122,8 @@ def _told(question: Question) -> Told:
 def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat) -> int:
     """Print all answers and their sums; return the exit code of the worst.
 
-    `noun` says what each of them is: a context or a plan. Where something is wrong with this program itself,
-    that is raised once everything else is told.
+    `noun` is the kind of each: a context or a plan. An error of this program itself is raised once everything
+    else is printed.
     """
     view = _view(told, noun, command)
     if output is OutputFormat.JSON:
@@ -180,11 +180,11 @@ def _lines(told: Sequence[Told], view: Several, width: int) -> Iterator[Text]:
 def ask_contexts(
     flags: ConnectionFlags, ask: Callable[[Connection], Answer], *, plan: DesiredPlan | None = None
 ) -> tuple[Told, ...]:
-    """Ask every context that is meant, side by side, and return what each answered, or why it did not.
+    """Ask every selected context, side by side, and return the answer of each, or its error.
 
-    A `plan` that is asked about may name a datacenter. Passwords are fetched one after the other, before the
-    first is asked: two prompts never stand beside each other.
-    Raises DocumentError and NotFound where no context is meant, Interrupted on Ctrl-C.
+    A `plan` may name a datacenter. Passwords are fetched one after the other, before the first question: two
+    prompts never appear at once. Raises DocumentError and NotFound if no context is selected, Interrupted on
+    Ctrl-C.
     """
     _refuse_what_is_one_servers(flags)
     fetched: FetchedLogins = {}
@@ -227,7 +227,7 @@ def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connect
 
 
 def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
-    """Raise BadParameter for what the command line can only mean of one server."""
+    """Raise BadParameter for options that apply to one server only."""
     said = {"--server": flags.server, "--thumbprint": flags.thumbprint, "--from": flags.recording}
     for option, value in said.items():
         if value is not None:

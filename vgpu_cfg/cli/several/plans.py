@@ -27,9 +27,9 @@ Requests = Mapping[Path, PlanRequest | VgpuCfgError]
 
 
 def read_plans(folder: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> Requests:
-    """Read every plan of a folder; return what is asked by each, or its faults.
+    """Read every plan of a folder; return the question of each, or its faults.
 
-    What two of them claim is a fault of both. Raises DocumentError where no file is a plan.
+    A claim of two of them is a fault of both. Raises DocumentError if no file is a plan.
     """
     found: dict[Path, PlanRequest | VgpuCfgError] = {}
     for path in find_plans(folder):
@@ -42,7 +42,7 @@ def read_plans(folder: Path, variables: dict[str, str], variable_files: tuple[Pa
 
 
 def validate_plans(requests: Requests, answer: Callable[[Path, PlanRequest], Answer]) -> tuple[Told, ...]:
-    """Return what each plan is by itself; nobody is asked."""
+    """Return the validation of each plan by itself, without a server."""
     told = []
     for path, request in requests.items():
         if isinstance(request, PlanRequest):

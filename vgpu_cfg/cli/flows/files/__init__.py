@@ -1,1 +1,1 @@
-"""How what is there goes into plan files, and VMs become a plan's."""
+"""Write existing settings into plan files, and bring VMs under a plan's management."""

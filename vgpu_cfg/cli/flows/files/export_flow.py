@@ -1,6 +1,6 @@
-"""How a command comes from an estate to a plan file that says what is there.
+"""Export an estate to a plan file that describes it.
 
-How what was found goes into a plan file: planned, shown, asked for, and written whole or not at all.
+Update a plan file with the findings: planned, shown, confirmed, and written completely or not at all.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def export(flags: ConnectionFlags, choice: Choice, *, name: str = "", template: str = "") -> Export:
-    """Read what is meant, and write a plan file for it.
+    """Read the selected VMs, and write a plan file for them.
 
-    Raises NotFound where a glob or the template's name matches nothing.
+    Raises NotFound if a glob or the template's name matches nothing.
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.exporting.export import Asked
@@ -47,7 +47,7 @@ def export(flags: ConnectionFlags, choice: Choice, *, name: str = "", template: 
 
 
 def scope_of(choice: Choice, datacenter: str | None, template: str) -> ReadScope:
-    """Say what a reading must cover: who is named is read in detail, besides all VMs on hosts with GPUs."""
+    """Return the scope of a reading: named VMs in detail, in addition to all VMs on hosts with GPUs."""
     from vgpu_cfg.ports import HostScope, ReadScope
 
     return ReadScope(
@@ -67,9 +67,9 @@ def update(
     variable_files: tuple[Path, ...],
     options: UpdateOptions,
 ) -> bool:
-    """Write what was found of some VMs into their plan file; whether nothing of them differs any more.
+    """Write the findings of some VMs into their plan file; return whether no differences remain.
 
-    Raises NotFound where no VM of the file matches.
+    Raises NotFound if no VM of the file matches.
     """
     request = read_request(path, variables, variable_files)
     if request.reviewed is not None:
@@ -126,7 +126,7 @@ def _write_found(request: PlanRequest, flags: ConnectionFlags, names: Sequence[s
 def _replace(path: Path, before: bytes, text: str) -> None:
     """Replace the file whole, with its own line ends.
 
-    Raises UnsafePlan where somebody changed it meanwhile.
+    Raises UnsafePlan if it was changed meanwhile.
     """
     if read_bytes(path, MOST_FILE_BYTES) != before:
         raise UnsafePlan(

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Marking:
-    """One way of changing whose VMs are: how it is planned, what is asked before, and what is typed for it.
+    """One way to change the ownership of VMs: its planning, its confirmation, and its command.
 
-    `then` makes the plan that `apply` would come to after it, None where nobody wants to know. `check` is the
-    command that shows what came of it. What plans have reserved counts where it `gives_back`.
+    `then` makes the plan that `apply` would come to after it, None if that is not needed. `check` is the
+    command that shows the result. Reservations of plans count if it `gives_back`.
     """
 
     make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan]

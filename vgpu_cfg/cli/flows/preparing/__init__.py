@@ -1,1 +1,1 @@
-"""What a command needs before it changes anything: what it was asked, rights, locks, facts, an id."""
+"""Preparations of a command before it changes anything: its request, rights, locks, facts, an id."""

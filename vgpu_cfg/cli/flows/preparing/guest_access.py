@@ -40,27 +40,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GuestSecrets:
-    """What a plan's guests are given that nobody else may see, and how it is told apart."""
+    """The secrets of a plan's guests, and how versions of them are distinguished."""
 
     seeds: PlanSeeds
     values: Mapping[str, str] = field(repr=False)
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What each secret is now, without telling it, by its name."""
+        """Return a fingerprint of each secret, by its name."""
         seed = self.seeds.value
         reported = {name: fingerprint(seed, name, value) for name, value in self.values.items()}
         return {PLAN_KEYS: fingerprint(seed, PLAN_KEYS, ""), **reported}
 
     @property
     def former(self) -> tuple[str, ...]:
-        """What tells the seeds before the one that holds."""
+        """The fingerprints of the seeds before the current one."""
         return tuple(fingerprint(seed, PLAN_KEYS, "") for seed in self.seeds.former)
 
     def in_options(self, options: PlanOptions) -> PlanOptions:
         """Let planning see which secrets have changed.
 
-        A file has seeds behind the first only where somebody gave leave to replace them, and broke off.
+        A file has seeds after the first only if replacing them was approved and interrupted.
         """
         is_under_way = bool(self.seeds.former) and self.seeds.path is not None
         rotate = tuple(dict.fromkeys((*options.rotate, KEYS))) if is_under_way else options.rotate
@@ -77,7 +77,7 @@ class GuestSecrets:
         return GuestTools(stager=stager, shells=estate.guest_logins(_key_ring(self.seeds), self.values))
 
     def settle(self, desired: DesiredPlan, observed: Inventory, left: Plan) -> None:
-        """Forget the keys before those of now, where these are kept here and no guest needs the others."""
+        """Forget former keys if they are kept here and no guest needs them."""
         if self.seeds.path is None or not self.seeds.former:
             return
         from vgpu_cfg.planning.findings.options import PlanOptions
@@ -95,9 +95,9 @@ def has_guests(desired: DesiredPlan) -> bool:
 
 
 def secret_names(desired: DesiredPlan, observed: Inventory) -> tuple[str, ...]:
-    """Name the secrets that the plan's guests are given or logged in to with; not the one of its keys.
+    """Name the secrets of the plan's guests or their logins, without that of its keys.
 
-    Each module of a guest states its own, so that what comes to be staged is fetched before anything begins.
+    Each module of a guest states its own, so that secrets are fetched before anything begins.
     """
     from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
     from vgpu_cfg.planning.guests.specs import guest_specs
@@ -144,11 +144,10 @@ def _with_expiries(options: PlanOptions, values: Mapping[str, str]) -> PlanOptio
 def guest_secrets(
     desired: DesiredPlan, observed: Inventory, options: PlanOptions, secrets: SecretStore, *, is_lab: bool
 ) -> GuestSecrets | None:
-    """Fetch what setting up the plan's guests takes, None for a plan without guests.
+    """Fetch the secrets to set up the plan's guests, None for a plan without guests.
 
-    On the lab any value will do. A plan that has no seed yet gets one, which is to be kept before it is
-    used. Raises LoginFailed for what is not there, and for keys that are not those of its guests; no value
-    is ever printed.
+    On the lab any value will do. A plan without a seed gets one, which must be kept before it is used. Raises
+    LoginFailed for missing secrets, and for keys that are not those of its guests; no value is ever printed.
     """
     if not has_guests(desired):
         return None
@@ -192,9 +191,9 @@ def _key_ring(seeds: PlanSeeds) -> PlanKeyRing:
 def _seeds_of(
     desired: DesiredPlan, observed: Inventory, secrets: SecretStore, options: PlanOptions, *, is_lab: bool
 ) -> PlanSeeds | None:
-    """Return the seeds as a command is to use them; None where one has yet to be made.
+    """Return the seeds for a command; None if one has yet to be made.
 
-    Those of a file are renewed where keys are replaced. Those of a secret are renewed by whoever keeps it.
+    Those of a file are renewed when keys are replaced. Those of a secret are renewed by its owner.
     """
     known = _known_seeds(desired, observed, secrets, is_lab=is_lab)
     if KEYS not in options.rotate or (known is not None and known.path is None):
@@ -228,7 +227,7 @@ def _refuse_absent(desired: DesiredPlan, observed: Inventory) -> None:
 
 
 def _refuse_foreign(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> None:
-    """Raise LoginFailed where guests that run have other keys, and nobody gave leave to replace them."""
+    """Raise LoginFailed if running guests have other keys, and replacing them was not approved."""
     keys = KeysOfGuests.of(options, desired.identity, observed)
     marks = marks_of(desired.identity, observed)
     known = {vm.name: vm for vm in observed.vms if vm.name in marks}

@@ -41,7 +41,7 @@ def reaches_beyond_vms(desired: DesiredPlan) -> bool:
 def with_facts(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader, options: PlanOptions
 ) -> Inventory:
-    """Add what vCenter tells of the hosts that the plan prepares; nothing is opened or written.
+    """Add vCenter's facts of the hosts that the plan prepares; nothing is opened or written.
 
     Moves need its own settings, which come with that.
     """
@@ -69,9 +69,9 @@ def with_facts(
 
 
 def with_move_facts(observed: Inventory, reader: InventoryReader) -> Inventory:
-    """Add vCenter's own settings, without which nobody knows how VMs with vGPUs could move.
+    """Add vCenter's own settings, which decide how VMs with vGPUs can move.
 
-    What a recording does not hold stays unknown.
+    Facts missing in a recording stay unknown.
     """
     if observed.facts.vcenter_options:
         return observed
@@ -86,9 +86,9 @@ def with_move_facts(observed: Inventory, reader: InventoryReader) -> Inventory:
 def _explained(
     observed: Inventory, hosts: Mapping[str, HostFacts], reader: InventoryReader
 ) -> dict[str, HostFacts]:
-    """Find out how hosts came into maintenance mode of which no mark says it.
+    """Find out how hosts entered maintenance mode without a mark.
 
-    Where a run took one there and its mark was lost, the mark is as the run left it.
+    If a run took one there and its mark was lost, the mark is as the run left it.
     """
     unmarked = [
         moid
@@ -147,7 +147,7 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
 
 
 def _views(observed: Inventory) -> Callable[[Host, EstateFacts], HostView]:
-    """Return what shows a host as it was read anew, with what the catalogue knows of its devices."""
+    """Return views of a host's new readings, with the catalog's facts of its devices."""
     from vgpu_cfg.planning.host_settings.select import make_view
 
     catalog = load_catalog()
@@ -157,7 +157,7 @@ def _views(observed: Inventory) -> Callable[[Host, EstateFacts], HostView]:
 def with_open_shells(
     desired: DesiredPlan, observed: Inventory, connection: Server, options: PlanOptions, secrets: SecretStore
 ) -> Inventory:
-    """Add what the shells tell that somebody has opened already; nothing is opened or written."""
+    """Add the facts of shells that are already open; nothing is opened or written."""
     if not desired.hosts or connection.recording is not None:
         return observed
     catalog = load_catalog()
@@ -197,7 +197,7 @@ def _is_open(observed: Inventory, moid: str) -> bool:
 def with_shell_facts(
     desired: DesiredPlan, observed: Inventory, tools: HostTools, options: PlanOptions
 ) -> Inventory:
-    """Add what only the hosts' shells tell; `tools` opens those that the plan file lets it open.
+    """Add the facts of the hosts' shells; `tools` opens those that the plan file lets it open.
 
     A shell that does not answer leaves its reason in the facts of its host.
     """
@@ -235,9 +235,9 @@ def closed_shells(desired: DesiredPlan, observed: Inventory, options: PlanOption
 def remember(
     desired: DesiredPlan, observed: Inventory, tools: HostTools, options: PlanOptions
 ) -> tuple[str, ...]:
-    """Keep on the hosts what their shells told; return what stood against it, a line for each reason.
+    """Keep on the hosts the facts of their shells; return the obstacles, a line for each reason.
 
-    Nothing rests on it but what a later command knows without a shell.
+    They only serve later commands that run without a shell.
     """
     problems: dict[str, list[str]] = {}
     for moid, texts in to_keep(desired, observed, load_catalog(), options).items():
@@ -271,9 +271,9 @@ def _with_hosts(observed: Inventory, hosts: Mapping[str, HostFacts]) -> Inventor
 
 
 def host_secrets(desired: DesiredPlan, secrets: SecretStore, *, is_lab: bool) -> dict[str, str]:
-    """Fetch the secrets that the plan's hosts name; the lab needs none, and takes what is right.
+    """Fetch the secrets that the plan's hosts name; the lab needs none, and uses the right ones.
 
-    Raises LoginFailed for one that is not there; its value is never printed.
+    Raises LoginFailed for a missing one; its value is never printed.
     """
     names: list[str | None] = []
     for entry in desired.hosts:

@@ -1,6 +1,6 @@
 """Which locks a command takes before it changes anything: of its plan, then of hosts and clusters.
 
-Who runs what, and where that is written down: for every command that carries a plan out.
+Run data and where it is recorded: for every command that carries a plan out.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def locked(
     plan: PlanIdentity | None, estate: Estate, command: str, occasion: Occasion = NO_OCCASION
 ) -> Iterator[RunLocks]:
-    """Keep other runs of a plan away for the length of a block; without a plan only what it locks itself.
+    """Keep other runs of a plan away for the length of a block; without a plan only from its own locks.
 
-    Other runs of the plan may know it by another name, or by its name alone: whoever reads the estate does so
-    by `read_alone`.
-    Raises Locked where another run goes on, saying whose; NotPermitted where the account may make no locks.
+    Other runs of the plan may know it by another name, or by its name alone: so read the estate by
+    `read_alone`. Raises Locked if another run is active, with its owner; NotPermitted if the account may make
+    no locks.
     """
     from vgpu_cfg.execution import RunLocks, this_machine, this_user
     from vgpu_cfg.model.locks import LockHolder
@@ -58,7 +58,7 @@ def locked(
 def read_alone(locks: RunLocks, read: Callable[[], Inventory]) -> Inventory:
     """Read the estate for a run, once no other works on a plan of this name; the run's locks are none of it.
 
-    `read` brings along what is locked. Raises Locked where another run goes on.
+    `read` includes the locks. Raises Locked if another run is active.
     """
     while True:
         observed = read()
@@ -93,10 +93,10 @@ def recorded_run(
     reviewed: str = "",
     say: Callable[[str], None],
 ) -> Iterator[RunRecord]:
-    """Write a run down for the length of a block, which must call `end` with its report.
+    """Record a run for the length of a block, which must call `end` with its report.
 
-    `command` is the word that was typed, `say` tells what cannot be written. Whatever is run in such a
-    block is listed by `history`.
+    `command` is the typed word, `say` reports data that cannot be written. Every run in such a block is
+    listed by `history`.
     """
     from vgpu_cfg.execution import RunPlaces, recorded, this_machine, this_user
     from vgpu_cfg.model.runs import RunEntry

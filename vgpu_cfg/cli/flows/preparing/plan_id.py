@@ -23,8 +23,8 @@ def with_id(desired: DesiredPlan) -> DesiredPlan:
 def proposed(request: PlanRequest, out: Path) -> PlanRequest:
     """Return a request whose plan has an id, for a plan that is saved to `out`.
 
-    Whoever applies that comes to the same id, and finds from there where it is to be kept, and the encrypted
-    files of its secrets.
+    Applying that plan comes to the same id, and finds from there where it is kept, and the encrypted files of
+    its secrets.
     """
     desired = with_id(request.desired)
     way = Path(os.path.relpath(request.folder.resolve(), out.parent.resolve())).as_posix()

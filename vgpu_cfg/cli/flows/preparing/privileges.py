@@ -1,4 +1,4 @@
-"""What an account lacks of what a command needs: refused before anything is written, or told."""
+"""An account's missing privileges for a command: refused before anything is written, or reported."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def refuse_closed_shells(
     hosts: Sequence[str], observed: Inventory, reader: InventoryReader, foreseen: Plan | None = None
 ) -> frozenset[Needed]:
-    """Raise NotPermitted where the account may not lock hosts and open their shells, before it opens one.
+    """Raise NotPermitted if the account may not lock hosts and open their shells, before it opens one.
 
-    Neither where it lacks what the plan takes that is `foreseen` without them. Returns what the account was
-    found to have.
+    The same holds if it lacks privileges of the plan that are `foreseen` without them. Returns the account's
+    granted privileges.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run, needs_of_shells
 
@@ -33,7 +33,7 @@ def refuse_closed_shells(
 
 
 def refuse_lacking(needed: Iterable[Needed], observed: Inventory, reader: InventoryReader) -> None:
-    """Raise NotPermitted where the account lacks any of what is needed, optional or not."""
+    """Raise NotPermitted if the account lacks any needed privilege, optional or not."""
     lacking = missing_of(needed, reader)
     if lacking:
         raise _not_permitted(lacking, observed)
@@ -42,10 +42,10 @@ def refuse_lacking(needed: Iterable[Needed], observed: Inventory, reader: Invent
 def refuse_missing(
     plan: Plan, observed: Inventory, reader: InventoryReader, granted: frozenset[Needed] = frozenset()
 ) -> frozenset[Needed]:
-    """Raise NotPermitted where the account lacks a privilege that a plan needs; tell what goes on without.
+    """Raise NotPermitted if the account lacks a privilege of a plan; report omissions that are tolerated.
 
-    A plan without changes needs what its lock takes. What the account was found to have, `granted`, is not
-    asked again. Returns that with what it was found to have now.
+    A plan without changes needs the privileges of its lock. `granted` privileges are not asked again. Returns
+    them with those found now.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run
 
@@ -69,7 +69,8 @@ def refuse_missing(
 def missing_of(needed: Iterable[Needed], reader: InventoryReader) -> Mapping[Needed, tuple[str, ...]]:
     """Return those needs of which the account lacks privileges, with these.
 
-    An attribute that is defined needs nobody's leave to be; which are is asked only where that is lacking.
+    A defined attribute needs no privilege to be defined; defined ones are read only if that privilege is
+    missing.
     """
     needed = [one for one in needed if one.moid]
     wanted: dict[str, dict[str, None]] = {}

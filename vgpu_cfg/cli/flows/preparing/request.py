@@ -1,4 +1,4 @@
-"""What a command was asked: a plan file's content with its variables, or a plan that was reviewed."""
+"""A command's request: a plan file's content with its variables, or a reviewed plan."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the user asked for: a plan file's content, or a plan that was reviewed.
+    """The user's request: a plan file's content, or a reviewed plan.
 
     A plan file comes from `path`, with the `variables` and `variable_files` of the command line. `folder` is
-    where a new id of the plan is kept: beside the plan file, or beside the reviewed plan. `content` is a
+    where a new id of the plan is kept: next to the plan file, or next to the reviewed plan. `content` is a
     reviewed plan's file as it was read.
     """
 

@@ -1,7 +1,7 @@
-"""How a saved plan is signed, and who signed one that is applied: by OpenSSH's ssh-keygen, over its bytes.
+"""Sign a saved plan, and identify the signer of an applied one: by OpenSSH's ssh-keygen, over its bytes.
 
-Its manual describes `-Y sign`, `-Y find-principals`, `-Y verify`, and what a file of allowed signers holds.
-A signature stands beside the plan, in `<plan>.json.sig`, and is made for one purpose, its namespace.
+Its manual describes `-Y sign`, `-Y find-principals`, `-Y verify`, and the format of a file of allowed
+signers. A signature is next to the plan, in `<plan>.json.sig`, and is made for one purpose, its namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
 
 NAMESPACE = "vgpu-cfg"
-"""What signatures are made for: one that was made for anything else is none."""
+"""The purpose of signatures: one made for another purpose is not accepted."""
 SUFFIX = ".sig"
 _KEYGEN = "ssh-keygen"
 _PATIENCE_SECONDS = 60
@@ -45,9 +45,9 @@ def sign_plan(path: Path, key: Path) -> Path:
 
 
 def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path | None) -> None:
-    """Raise UnsafePlan unless the plan was saved, and signed by somebody whom each file of signers allows.
+    """Raise UnsafePlan unless the plan was saved, and signed by a signer that each signers file allows.
 
-    That of the command line counts, and those of every context of the server, however it was named.
+    That of the command line counts, and those of every context of the server, under any name.
     """
     asked = [(signers, "--require-signature")] if signers is not None else []
     asked += [

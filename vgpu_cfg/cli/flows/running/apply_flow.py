@@ -123,10 +123,10 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
 
 @dataclass(slots=True)
 class _Applying:
-    """What `apply` has at hand from its first reading to the last: plan file, estate, and what is allowed.
+    """The state of `apply` from its first reading to the last: plan file, estate, and approvals.
 
-    `guests` and `tools` come once it is clear that secrets may be fetched, and shells be opened. `reserves`
-    says whether GPUs are reserved, or shall be, as far as is known, `granted` what privileges were found.
+    `guests` and `tools` come once secrets may be fetched and shells opened. `reserves` is whether GPUs are or
+    will be reserved, as far as is known, `granted` are the privileges found.
     """
 
     request: PlanRequest
@@ -142,11 +142,11 @@ class _Applying:
     granted: frozenset[Needed] = frozenset()
 
     def plan_for(self, observed: Inventory) -> Plan:
-        """Plan by what is read and fetched; where a rollback is asked for, with what it could not undo."""
+        """Plan from the readings and fetched data; for a rollback with the changes it could not undo."""
         return self._made(observed, self._told(self.options))
 
     def plan_after(self, observed: Inventory) -> Plan:
-        """Plan for what is left: what was replaced is not replaced once more."""
+        """Plan for the rest: replaced secrets are not replaced again."""
         return self._made(observed, self._told(replace(self.options, rotate=())))
 
     def plan_without_commands(self, observed: Inventory, connection: Server) -> Plan:
@@ -165,7 +165,7 @@ class _Applying:
         return with_no_way_back(plan) if self.how.on_failure is OnFailure.ROLL_BACK else plan
 
     def agree_to_commands(self, plan: Plan, observed: Inventory) -> bool:
-        """Show what is planned without secrets that commands print, check it, ask whether they may be run.
+        """Show the plan without secrets that commands print, check it, ask whether they may be run.
 
         Returns whether there is anything to run them for.
         """
@@ -184,7 +184,7 @@ class _Applying:
         return True
 
     def after_reboots(self) -> Inventory:
-        """Read the estate; hosts that an earlier run of this plan has told to reboot are waited for first."""
+        """Read the estate; first wait for hosts that an earlier run of this plan rebooted."""
         from vgpu_cfg.execution import RunOptions
 
         limits = RunOptions()
@@ -208,9 +208,9 @@ class _Applying:
             self.estate.clock.pause(limits.host_poll_seconds)
 
     def open_hosts(self, observed: Inventory, closing: ExitStack) -> Inventory:
-        """Open the shells of the plan's hosts until `closing` ends, and add what they tell.
+        """Open the shells of the plan's hosts until `closing` ends, and add their facts.
 
-        Before the first is opened the account's leave is looked at, and the hosts are locked.
+        Before the first is opened, the account's privileges are checked, and the hosts are locked.
         """
         if not reaches_beyond_vms(self.desired):
             return observed
@@ -229,9 +229,9 @@ class _Applying:
         return observed
 
     def read_back(self) -> Inventory:
-        """Read the estate again, with what the hosts' shells tell.
+        """Read the estate again, with the facts of the hosts' shells.
 
-        Where nothing is reserved, by this plan or others, that is not asked again.
+        If nothing is reserved, by this plan or others, reservations are not read again.
         """
         after = self._read(roles=False) if self.reserves else self._read_estate()
         if self.tools is not None:
@@ -241,10 +241,10 @@ class _Applying:
         return after
 
     def read_done(self, report: Report, plan: Plan, observed: Inventory) -> Inventory:
-        """Read back what a run has done: the plan's VMs with their hosts, where it has changed nothing else.
+        """Read back the results of a run: the plan's VMs with their hosts, if it has changed nothing else.
 
-        Nothing is read where all of it are settings of VMs that are off: they were read back one by one, and
-        no host shows them. All is read where anything was not done, or may be seen elsewhere.
+        Nothing is read if all of them are settings of VMs that are off: they were read back one by one, and
+        no host shows them. All is read if a change was not done, or may be seen elsewhere.
         """
         from vgpu_cfg.changes.report import OutcomeStatus
         from vgpu_cfg.planning.estate.ownership import as_named
@@ -274,7 +274,7 @@ class _Applying:
         return attempt if attempt is not None and attempt.is_undoing else None
 
     def settle(self, observed: Inventory, plan: Plan) -> None:
-        """Where nothing is to be done keep what was found, and forget keys that no guest needs any more."""
+        """If there is nothing to do, keep the findings, and forget keys that no guest needs."""
         self._remember(observed)
         if self.guests is not None:
             self.guests.settle(self.desired, observed, plan)
@@ -293,13 +293,13 @@ class _Applying:
         return with_facts(self.desired, observed, reader, self.options)
 
     def _remember(self, observed: Inventory) -> None:
-        """Keep on the hosts what their shells told, so that the next plan knows it without them."""
+        """Keep on the hosts the facts of their shells, so that the next plan knows them without a shell."""
         if self.tools is not None:
             for line in remember(self.desired, observed, self.tools, self.options):
                 show.say(line)
 
     def work(self, plan: Plan, observed: Inventory, question: str, resumed: Attempt | None = None) -> Work:
-        """Return the plan as it is to be carried out; of a `resumed` attempt only the rollback."""
+        """Return the plan to carry out; of a `resumed` attempt only the rollback."""
         from vgpu_cfg.planning.rollback.rollback import make_rollback
 
         def undo(attempt: Attempt, after: Inventory) -> Plan:
@@ -331,7 +331,7 @@ class _Applying:
 
 
 def _refuse_unknown_steps(plan: Plan, observed: Inventory, done: tuple[str, ...]) -> None:
-    """Raise BadParameter for a step that the plan does not hold, unless an earlier run was told of it."""
+    """Raise BadParameter for a step that the plan does not hold, unless an earlier run confirmed it."""
     from vgpu_cfg.planning.hosts.sequence import was_acknowledged
 
     steps = [change.id for change in plan.changes if change.face.is_by_hand]

@@ -1,4 +1,4 @@
-"""How a run goes past a canary: it is read, planned for and verified again; then somebody is asked."""
+"""A run at a canary: it is read, planned and verified again; then the user is asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.secrets import SecretStore
 
 _GUEST_CHECKS = ("reached", "driver", "gpus", "container-gpus")
-"""What is asked in the guests of a host that got another driver: whether theirs still loads beside it."""
+"""The guest checks of a host with another driver: whether theirs still loads with it."""
 
 _GUEST_SECONDS = 600.0
 """For how long a guest that was just started may be silent."""
@@ -36,7 +36,7 @@ _CHECKS = ("connected", "host-driver", "graphics", "mig", "host-ats", "host-roce
 
 @dataclass(frozen=True, slots=True)
 class CanaryFindings:
-    """What of a canary is not as planned, and what nobody could look at."""
+    """Deviations of a canary from the plan, and checks that were not possible."""
 
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class CanaryFindings:
 
 @dataclass(frozen=True, slots=True)
 class CanaryWatch:
-    """What verifying the canaries of a plan takes, and whether anybody is asked."""
+    """The means to verify the canaries of a plan, and whether to ask."""
 
     plan: Plan
     read_back: Callable[[], Inventory]
@@ -53,7 +53,7 @@ class CanaryWatch:
     yes: bool
 
     def pass_canary(self, canary: Canary, display: RunDisplay, stop: Callable[[], bool]) -> CanaryResult:
-        """Verify a canary; where it is as planned, ask whether to go on. Once stopped nobody is asked."""
+        """Verify a canary; if it is as planned, ask whether to go on. Once stopped, do not ask."""
         found = self._found(canary)
         result = CanaryResult(
             names=canary.names, others=canary.others, problems=found.problems, notes=found.notes
@@ -83,10 +83,10 @@ def _is_agreed(question: str, display: RunDisplay) -> bool:
 def check_hosts(
     canary: Canary, plan: Plan, after: Inventory, estate: Estate, secrets: SecretStore
 ) -> CanaryFindings:
-    """Make the checks of `verify` on the hosts that a canary is, or runs on; say what failed.
+    """Make the checks of `verify` on the hosts of a canary; return the failures.
 
-    Of hosts that got another driver the guests are asked too, since theirs must load beside it: the plan has
-    started its VMs there again by then. Where none runs nobody has tried the driver, and that is said.
+    On hosts with another driver the guests are asked too, since theirs must load with it: the plan has
+    started its VMs there again by then. If none runs, the driver is untested, which is reported.
     """
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.verification import Choice

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What a rollback needs: the run's locks, readings of the estate, a plan, a way to carry it out.
+    """The means of a rollback: the run's locks, readings of the estate, a plan, a way to carry it out.
 
-    `attempt` is what is undone, and `kept` the place where it outlives the process.
+    `attempt` is the attempt to undo, and `kept` the place where it outlives the process.
     """
 
     locks: RunLocks
@@ -42,7 +42,7 @@ class Undoing:
 def roll_back(report: Report, undoing: Undoing) -> Report:
     """Undo a run that failed, and return the report with the result.
 
-    A run that was stopped is not undone: the user decides what comes next.
+    A stopped run is not undone: the user decides on the next step.
     """
     attempt = undoing.attempt.ended(report)
     undoing.kept.keep(attempt)

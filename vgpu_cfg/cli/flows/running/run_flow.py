@@ -56,10 +56,10 @@ def ask(question: str, *, yes: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ApplyOptions:
-    """How a run goes: where the plan came from, and what the command line allows.
+    """The options of a run: the plan's origin, and the approvals of the command line.
 
-    `options` is what the command line said that another command on the same plan must say too; `done`
-    names the manual steps that the user says are done, `html` the page that is written of the run.
+    `options` are the command line's options that another command on the same plan must repeat; `done` names
+    the manual steps that the user confirms, `html` the page that is written of the run.
     """
 
     path: Path
@@ -73,12 +73,12 @@ class ApplyOptions:
 
     @property
     def occasion(self) -> Occasion:
-        """What the run is made for."""
+        """The run's occasion."""
         return self.options.occasion
 
     @property
     def on_failure(self) -> OnFailure:
-        """What the first failure of a change means for the rest."""
+        """The consequence of a change's first failure for the rest."""
         return self.options.on_failure
 
     @property
@@ -96,7 +96,7 @@ class ApplyOptions:
         return replace(self, options=replace(self.options, delete=left))
 
     def without_rotation(self) -> ApplyOptions:
-        """Return how what comes after the run goes: what was replaced is not replaced once more."""
+        """Return the options for work after the run: replaced secrets are not replaced again."""
         return replace(self, options=replace(self.options, rotate=()))
 
 
@@ -104,13 +104,13 @@ class ApplyOptions:
 class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
-    `keep` writes down what must outlive the run, before its first change. `undo` plans the rollback of an
-    attempt, by what was read since; `resumed` is one whose rollback was interrupted. `reviewed` is the digest
-    of the saved plan of which the plan is the rest. `read_done` reads back what its report lists, if that is
-    less than all. `granted` was found to be granted. `check_canary` says what checks find on a canary. An
-    empty `question` was answered. `verb` with `more` is what to type for it again, `check` the command that
-    shows what came of it. `tell` says what came of work that no plan file asks for, by its report, by what
-    was read back and the journal.
+    `keep` records data that must outlive the run, before its first change. `undo` plans the rollback of an
+    attempt, by a reading made since; `resumed` is one whose rollback was interrupted. `reviewed` is the
+    digest of the saved plan of which the plan is the rest. `read_done` reads back the contents of its report,
+    if that is less than all. `granted` are the privileges found. `check_canary` returns the findings on a
+    canary. An empty `question` was answered. `verb` with `more` is the command to repeat it, `check` the
+    command that shows the result. `tell` reports the result of work that no plan file requests, by its
+    report, the reading since and the journal.
     """
 
     plan: Plan
@@ -144,7 +144,7 @@ def show_plan(plan: Plan, how: ApplyOptions) -> None:
 
 
 def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
-    """Tell a program that a plan has no changes; return the exit code."""
+    """Report to a program that a plan has no changes; return the exit code."""
     nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
     if how.html is not None:
         whole_file.run(how.html, plan, nothing, None, ())
@@ -160,7 +160,7 @@ def these(plan: Plan) -> str:
 
 
 def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
-    """Ask, carry a plan out, read back and tell; return the exit code."""
+    """Ask, carry a plan out, read back and report; return the exit code."""
     from vgpu_cfg.execution import exit_code_of
     from vgpu_cfg.planning.locks import change_locks
 
@@ -316,7 +316,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
 
 
 def _attempt(work: Work, how: ApplyOptions, now: datetime) -> Attempt | None:
-    """Keep what a rollback of the run needs, or forget what earlier runs kept if none is asked for."""
+    """Keep the data for a rollback of the run, or forget those of earlier runs if none is requested."""
     if work.resumed is not None:
         return work.resumed
     if not work.plan.desired.id:

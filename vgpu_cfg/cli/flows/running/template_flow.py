@@ -1,8 +1,8 @@
-"""How `verify --template` boots one throw-away clone of a template, looks inside, and deletes it again.
+"""Boot one throw-away clone of a template for `verify --template`, look inside, and delete it again.
 
-The clone is a plan of its own, with an id and a name of its own: `apply` makes it and `destroy` deletes it,
-so that what is shown is what is run, under the same locks and marks. Both follow from the plan and the
-template: a run that was killed leaves its clone to the next one, which deletes it first.
+The clone is a plan of its own, with its own id and name: `apply` makes it and `destroy` deletes it, so that
+the shown plan is the one that runs, under the same locks and marks. Both follow from the plan and the
+template: a killed run leaves its clone to the next one, which deletes it first.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _plan_of_clone(desired: DesiredPlan, vm: DesiredVm) -> DesiredPlan:
 def _look(
     request: PlanRequest, flags: ConnectionFlags, template: str, vms: Sequence[DesiredVm], how: ApplyOptions
 ) -> TemplateLook:
-    """Boot the clone and look; where it cannot be looked into, tell what vCenter tells."""
+    """Boot the clone and look; if that is impossible, report vCenter's facts."""
     from vgpu_cfg.model.template_look import TemplateLook
 
     (clone,) = request.desired.vms
@@ -181,7 +181,7 @@ def _from_outside(
 def _deleted(
     request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions, *, is_over: bool
 ) -> tuple[str, ...]:
-    """Delete the clone again, without asking: whoever agreed to it agreed to that. Return what is left."""
+    """Delete the clone again, without asking: that was approved with the clone. Return the remainder."""
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.settings.folders import state_folder
     from vgpu_cfg.settings.plan_keys import seed_file

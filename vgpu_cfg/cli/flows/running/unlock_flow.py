@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
-    """Show who has locked what; nothing is changed."""
+    """Show the owners of locks; nothing is changed."""
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         found = reader.read_locks()
@@ -28,11 +28,11 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
 
 
 def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
-    """Remove the locks of one run, by its id or the beginning of it; vCenter's events tell of the run then.
+    """Remove the locks of one run, by its id or the beginning of it; vCenter's events then record the run.
 
-    Nothing is done if they are removed already. Raises NotFound for an id that no run has, Locked if it was
-    heard of and `force` is not given, NotPermitted if the account may not remove them: then events do not
-    tell of the run either.
+    Nothing is done if they are removed already. Raises NotFound for an unknown id, Locked if the run was
+    active lately and `force` is not given, NotPermitted if the account may not remove them: then events do
+    not record the run either.
     """
     from vgpu_cfg.execution import remove_locks
 
