@@ -1,4 +1,4 @@
-"""What a command found as JUnit XML, which pipelines show as tests: a case for each VM, host and finding.
+"""The result of a command as JUnit XML, which pipelines show as tests: a case for each VM, host and finding.
 
 Elements and attributes are those of Jenkins' schema (junit-10.xsd), of which GitLab reads some. No two cases
 of a suite have one name, since GitLab keeps only the first of those.
@@ -28,10 +28,10 @@ _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case. `group` is the kind of what it is of; `failure` is (type, first line, all its lines).
+    """A test case. `group` is the kind of its subject; `failure` is (type, first line, all its lines).
 
-    `error` says why it could not tell anything of what it is about. `skipped` says why it was not run;
-    `told` are the lines that a case tells that passed.
+    `error` is the reason if its subject could not be read. `skipped` is the reason if it was not run; `told`
+    are the lines of a passed case.
     """
 
     group: str
@@ -139,7 +139,7 @@ def _cases(
 
 
 def _found(findings: Sequence[Diagnostic]) -> Iterator[Case]:
-    """Yield a case for each finding: an error fails; a warning passes and is told, as nothing was skipped."""
+    """Yield a case for each finding: an error fails; a warning passes and is shown."""
     for found in findings:
         whole = (found.text, found.remedy)
         failure = (found.code, found.message, whole) if _is_error(found) else None
@@ -190,5 +190,5 @@ def _lines(parts: Iterable[str]) -> str:
 
 
 def _clean(text: str) -> str:
-    """Write out what is obeyed, and put a sign in place of the two others that no XML may hold."""
+    """Escape control characters, and replace the two others that no XML may hold."""
     return _NOT_IN_XML.sub("�", shown(text))

@@ -1,7 +1,7 @@
-"""Which metrics an estate has for Prometheus: name, labels, meaning and values, a row of the table each.
+"""The metrics of an estate for Prometheus: name, labels, meaning and values, a row of the table each.
 
 Names, units and labels follow Prometheus' own advice (prometheus.io/docs/practices/naming): base units, and
-shares of 1 called ratio. All are gauges. What is not measurable has no sample, and never 0.
+shares of 1 called ratio. All are gauges. Unmeasurable values have no sample, and never 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PlanState:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The newest run of a plan. `result` is empty where none is told: it goes on, or it broke off."""
+    """The newest run of a plan. `result` is empty if none is recorded: it goes on, or it was interrupted."""
 
     plan: str
     command: str
@@ -40,7 +40,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the metrics are worked out of.
+    """The source data of the metrics.
 
     `owners` are those of VMs by host and name; `licences` pairs of a host with the name of one that it has.
     """
@@ -126,74 +126,74 @@ _GPU = ("host", "gpu", "board")
 METRICS: tuple[Metric, ...] = (
     Metric(
         "vgpu_cfg_read_timestamp_seconds",
-        "Time of the vCenter reading, by the clock of this machine.",
+        "When vCenter was read, by this machine's clock.",
         (),
         lambda site: [((), site.read_at.timestamp())],
     ),
     Metric("vgpu_cfg_pool_gpus", "GPUs by board and mode.", _POOL, _by_row(lambda row: row.gpus)),
     Metric(
-        "vgpu_cfg_pool_idle_gpus", "Idle GPUs that are ready for use.", _POOL, _by_row(lambda row: row.idle)
+        "vgpu_cfg_pool_idle_gpus",
+        "GPUs that nothing runs on and that are ready.",
+        _POOL,
+        _by_row(lambda row: row.idle),
     ),
     Metric(
         "vgpu_cfg_pool_not_ready_gpus",
-        "GPUs that currently accept no workload.",
+        "GPUs that take nothing for now.",
         _POOL,
         _by_row(lambda row: row.not_ready),
     ),
     Metric(
         "vgpu_cfg_pool_whole_gpus_held",
-        "GPUs assigned to a VM as a whole.",
+        "GPUs that a VM has as a whole.",
         _POOL,
         _by_row(lambda row: row.whole_held),
     ),
     Metric(
         "vgpu_cfg_pool_vgpus_used",
-        "Running vGPUs by profile.",
+        "vGPUs that run, by profile.",
         (*_POOL, "profile"),
         _by_profile(lambda row: row.used.items()),
     ),
     Metric(
         "vgpu_cfg_pool_vgpus_free",
-        "Number of additional vGPUs of a profile that fit if only this profile is used.",
+        "How many more vGPUs of a profile fit, if only that one is taken.",
         (*_POOL, "profile"),
         _by_profile(lambda row: row.room.items()),
     ),
     Metric(
         "vgpu_cfg_pool_stranded_bytes",
-        "Free framebuffer that no profile can use.",
+        "Free framebuffer that no profile can have.",
         _POOL,
         _by_row(lambda row: row.lost_mib * MIB),
     ),
     Metric(
         "vgpu_cfg_pool_locked_bytes",
-        "Free framebuffer that only vGPUs of the size already running on the GPU can use.",
+        "Free framebuffer that only the size which runs on that GPU can use.",
         _POOL,
         _by_row(lambda row: row.bound_mib * MIB),
     ),
     Metric(
         "vgpu_cfg_gpu_held",
-        (
-            "Devices of a running VM on a GPU; profile is empty for a whole GPU; plan and owner are empty "
-            "if unknown."
-        ),
+        "Devices of a running VM on a GPU; profile is empty for a whole GPU, plan and owner where none is.",
         ("host", "gpu", "vm", "profile", "plan", "owner"),
         _holders,
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_ratio",
-        "GPU utilization in the latest 20-second sample.",
+        "How busy a GPU was in its newest sample of 20 seconds.",
         _GPU,
         _by_gpu(lambda gpu: _share(gpu.use.utilization_percent) if gpu.use else None),
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_mean_ratio",
-        "Average GPU utilization over vgpu_cfg_gpu_utilization_mean_seconds.",
+        "How busy a GPU was on average, over vgpu_cfg_gpu_utilization_mean_seconds.",
         _GPU,
         _by_gpu(_mean),
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_mean_seconds",
-        "Period of the average: the data that vCenter keeps, at most seven days unless --days is longer.",
+        "Over how long the mean is: what vCenter keeps of it, seven days at most unless --days says more.",
         _GPU,
         _by_gpu(_mean_seconds),
     ),
@@ -207,37 +207,37 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_gpu_power_watts",
-        "Power draw of a GPU.",
+        "Power that a GPU draws.",
         _GPU,
         _by_gpu(lambda gpu: gpu.use.power_watts if gpu.use else None),
     ),
     Metric(
         "vgpu_cfg_gpus_not_measurable",
-        "GPUs whose use vCenter does not report.",
+        "GPUs of which vCenter tells no use.",
         (),
         lambda site: [((), sum(gpu.use is None for gpu in site.pool.gpus))],
     ),
     Metric(
         "vgpu_cfg_vm_idle",
-        "1 for each running VM with GPU devices that appears idle; judged_by is gpu or cpu.",
+        "1 for each running VM with GPU devices that seems idle; judged_by is gpu or cpu.",
         ("host", "vm", "plan", "owner", "judged_by"),
         _idle,
     ),
     Metric(
         "vgpu_cfg_host_licence",
-        "1 for each vCenter license of a host with GPUs; no series if vCenter does not report licenses.",
+        "1 for each of vCenter's licences that a host with GPUs has; none where they are not told.",
         ("host", "licence"),
         lambda site: [(pair, 1) for pair in site.licences],
     ),
     Metric(
         "vgpu_cfg_plan_differences",
-        "Differences from a plan file, as counted by `status`.",
+        "What differs from a plan file, as `status` counts it.",
         ("plan",),
         lambda site: (((plan.name,), plan.differences) for plan in site.plans),
     ),
     Metric(
         "vgpu_cfg_plan_in_sync",
-        "1 if nothing differs from a plan file, otherwise 0.",
+        "1 where nothing differs from a plan file, else 0.",
         ("plan",),
         lambda site: (((plan.name,), plan.is_in_sync) for plan in site.plans),
     ),
@@ -253,18 +253,15 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_last_run_timestamp_seconds",
-        "End time of a plan's latest run, or its start time if the end is unknown (result is empty then). "
-        "Runs known only from a lock do not count.",
+        "When the newest run of a plan ended, or began where no end is told; result is empty then."
+        " What a lock alone tells of does not count.",
         ("plan", "command", "result"),
         lambda site: (((run.plan, run.command, run.result), run.at.timestamp()) for run in site.runs),
     ),
 )
-"""In the order in which they are told."""
+"""In the order of the output."""
 UP = Metric(
-    "vgpu_cfg_up",
-    "1 if vCenter could be read; otherwise 0, and no other metrics are exported.",
-    (),
-    lambda _: (),
+    "vgpu_cfg_up", "1 where vCenter could be read, else 0, and then nothing else is told.", (), lambda _: ()
 )
 
 

@@ -1,6 +1,6 @@
-"""How roles read as scripts that make them: for govc, and for PowerCLI.
+"""Scripts that create roles: for govc, and for PowerCLI.
 
-Objects are named by what vCenter knows them by, with their paths as comments: a path may hold what a shell
+Objects are named by their vCenter ids, with their paths as comments: a path may hold characters that a shell
 or govc takes for a pattern. That PowerCLI finds each kind of object by such an id is read in its reference
 and not tried.
 """
@@ -43,7 +43,7 @@ _CMDLETS = {
     "VirtualMachine": "Get-VM",
 }
 READ_ONLY_ROLE = "ReadOnly"
-"""What vCenter calls its own role Read-only."""
+"""vCenter's name of its own role Read-only."""
 
 
 def govc_script(roles: Sequence[Role], *, title: str) -> str:

@@ -1,3 +1,3 @@
-"""How it reads as JSON: stable keys, each document with its kind and format."""
+"""JSON output: stable keys, each document with its kind and format."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What would become of VMs if something were away, for other programs."""
+"""The fate of VMs if an object were away, for other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_cfg.planning.upkeep.uplinks import LostUplink
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 _HOW = {how: how.value for how in How} | {How.COLD: "off"}
-"""A VM that is off while it moves is told from one that stays off by where it goes to."""
+"""A VM that is off while it moves differs from one that stays off by its destination."""
 
 
 def absence_data(found: Absence, server: str, read_at: str) -> Data:

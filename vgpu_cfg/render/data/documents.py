@@ -1,17 +1,17 @@
-"""The JSON that stands beside every table: stable keys, told in docs/reference/json-output.md.
+"""The JSON for every table: stable keys, described in docs/reference/json-output.md.
 
 Each document says its `kind` and `format`. A key is never renamed within a format;
 new ones may be added.
 
-The JSON of a verification, told in docs/reference/json-output.md.
+The JSON of a verification, described in docs/reference/json-output.md.
 
-The JSON of `verify --target-branch`, told in docs/reference/json-output.md.
+The JSON of `verify --target-branch`, described in docs/reference/json-output.md.
 
-The JSON of what is handed over to another tool: its files, and the hosts in them.
+The JSON of an export to another tool: its files, and the hosts in them.
 
-The JSON of explanations: stable keys, told in docs/reference/commands.md beside `vgpu-cfg explain`.
+The JSON of explanations: stable keys, described in docs/reference/commands.md with `vgpu-cfg explain`.
 
-The JSON of what a plan needs of vCenter, told in docs/reference/json-output.md.
+The JSON of a plan's vCenter privileges, described in docs/reference/json-output.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
-    """Return a plan; what stands under `plan` is what `plan -o` writes, under `fixes` what would help it."""
+    """Return a plan; `plan` has the content of `plan -o`, `fixes` the suggested fixes."""
     return _document(
         "plan",
         digest=plan.digest,
@@ -66,7 +66,7 @@ def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
 
 
 def report_data(plan: Plan, report: Report, after: Inventory | None = None) -> Data:
-    """Return what became of a plan, and how its hosts and VMs stand in a reading made after it."""
+    """Return the outcome of a plan, and the state of its hosts and VMs in a reading made after it."""
     return _document(
         "report",
         **report.model_dump(mode="json"),
@@ -127,7 +127,7 @@ def _document(kind: str, **content: Any) -> Data:
 
 
 def _effort(effort: HostEffort) -> Data:
-    """Return what a plan does to one host."""
+    """Return a plan's effect on one host."""
     return {
         "name": effort.name,
         "settings": effort.settings,
@@ -181,7 +181,7 @@ def _profile(entry: ProfileEntry) -> Data:
 
 
 def verification_data(found: Verification) -> dict[str, Any]:
-    """Return the results with what was asked of them."""
+    """Return the results with their questions."""
     return {
         "kind": "verify",
         "format": FORMAT,
@@ -192,7 +192,7 @@ def verification_data(found: Verification) -> dict[str, Any]:
 
 
 def branch_plan_data(found: BranchPlan) -> dict[str, Any]:
-    """Return each VM's stack beside the branch; what is unknown says so."""
+    """Return each VM's stack next to the branch; unknown values are marked."""
     return {
         "kind": "target-branch",
         "format": FORMAT,
@@ -249,7 +249,7 @@ def explanations_data(explained: Sequence[Found]) -> Data:
 
 
 def diagnosis_data(found: Diagnosis) -> Data:
-    """Return what is known of a VM's failure; of the VM only its name, path and state."""
+    """Return the known facts of a VM's failure; of the VM only its name, path and state."""
     vm = found.vm
     content = found.model_dump(mode="json", exclude={"vm", "host"})
     return _explain_document(

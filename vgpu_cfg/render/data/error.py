@@ -12,7 +12,7 @@ _FINDING = re.compile(r"(VG\d{3}) (.*)", re.DOTALL)
 
 
 def error_data(error: VgpuCfgError, *, of: str = "") -> Data:
-    """Return an error; its code is that of a finding where one stands behind it, else the error's kind.
+    """Return an error; its code is that of its finding if it has one, else the error's kind.
 
     `of` says which of several it is of, after the subject.
     """

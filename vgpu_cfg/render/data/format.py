@@ -1,4 +1,4 @@
-"""What every JSON document says of itself: its format, which counts up where a key is renamed."""
+"""Common header of every JSON document: its format, which counts up if a key is renamed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs of the past as JSON.
 
-What programs get of locks.
+Locks as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_cfg.render.views.run.run_steps import StepDone
 
 
 def history_data(rows: Sequence[RunRow], server: str, notes: Sequence[str]) -> dict[str, Any]:
-    """Return runs, the newest first, and what was not read."""
+    """Return runs, the newest first, and the unread places."""
     return {
         "kind": "history",
         "format": FORMAT,

@@ -1,10 +1,10 @@
-"""The JSON of the pool and of what fits: stable keys, told in docs/reference/json-output.md.
+"""The JSON of the pool and of free room: stable keys, described in docs/reference/json-output.md.
 
 The changes of a site as JSON.
 
-The JSON of a proposal of moves, told in docs/reference/json-output.md.
+The JSON of a proposal of moves, described in docs/reference/json-output.md.
 
-The JSON of an estimate, told in docs/reference/json-output.md.
+The JSON of an estimate, described in docs/reference/json-output.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pool_data(
     cordons: Sequence[CordonRow] = (),
     shares: Sequence[ShareUse] = (),
 ) -> Data:
-    """Return the pool by board and mode, every GPU, what is held of shares, and VMs that use little."""
+    """Return the pool by board and mode, every GPU, the use of shares, and VMs with low use."""
     vcenter = observed.vcenter
     return {
         "kind": "pool",
@@ -79,7 +79,7 @@ def _share(use: ShareUse) -> dict[str, Any]:
 
 
 def reservations_data(found: ReservationCalendar, server: str) -> Data:
-    """Return all reservations, and what is free at each of their beginnings and ends."""
+    """Return all reservations, and the free GPUs at each of their beginnings and ends."""
     return {
         "kind": "reservations",
         "format": FORMAT,
@@ -300,7 +300,7 @@ def size_data(model: Model | None, workers: int, found: Sequence[Candidate]) -> 
 
 
 def room_data(found: Sequence[StandingHosts], clusters: Sequence[str], server: str) -> Data:
-    """Return what hosts that are there take of the room, model by model."""
+    """Return the share of the room that existing hosts take, model by model."""
     return {
         "kind": "room",
         "format": FORMAT,

@@ -1,3 +1,3 @@
-"""How lines are laid out and values worded, alike in every face."""
+"""Layout of lines and wording of values, alike in every face."""
 
 from __future__ import annotations

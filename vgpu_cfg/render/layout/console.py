@@ -1,4 +1,4 @@
-"""Where lines go: a terminal with colour, or anything else without, both at a width of 80 to 120."""
+"""The destination of lines: a terminal with color, or anything else without, both at a width of 80 to 120."""
 
 from __future__ import annotations
 

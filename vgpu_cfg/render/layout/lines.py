@@ -1,4 +1,4 @@
-"""How lines are laid out: tables that fit a width, hanging paragraphs, folded names.
+"""Layout of lines: tables that fit a width, hanging paragraphs, folded names.
 
 Everything is a list of rich `Text` lines that are already as wide as they may be;
 nothing is left for a terminal to wrap.
@@ -48,8 +48,8 @@ def table_rows(
 ) -> list[list[Text]]:
     """Lay out a table as the lines of each row, those of the headings first.
 
-    Where the words of a row do not fit beside each other, each cell gets a line of its own after its
-    heading, and the headings none.
+    If the words of a row do not fit next to each other, each cell gets a line of its own after its heading,
+    and the headings none.
     """
     body = [[_text(cell) for cell in row] for row in rows]
     kept = [index for index in range(len(columns)) if any(row[index].plain for row in body)]
@@ -81,7 +81,7 @@ def table_rows(
 def hanging(
     label: str, text: Cell, width: int, *, indent: int = 2, label_width: int = 8, style: str = ""
 ) -> list[Text]:
-    """Lay out a label and a paragraph beside it, or below it where a word has no room there."""
+    """Lay out a label and a paragraph next to it, or below it if a word has no room there."""
     start = " " * indent + f"{label:<{label_width}} "
     body = fold(_text(text), width - len(start))
     if label and any(part.cell_len > width - len(start) for part in body):
@@ -100,8 +100,8 @@ def hanging(
 def fold(text: Text, width: int, *, hang: int = 0) -> list[Text]:
     """Break a line at spaces, keeping styles; a line break in it is written out, since it is none of ours.
 
-    All lines but the first are indented by `hang`. No word is broken: one that is longer than a line
-    stands out, on a line of its own, as a path to copy should.
+    All lines but the first are indented by `hang`. No word is broken: one that is longer than a line has a
+    line of its own, as a path to copy should.
     """
     text = harmless(text)
     plain = text.plain
@@ -126,7 +126,7 @@ def plain(lines: Iterable[Text]) -> str:
 
 
 def harmless(text: Text) -> Text:
-    """Return a line in which every sign can be seen, with its styles; what is obeyed is written out."""
+    """Return a line in which every character is visible, with its styles; control characters are escaped."""
     if text.plain.isprintable():
         return text
     places = [index for index, sign in enumerate(text.plain) if is_obeyed(sign)]

@@ -1,4 +1,4 @@
-"""What is told of very many rows: those that are to be looked at first, and how many others there are."""
+"""Selection from very many rows: those that need attention first, and the number of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_ROWS = 100
 def foremost(
     rows: Sequence[T], is_plain: Callable[[T], bool] = lambda _: True, *, with_all: bool = False
 ) -> tuple[Sequence[T], Sequence[T]]:
-    """Return the rows that are told, and those that are only counted.
+    """Return the rows to show, and those that are only counted.
 
     Of more than a hundred those come first that are not plain; few keep their order.
     """
@@ -32,7 +32,7 @@ def foremost(
 def foremost_groups(
     groups: Sequence[tuple[str, Sequence[T]]], is_plain: Callable[[T], bool], *, with_all: bool = False
 ) -> tuple[Sequence[tuple[str, Sequence[T]]], Sequence[tuple[str, Sequence[T]]]]:
-    """Return the named groups of which each row is told, and those of which rows are only counted.
+    """Return the named groups whose rows are all shown, and those whose rows are only counted.
 
     Of more than a hundred rows those groups come first that have one which is not plain.
     """
@@ -44,7 +44,7 @@ def foremost_groups(
 
 
 def others(noun: str, states: Iterable[str], width: int, *, where: str = "-v shows all") -> list[Text]:
-    """Count the rows that are not told, by a word for each; no line where there are none."""
+    """Count the rows that are not shown, by a word for each; no line if there are none."""
     counts = Counter(states)
     if not counts:
         return []

@@ -42,7 +42,7 @@ def _from_largest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _is_plain(profile: str) -> bool:
-    """Whether a profile is one without media engines or graphics beside its like."""
+    """Whether a profile differs from another only by its missing media engines or graphics."""
     try:
         return not VgpuProfile.parse(profile).suffix
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a run did, as a document for the file: every step with times, result, tasks and what was read back.
+"""The record of a run, as a document for the file: every step with times, result, tasks and values read back.
 
-The same runbooks as values, for programs: what stands under `kind` and `format` of their JSON.
+The same runbooks as values, for programs: the content of their JSON after `kind` and `format`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def render_as_run(
     occasion: Occasion = NO_OCCASION,
     after: Inventory | None = None,
 ) -> str:
-    """Write what became of a plan as Markdown.
+    """Write the outcome of a plan as Markdown.
 
-    `report` is None where a run never came to its end: then the journal's events tell how far it got.
-    `by` says who ran it from where, `occasion` what for, `after` is a reading made after the run.
+    `report` is None if a run never came to its end: then the journal's events show its progress. `by` is the
+    user and machine, `occasion` the purpose, `after` a reading made after the run.
     """
     steps = steps_done(plan, journal_events, report)
     times = [event.at for event in journal_events]

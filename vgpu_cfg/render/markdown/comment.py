@@ -17,7 +17,7 @@ from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.render.views.plan.whole import ChangeRow, alike, change_rows, plan_counts
 
 MOST_BYTES = 65_536
-"""What GitHub takes, which says characters; GitLab takes 1,048,576. Bytes are the stricter count."""
+"""GitHub's limit, in characters; GitLab's is 1,048,576. Bytes are the stricter count."""
 
 _STEPS = (500, 100, 30, 10, 3, 1, 0)
 """How many rows of each table are tried, until all of it fits."""
@@ -28,7 +28,7 @@ _MOST_FAULTS = 30
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a comment may have to leave out some of."""
+    """The parts of a comment that may be shortened."""
 
     disruptions: Sequence[tuple[str, str]]
     rows: Sequence[ChangeRow]
@@ -127,7 +127,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _left(plan: Plan) -> str:
-    """Say what the plan leaves to people, or could not find out."""
+    """List the manual steps of the plan, and the values it could not read."""
     words = []
     if plan.orphans:
         words.append(f"Not in the plan file: {fold_names(plan.orphans)}.")

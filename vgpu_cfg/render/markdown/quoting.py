@@ -1,8 +1,8 @@
-"""How text from plans and servers is put into Markdown so that it stays text, whatever characters it holds.
+"""Quote text from plans and servers for Markdown so that it stays text, whatever characters it holds.
 
-A template needs no filter for that: what is no `Markdown` yet is quoted wherever it is printed.
+A template needs no filter for that: all but `Markdown` values are quoted when printed.
 
-What a runbook is made of: its steps, and how the lab that it is for is reached.
+The parts of a runbook: its steps, and access to the lab that it is for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cell(text: str) -> Markdown:
 
 
 def prose(text: str, *, in_cell: bool = False) -> Markdown:
-    """Quote sentences, and keep as code what they hold between single backticks."""
+    """Quote sentences, and keep the text between single backticks as code."""
     parts = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
     return Markdown(
         "".join(
@@ -85,7 +85,7 @@ def block(lines: Iterable[str], language: str = "") -> Markdown:
 
 
 def verbatim(text: str) -> Markdown:
-    """Leave text as it is, where a code block stands around it."""
+    """Leave text unchanged, for use in a code block."""
     return Markdown(shown(text))
 
 

@@ -34,10 +34,10 @@ def render_runbook(
 ) -> str:
     """Write a plan as Markdown.
 
-    `settings_lookup` returns an entry of the settings table by its key (KeyError where there is none),
-    `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
-    `apply_command` is what the tool itself would be told, for steps that it goes on from. `lab` is how the
-    lab is reached that the plan is for, `occasion` what the work is done for.
+    `settings_lookup` returns an entry of the settings table by its key (KeyError if there is none), `views`
+    holds each host of the plan as it was read, by moid: without it only a setting's values are shown.
+    `apply_command` is the tool's own command line, for steps from which it continues. `lab` is the access to
+    the lab that the plan is for, `occasion` the purpose of the work.
     """
     steps = runbook_steps(plan, settings_lookup, views or {}, apply_command=apply_command)
     template = environment().get_template("runbook.md.j2")
@@ -94,7 +94,7 @@ def runbook_steps(
 def _in_order(changes: Sequence[Change]) -> Iterator[tuple[int, Change]]:
     """Yield the changes with their numbers as a person can do them: in the plan's order, save for needs.
 
-    Rules and overrides of a cluster stand last in a plan, and power-ons wait for them.
+    Rules and overrides of a cluster are last in a plan, and power-ons wait for them.
     """
     numbers = {change.id: number for number, change in enumerate(changes, 1)}
     unmet = [{numbers[need] for need in change.needs if need in numbers} for change in changes]
@@ -131,7 +131,7 @@ def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, .
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """A host to find out about: what is not known, what it could come to, and lines for its shell."""
+    """A host to check: the unknown settings, their possible effect, and lines for its shell."""
 
     host: HostRef
     settings: tuple[UnknownSetting, ...]

@@ -35,7 +35,7 @@ DOCUMENTS = {
     PORT: f"{_PORTS}Interface-Configuration-and-Management/Switch-Port-Attributes/",
     PFC: f"{_NEXUS}m-configuring-priority-flow-control.html",
 }
-"""Where a document is found, as far as its address was seen."""
+"""The address of a document, as far as it was seen."""
 
 _ROCE_PROFILE = (26, 3)
 """(DSCP, priority) that Cumulus' own profile protects."""
@@ -43,7 +43,7 @@ _ROCE_PROFILE = (26, 3)
 
 @dataclass(frozen=True, slots=True)
 class SwitchLine:
-    """A line of a switch's configuration, and the name of the document that tells it."""
+    """A line of a switch's configuration, and the name of its source document."""
 
     text: str
     document: str
@@ -91,7 +91,7 @@ def _vlan_words(needs: SwitchNeeds) -> str:
 
 
 def nvue_lines(needs: SwitchNeeds, port: str = "swpN") -> Iterator[SwitchLine]:
-    """Yield what NVUE (Cumulus Linux 5) is told; `port` stands for the ports of the table.
+    """Yield the lines for NVUE (Cumulus Linux 5); `port` is a placeholder for the ports of the table.
 
     The profile of RoCE has DSCP 26 on priority 3, with buffers, ECN and CNP; others are moved there, as the
     document shows.
@@ -119,7 +119,7 @@ def nvue_lines(needs: SwitchNeeds, port: str = "swpN") -> Iterator[SwitchLine]:
 
 
 def nxos_lines(needs: SwitchNeeds, port: str = "Ethernet1/N") -> Iterator[SwitchLine]:
-    """Yield what NX-OS on a Nexus 9000 is told; `port` stands for the ports of the table.
+    """Yield the lines for NX-OS on a Nexus 9000; `port` is a placeholder for the ports of the table.
 
     The thresholds of ECN are the blueprint's, for 100 Gb/s; faster ports take more.
     """
@@ -180,7 +180,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class SwitchView:
-    """A network as a runbook tells it."""
+    """A network of a runbook."""
 
     needs: SwitchNeeds
     words: tuple[tuple[str, str], ...]
@@ -189,7 +189,7 @@ class SwitchView:
 
 
 def switch_view(needs: SwitchNeeds) -> SwitchView:
-    """Say what a network's ports need, and propose lines where there are any."""
+    """Describe the requirements of a network's ports, and propose lines if there are any."""
     why_not = why_not_proposed(needs)
     kinds = (
         ("NVUE (Cumulus Linux 5)", tuple(nvue_lines(needs)), "#"),

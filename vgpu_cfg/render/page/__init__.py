@@ -1,3 +1,3 @@
-"""How it reads as a page of HTML that needs nothing from elsewhere."""
+"""HTML pages that need no other files."""
 
 from __future__ import annotations

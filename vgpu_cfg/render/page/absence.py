@@ -1,4 +1,4 @@
-"""What is thought away as one page: the estate as it is, in maintenance and after a death, and every VM."""
+"""A page for assumed absences: the estate now, in maintenance and after a failure, and every VM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_cfg.render.views.pictures.absence_picture import AbsencePicture
 
 
 def render_absence_page(found: Absence, told: dict[str, Any], picture: AbsencePicture) -> str:
-    """Write the page of it and of its JSON; whatever stands in names is text in it."""
+    """Write the page of it and of its JSON; any name in it stays text."""
     view = view_absence(found)
     moment = moment_words(datetime.fromisoformat(picture.before.read_at))
     return render_frame(

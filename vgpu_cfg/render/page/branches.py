@@ -1,4 +1,4 @@
-"""The stacks of VMs beside a driver branch, as a page of the frame that all have."""
+"""The stacks of VMs next to a driver branch, as a page of the common frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[FitsBranch, tuple[str, Tone]] = {
 
 
 def render_branch_page(found: BranchPlan, told: dict[str, Any]) -> str:
-    """Write the page of the stacks and of their JSON; whatever stands in names and outputs is text in it."""
+    """Write the page of the stacks and of their JSON; any name or output in it stays text."""
     counts = Counter(part.target.fits for stack in found.stacks for part in stack.parts)
     tiles = (
         Tile(f"{len(found.stacks)}", "VMs with GPUs" if len(found.stacks) != 1 else "VM with GPUs"),

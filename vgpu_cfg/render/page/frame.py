@@ -1,9 +1,9 @@
-"""The frame of every page with a picture: one file with style, script and data, that asks nobody for more.
+"""The frame of every page with a picture: one file with style, script and data that loads nothing else.
 
-The policy in its head lets a browser run exactly the style and the script in it, and reach no address. Data
-stand in it as JSON, where names stay text whatever is in them.
+The policy in its head lets a browser run exactly the style and the script in it, and reach no address. Its
+data are JSON, in which names always stay text.
 
-How a page says when: in UTC, since it is read elsewhere and later.
+Times on a page are in UTC, since it is read elsewhere and later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Tone: TypeAlias = Literal["", "good", "bad", "warn"]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure at the top of a page: what it counts, and what it says of it in small; `tone` colours it."""
+    """A figure at the top of a page: its subject, and a note in small print; `tone` colors it."""
 
     value: str
     title: str
@@ -49,8 +49,8 @@ def render_frame(  # noqa: PLR0913 - what stands on every page
 ) -> str:
     """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`.
 
-    `shared` names the styles and scripts that it has in common with others, which come first, `more` what the
-    template takes beside the frame's own.
+    `shared` names the styles and scripts that it has in common with others, which come first, `more` the
+    template's values in addition to the frame's own.
     """
     from markupsafe import Markup
 
@@ -77,7 +77,7 @@ def render_frame(  # noqa: PLR0913 - what stands on every page
 
 @cache
 def page_environment() -> Environment:
-    """Return what pages are written with: text stays text, and what is missing is an error."""
+    """Return the environment that writes pages: text stays text, and a missing value is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -102,7 +102,7 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return what a policy names an inline text by: CSP level 3, 2.3.1 "hash-source"."""
+    """Return the name of an inline text in a policy: CSP level 3, 2.3.1 "hash-source"."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 

@@ -1,6 +1,6 @@
 """An estate as one page: clusters, hosts, NUMA nodes and GPUs to scale, to search, to filter and to print.
 
-Reservations as a page of the frame that all have: who holds what till when, and what is free then.
+Reservations as a page of the common frame: each holder with its end, and the then free GPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_cfg.render.views.pictures.estate_map import EstateMap
 
 
 def render_inventory_page(found: EstateMap) -> str:
-    """Write the page; whatever stands in names is text in it."""
+    """Write the page; any name in it stays text."""
     sums = found.totals
     moment = moment_words(datetime.fromisoformat(found.read_at))
     idle = f"{sums.idle:,} idle, {sums.closed:,} closed"
@@ -45,7 +45,7 @@ def _of_clusters(found: EstateMap) -> str:
 
 
 def render_reservations_page(found: ReservationCalendar, server: str, told: dict[str, Any]) -> str:
-    """Write the page of what is reserved and of its JSON; whatever stands in names is text in it."""
+    """Write the page of reservations and of its JSON; any name in it stays text."""
     states = [row.state for row in found.rows]
     least = min((moment.free for pool in found.pools for moment in pool.moments), default=0)
     tiles = (

@@ -1,4 +1,4 @@
-"""A plan as one page: the estate before and after it, who is refused and why, its course, every change."""
+"""A plan as one page: the estate before and after it, refusals with reasons, its course, every change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_cfg.render.views.run.timeline import plan_timeline
 
 
 def render_plan_page(plan: Plan, told: dict[str, Any], picture: PlanPicture) -> str:
-    """Write the page of a plan and of its JSON; whatever stands in names is text in it."""
+    """Write the page of a plan and of its JSON; any name in it stays text."""
     place = ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
     return render_frame(
         "plan",

@@ -1,4 +1,4 @@
-"""A run as one page: what it came to, when each host and VM was worked on, what failed, what is left."""
+"""A run as one page: its result, the work on each host and VM over time, failures, and remaining work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Left:
 
 
 def render_run_page(plan: Plan, report: Report, told: dict[str, Any], events: Sequence[Event]) -> str:
-    """Write the page of a run, of its JSON and its events; whatever stands in names is text in it."""
+    """Write the page of a run, of its JSON and its events; any name in it stays text."""
     every, outcomes = _with_rollback(plan, report)
     began = min((one.started_at for one in outcomes if one.started_at), default=None)
     place = ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
@@ -91,7 +91,7 @@ def _steps(plan: Plan, events: Sequence[Event], report: Report) -> list[tuple[St
 
 
 def _left(plan: Plan, report: Report) -> Iterator[_Left]:
-    """Yield what is left, first what somebody has to do by hand."""
+    """Yield the remaining work, manual steps first."""
     steps = {step.id: step for step in of_kind(plan.changes, ManualStep)}
     for name in report.waiting_for:
         if step := steps.get(name):

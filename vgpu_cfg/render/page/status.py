@@ -1,4 +1,4 @@
-"""How a plan's hosts and VMs stand, as one page: what differs, value by value, by whose hand, since when."""
+"""The state of a plan's hosts and VMs, as one page: differences, value by value, with author and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vgpu_cfg.render.views.status import StatusView, verdict_of
 
 
 def render_status_page(view: StatusView, told: dict[str, Any]) -> str:
-    """Write the page of a status and of its JSON; whatever stands in names is text in it."""
+    """Write the page of a status and of its JSON; any name in it stays text."""
     place = ", ".join(part for part in (view.server, view.datacenter) if part)
     return render_frame(
         "status",
@@ -53,7 +53,7 @@ def _tiles(view: StatusView) -> list[Tile]:
 
 
 def _groups(differences: tuple[Difference, ...]) -> list[tuple[str, str, list[Difference]]]:
-    """Return the differences by what they are of."""
+    """Return the differences by their subject."""
     return [
         (kind, name, list(group))
         for (kind, name), group in groupby(differences, key=lambda one: (one.subject.kind, one.subject.name))

@@ -1,4 +1,4 @@
-"""A verification as one page: what it came to, bandwidth by pair, figures over time, and every result."""
+"""A verification as one page: its result, bandwidth by pair, figures over time, and every result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_cfg.render.views.verification import STATE_WORDS, ReportView
 
 
 def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:
-    """Write the page; whatever stands in names and outputs is text in it. `data` is the JSON of the run."""
+    """Write the page; any name or output in it stays text. `data` is the JSON of the run."""
     sums = view.sums
     is_whole = found.passes and not sums.left_out and not found.unasked
     tone: Tone = "bad" if found.failed else "good" if is_whole else "warn"

@@ -1,3 +1,3 @@
-"""How it reads on a terminal."""
+"""Terminal output."""
 
 from __future__ import annotations

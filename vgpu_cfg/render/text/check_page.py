@@ -1,4 +1,4 @@
-"""How the page of a check reads: its Markdown, laid out for a width."""
+"""The page of a check: its Markdown, laid out for a width."""
 
 from __future__ import annotations
 

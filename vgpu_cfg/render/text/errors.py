@@ -1,4 +1,4 @@
-"""How an error reads: what, where, what to do, one line each; all faults of a document before them."""
+"""Errors: subject, place, and fix, one line each; all faults of a document before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How explanations read: a known failure, and what became of a VM that did not start."""
+"""Explanations: a known failure, and the history of a VM that did not start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KNOWN = {
 def render_explanations(explained: Sequence[Found], width: int, *, known: int) -> list[Text]:
     """Lay out known failures, each with the line that shows it, if any.
 
-    Where there is none, say what to collect; `known` is how many are known.
+    If there is none, list the data to collect; `known` is the number of known failures.
     """
     if not explained:
         return _not_known(width, known)
@@ -80,7 +80,7 @@ def _explained(found: Explanation, width: int) -> list[Text]:
 
 
 def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
-    """Lay out what failed, what was ruled out, how the VM stands, and what to type next."""
+    """Lay out the failure, the excluded causes, the VM's state, and the command to type next."""
     lines = _heading(found, width)
     if found.failed is not None:
         lines += _row("vCenter", found.failed.error or found.failed.fault, width)
@@ -107,7 +107,7 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
 
 
 def cause_text(found: Diagnosis) -> str:
-    """Say the cause: what is wrong with the VM now, else what is known of the error's words."""
+    """Describe the cause: the VM's current fault, else the known meaning of the error's words."""
     if found.causes:
         said = _said(found.causes)
         return f"{said}; {_changed(found)}" if found.reconfigured is not None else said
@@ -121,7 +121,7 @@ def cause_text(found: Diagnosis) -> str:
 
 
 def state_text(found: Diagnosis) -> str:
-    """Say how the VM stands: power, host, owner."""
+    """Describe the VM's state: power, host, owner."""
     word = {PowerState.ON: "runs", PowerState.OFF: "is off", PowerState.SUSPENDED: "is suspended"}
     place = f" on {found.host}" if found.host else ""
     owner = "no plan owns it" if found.vm.mark is None else f"of plan {found.vm.mark.plan}"

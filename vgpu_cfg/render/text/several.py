@@ -1,4 +1,4 @@
-"""How the answers of several contexts or plans read: a heading over each, and a table of sums under all."""
+"""The answers of several contexts or plans: a heading over each, and a table of sums under all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vgpu_cfg.render.views.several import OneOfSeveral, Several
 
 
 def heading(noun: str, name: str, width: int) -> list[Text]:
-    """Lay out what stands over one of them, and is looked for by its beginning."""
+    """Lay out the heading of one of them, which is recognized by its beginning."""
     return fold(Text.assemble((f"== {noun} ", "dim"), (name, "bold")), width, hang=3)
 
 
@@ -34,7 +34,7 @@ def render_sums(view: Several, width: int) -> list[Text]:
 
 
 def _notes(view: Several, width: int) -> list[Text]:
-    """Say what the sums are not: plans of one vCenter do not know of each other."""
+    """Explain the limits of the sums: plans of one vCenter do not know of each other."""
     servers = [row.server for row in view.answered]
     if view.noun != "plan" or view.command != "plan" or len(set(servers)) == len(servers):
         return []

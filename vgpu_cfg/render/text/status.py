@@ -1,6 +1,6 @@
-"""How the state of a plan's hosts and VMs reads: a table of each, and the findings under them.
+"""The state of a plan's hosts and VMs: a table of each, and the findings under them.
 
-How the staging of a guest reads: what is brought into it, which way, and what became of it.
+The staging of a guest: its content, its method, and its result.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def node_text(row: VmRow) -> Text:
 
 
 def guest_text(row: VmRow) -> Text:
-    """Say how the guest stands, nothing where none is staged."""
+    """Describe the guest's state, nothing if none is staged."""
     return guest_state(row.guest) if row.guest is not None else Text("")
 
 
@@ -148,6 +148,6 @@ def guest_state(status: GuestStatus) -> Text:
 
 
 def guest_lines(status: GuestStatus) -> Iterable[str]:
-    """Yield what stands under a VM's row: what is to be staged, and what failed with its reason."""
+    """Yield the lines under a VM's row: modules to be staged, and failures with their reasons."""
     if status.module:
         yield f"guest: {status.module} {status.state}: {status.why or 'the guest does not say why'}"

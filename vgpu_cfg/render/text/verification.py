@@ -1,4 +1,4 @@
-"""How a verification reads on a terminal: a table per host, VM and pair, what failed, and what to do next."""
+"""A verification on a terminal: a table per host, VM and pair, the failures, and the next step."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
 
 
 def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
-    """Lay out failures as findings are: code, whom it is about, what it means, what to do; like ones once."""
+    """Lay out failures like findings: code, subject, meaning, fix; like ones once."""
     if not failed:
         return []
     lines = [Text(""), Text.assemble(("FAILED", "bold"), f"  {len(failed)}")]
@@ -106,7 +106,7 @@ def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
 
 
 def _unproven(unproven: Sequence[CheckResult], width: int) -> list[Text]:
-    """Lay out what the plan asks for and nobody could tell of, with why; like ones once."""
+    """Lay out the unverified settings of the plan, with the reasons; like ones once."""
     if not unproven:
         return []
     lines = [Text(""), Text.assemble(("NOT PROVEN", "bold"), f"  {len(unproven)}")]

@@ -1,3 +1,3 @@
-"""What is shown of an inventory, a plan and a run, as rows that every face takes."""
+"""The content of an inventory, a plan and a run, as rows for every face."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The prepared hosts of a plan as rows: what differs, what waits for a restart, who is down, and why."""
+"""The prepared hosts of a plan as rows: differences, pending restarts, and hosts down, with reasons."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, 
 class HostStatus:
     """A host that the plan prepares.
 
-    `drift` is what differs, `pending` what is set and waits for a restart, and `is_read` whether
-    everything could be read; `unknown` names what was not, and may differ. `plan`, `since` and
-    `reason` tell for which plan this tool holds it in maintenance mode; they are empty where it does not.
+    `drift` are the differences, `pending` the set values that wait for a restart; `is_read` is whether all
+    was read; `unknown` names the unread settings, which may differ. `plan`, `since` and `reason` describe the
+    plan that holds it in maintenance mode; else they are empty.
     """
 
     name: str
@@ -50,7 +50,7 @@ class HostStatus:
 
     @property
     def word(self) -> str:
-        """How it stands in a word or few."""
+        """Its state in a few words."""
         if self.silence:
             return self.silence
         if self.drift:
@@ -168,13 +168,13 @@ def _lost_row(lost: LostHost) -> HostStatus:
 
 
 def _drift(changes: Sequence[Change]) -> list[str]:
-    """Say what is to be written or done by hand; what a reboot would drop is right as long as none comes."""
+    """List the settings to write or to set manually; a value that a reboot would drop is right until then."""
     words = [edit_text(edit) for change in changes if change.edits for edit in change.differing]
     return words or [f"by hand: {step.text}" for step in of_kind(changes, ManualStep)]
 
 
 def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:
-    """Name what is configured as wanted and waits: nothing writes it, and a restart settles it."""
+    """Name the settings that are configured as wanted and wait: a restart settles them without a write."""
     written = {target.id for change in changes for target in change.writes}
     settled = [target for change in changes for target in change.in_force if target.id not in written]
     waiting = [

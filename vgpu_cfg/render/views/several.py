@@ -1,4 +1,4 @@
-"""The answers of several contexts or plans as rows for readers, with what they add up to."""
+"""The answers of several contexts or plans as rows for readers, with their sums."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from vgpu_cfg.planning.pool.summary import PoolRow
 
 @dataclass(frozen=True, slots=True)
 class OneOfSeveral:
-    """A context or plan: what can be added up of its answer, or why there is none.
+    """A context or plan: the summable part of its answer, or why there is none.
 
-    `error` is None, too, where this program itself has failed.
+    `error` is None, too, if this program itself has failed.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The hosts and VMs of a plan as rows for readers: where each VM is, and what differs from the plan file.
+"""The hosts and VMs of a plan as rows: the place of each VM, and its differences from the plan file.
 
-How a VM's guest stands: what is to be brought into it, and what failed or waits there.
+The state of a VM's guest: modules to be staged, and those that failed or wait.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from vgpu_cfg.render.views.plan.whole import error_count
 
 @dataclass(frozen=True, slots=True)
 class GuestStatus:
-    """How a guest stands. `state` is "staged", "outdated", "not staged", "needs a manual step" or "failed".
+    """The state of a guest. `state` is "staged", "outdated", "not staged", "needs a manual step" or "failed".
 
-    `modules` are those that are to be brought, `module` and `why` what failed or waits in the guest's own
-    words. `address` and `host_name` are what its tools tell.
+    `modules` are those to be staged, `module` and `why` the failed or waiting one in the guest's own words.
+    `address` and `host_name` are reported by its tools.
     """
 
     state: str
@@ -51,7 +51,7 @@ class GuestStatus:
 
 
 def guest_status(vm: Vm, desired: DesiredVm | None, change: StageGuest | None) -> GuestStatus | None:
-    """Return how a VM's guest stands; None where the plan stages none. `change` is what the plan would do."""
+    """Return the state of a VM's guest; None if the plan stages none. `change` is the plan's change."""
     is_staged = desired is not None and desired.guest is not None and desired.guest.is_staged
     if vm.detail is None or desired is None or not is_staged or "guest" in desired.ignore:
         return None
@@ -74,7 +74,7 @@ def guest_status(vm: Vm, desired: DesiredVm | None, change: StageGuest | None) -
 
 
 def staged_status(vm: Vm, change: StageGuest) -> GuestStatus:
-    """Return how a guest stands after a run that was to stage it."""
+    """Return the state of a guest after a run that was to stage it."""
     detail = vm.detail
     options = detail.extra_config if detail is not None else {}
     modules = outdated(change.spec.modules, parse_mark(options.get(GUEST_MARK_KEY, "")), {})
@@ -138,8 +138,8 @@ class VmRow:
 class StatusView:
     """All rows of one plan, in the plan file's order, orphans last.
 
-    `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself;
-    `unknown` is what nobody told of hosts. `differences` are what differs of hosts and VMs, value by value.
+    `others` are the remaining changes that no row shows: to clusters, networks and vCenter itself; `unknown`
+    are the hosts' unread settings. `differences` are those of hosts and VMs, value by value.
     """
 
     plan: str
@@ -164,7 +164,7 @@ def state_word(state: str) -> str:
 
 
 def differing(view: StatusView) -> int:
-    """Count the hosts and VMs that are not as the plan file says, and the changes that no row tells of."""
+    """Count the hosts and VMs that differ from the plan file, and the changes that no row shows."""
     hosts = sum(not row.is_in_sync for row in view.hosts)
     return hosts + sum(not row.is_in_sync for row in view.vms) + len(view.others)
 
@@ -196,9 +196,9 @@ def verdict_of(view: StatusView) -> tuple[str, str]:
 def view_status(
     plan: Plan, observed: Inventory, differences: tuple[Difference, ...] | None = None
 ) -> StatusView:
-    """Make the rows of a plan that was just made from what was just read.
+    """Make the rows of a plan from the latest reading.
 
-    `differences` are those of the plan with what vCenter's events tell of them, where they were asked.
+    `differences` are those of the plan with vCenter's events about them, if requested.
     """
     owned, taken = own_and_taken(plan.desired, observed)
     own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | owned
@@ -257,7 +257,7 @@ def view_status(
 def _of_rows(
     known: Iterable[Difference], rows: Iterable[VmRow], hosts: Iterable[HostStatus]
 ) -> Iterator[Difference]:
-    """Yield what differs of rows of which no single value is told."""
+    """Yield the differences of rows without a single differing value."""
     told = {(one.subject.kind, one.subject.name) for one in known}
     both: list[tuple[str, HostStatus | VmRow]] = [("host", one) for one in hosts]
     both += [("vm", one) for one in rows]

@@ -1,8 +1,8 @@
-"""What of a verification is shown, in which order: a block per host, VM and pair, and what failed at the end.
+"""The shown results of a verification, in order: a block per host, VM and pair, and the failures at the end.
 
 The text, the page and the tests read this one; nothing here knows widths or colours.
 
-What the page of a verification has beside its results: sums, bandwidth by pair, and figures over time.
+The additional parts of a verification's page: sums, bandwidth by pair, and figures over time.
 
 All sums are made here; the page's script lays them out.
 """
@@ -76,7 +76,7 @@ def is_folded(part: Part, block: Block, *, with_all: bool) -> bool:
 
 
 def shown_results(block: Block, *, with_all: bool) -> tuple[CheckResult, ...]:
-    """Return the results of a block that are shown; what was skipped only `with_all`."""
+    """Return the shown results of a block; skipped ones only `with_all`."""
     return tuple(one for one in block.results if with_all or one.state is not CheckState.SKIPPED)
 
 
@@ -133,7 +133,8 @@ def codes_of(results: Sequence[CheckResult]) -> tuple[str, ...]:
 class Sums:
     """How many results are in each state. `left_out` were asked and not seen, `not_asked` never asked.
 
-    `left_out` counts what rests on a failure, what this run had no way to see, and what another check tells.
+    `left_out` counts checks that rest on a failure, that this run could not make, and that another check
+    covers.
     """
 
     passed: int
@@ -145,7 +146,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """Bandwidth from one worker to another: Gb/s, what it must reach, the line rate; None where not known."""
+    """Bandwidth from one worker to another: Gb/s, the required value, the line rate; None if unknown."""
 
     source: str
     target: str
@@ -159,7 +160,7 @@ class PairCell:
 
 @dataclass(frozen=True, slots=True)
 class PairMatrix:
-    """All pairs of workers that one check measured; what is no cell was not measured."""
+    """All pairs of workers that one check measured; a missing cell was not measured."""
 
     check: str
     title: str
@@ -184,7 +185,7 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class CodeRow:
-    """What a code means, and what to do."""
+    """The meaning of a code, and the fix."""
 
     code: str
     title: str
@@ -215,7 +216,7 @@ def view_report(
     baseline: Baseline | None = None,
     earlier: Sequence[PastRun] = (),
 ) -> ReportView:
-    """View a verification; `own` is what a history keeps of it, `earlier` what one has of others."""
+    """View a verification; `own` is its entry in a history, `earlier` those of others."""
     runs = (*earlier, own)
     return ReportView(
         verdict=verdict_text(found),

@@ -1,1 +1,1 @@
-"""How it reads what an estate has: hosts, GPUs and NICs, profiles, templates, roles."""
+"""Terminal output on an estate: hosts, GPUs and NICs, profiles, templates, roles."""

@@ -1,6 +1,6 @@
-"""How an inventory reads: tables of hosts, GPUs by host, vGPU profiles, NICs and datastores.
+"""An inventory: tables of hosts, GPUs by host, vGPU profiles, NICs and datastores.
 
-How a table of what is cordoned reads.
+A table of cordoned hosts and GPUs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _hosts(hosts: Sequence[HostRow]) -> _Table:
 
 
 def _hosts_with_gpus(view: InventoryView, *, with_all: bool) -> set[str]:
-    """Name the hosts of which each GPU is told: of very many those first that have one with an obstacle."""
+    """Name the hosts whose GPUs are all shown: if there are very many, first those with an obstacle."""
     by_host: dict[str, list[GpuRow]] = {}
     for gpu in view.gpus:
         by_host.setdefault(gpu.host, []).append(gpu)
@@ -209,7 +209,7 @@ def _device_groups(view: InventoryView) -> _Table:
 
 
 def _wiring(view: InventoryView, width: int) -> list[Text]:
-    """Lay out what is above each GPU and NIC, and the ATS chain of each VM that has both."""
+    """Lay out the bridges above each GPU and NIC, and the ATS chain of each VM that has both."""
     columns = (
         Column("HOST", is_flexible=True),
         Column("PCI"),

@@ -1,4 +1,4 @@
-"""How a table of privileges reads: a block for each role, with where it is given and what needs it."""
+"""A table of privileges: a block for each role, with its objects and its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the catalogue reads: a heading for each board, and its profiles with what a GPU takes of each."""
+"""The catalog: a heading for each board, and its profiles with the number that fits on a GPU."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _COLUMNS = (
 def render_profiles(entries: Iterable[ProfileEntry], width: int) -> list[Text]:
     """Lay out profiles under their boards.
 
-    MAX is per GPU with all vGPUs alike, after ≤ where only the framebuffer bounds it; MIXED the
-    same in mixed-size mode; SLICES are MIG memory slices, STARTS AT the slices, or in mixed-size
-    mode the GB, where one may begin.
+    MAX is per GPU with all vGPUs alike, after ≤ if only the framebuffer bounds it; MIXED the same in
+    mixed-size mode; SLICES are MIG memory slices, STARTS AT the slices, or in mixed-size mode the GB, at
+    which one may begin.
     """
     by_board: dict[str, list[ProfileEntry]] = {}
     for entry in entries:

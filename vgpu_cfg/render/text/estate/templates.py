@@ -1,6 +1,6 @@
-"""How it reads on a terminal what templates have: a table each, and what the plan asks for in vain.
+"""The content of templates on a terminal: a table each, and the plan's missing requirements.
 
-How the stacks of VMs beside a driver branch read on a terminal: a table per VM, then what to ask.
+The stacks of VMs next to a driver branch on a terminal: a table per VM, then the open questions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BRANCHES_COLUMNS = (
 
 
 def render_template_looks(found: TemplateLooks, width: int) -> list[Text]:
-    """Lay out what was seen of each template."""
+    """Lay out the content found in each template."""
     lines: list[Text] = []
     for look in found.looks:
         lines += [Text(""), *_look(look, width)]
@@ -54,7 +54,7 @@ def _look(look: TemplateLook, width: int) -> list[Text]:
 
 
 def render_branch_plan(found: BranchPlan, width: int) -> list[Text]:
-    """Lay out the matrix; what is unknown stands with what to ask, once for each question."""
+    """Lay out the matrix; unknown values are listed with the question to ask, once each."""
     title = f" on {found.server}, to driver R{found.branch}, {found.begun:%Y-%m-%d %H:%M}"
     lines = [Text.assemble((found.plan, "bold"), title)]
     lines += [line for text in found.about for line in _folded(text, width)]
@@ -96,7 +96,7 @@ def _sign(verdict: BranchVerdict) -> Text:
 
 
 def _questions(found: BranchPlan) -> list[str]:
-    """Return what to ask of what is unknown, each question once."""
+    """Return the questions for unknown values, each once."""
     return list(
         dict.fromkeys(
             f"{part.name}: {part.target.ask}"

@@ -1,3 +1,3 @@
-"""How a plan reads: what it disturbs, its changes with like ones folded, and what to type."""
+"""A plan on a terminal: disruptions, changes with like ones folded, and the command to type."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How one change reads: its sign and verb, then one line per subject matter, like GPU, CPU, NIC, options."""
+"""One change on a terminal: its sign and verb, then one line per subject, like GPU, CPU, NIC, options."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def change_lines(
     topic_width: int = 0,
     endings: Sequence[str] = (),
 ) -> list[Text]:
-    """Lay out one change; its number stands before the first line.
+    """Lay out one change; its number is on the first line.
 
-    `topic_width` is the least width of the first column; `endings` stand at the ends of the rows.
+    `topic_width` is the least width of the first column; `endings` are put at the ends of the rows.
     """
     sign = change.sign
     body = list(_rows_of(change, placement)) or [("set", Text(change.id))]

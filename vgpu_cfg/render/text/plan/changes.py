@@ -1,10 +1,10 @@
-"""How changes read: a block per host, VM or rule, and like hosts or VMs folded into one table.
+"""Changes on a terminal: a block per host, VM or rule, and like hosts or VMs folded into one table.
 
-The first of several that are alike is told in full; of the others only what differs, of VMs as a table.
+The first of several similar ones is shown in full; of the others only the differences, of VMs as a table.
 
 How the changes of a host read: a line per setting, what brings it into force, and which hosts are alike.
 
-What a written setting waits for is told by the restart further on that settles it.
+The restart that a written setting waits for is shown further on.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MARGIN = 6
 class Block:
     """The changes of one subject, each with its number in the plan, and where a VM is expected to sit.
 
-    `after` numbers the changes of other subjects that must come before. `is_blocked` where an error stands
-    against some of them.
+    `after` numbers the changes of other subjects that must come before. `is_blocked` if an error blocks some
+    of them.
     """
 
     kind: str
@@ -105,7 +105,7 @@ def make_blocks(plan: Plan) -> list[Block]:
 
 
 def _hosts_before_their_vms(blocks: list[Block]) -> list[Block]:
-    """Tell VMs that are only switched off for a host, and on again, after that host."""
+    """Show VMs that are only switched off for a host, and on again, after that host."""
     order: dict[int, float] = {}
     for index, block in enumerate(blocks):
         order[index] = index
@@ -117,7 +117,7 @@ def _hosts_before_their_vms(blocks: list[Block]) -> list[Block]:
 
 
 def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
-    """Fold hosts and VMs that undergo the same changes with few differences behind the first of them."""
+    """Fold hosts and VMs that undergo the same changes with few differences under the first of them."""
     folded: list[Block | Follower] = []
     followers: dict[tuple[object, ...], Follower] = {}
     for block in blocks:
@@ -185,7 +185,7 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
 
 
 def _values(block: Block) -> Values:
-    """Return what a table says of a VM; nothing of one whose guest alone is staged, and of a host."""
+    """Return the table's values of a VM; none for one whose guest alone is staged, and for a host."""
     if block.kind != "vm" or all(change.staged for _, change in block.changes):
         return {}
     return values_of(block.changes, block.placement)
@@ -259,7 +259,7 @@ def _shape(block: Block) -> tuple[object, ...]:
 
 
 def _difference(leader: Block, block: Block) -> Difference:
-    """List what differs from the leader, in words, beside what a table says of VMs; both have one shape."""
+    """List the differences from the leader, in words, beyond a table of VMs; both have one shape."""
     if leader.kind == "host":
         return host_difference(leader.changes, block.changes)
     words: list[str] = []
@@ -313,7 +313,7 @@ def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:
 
 
 def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:
-    """List what differs between two hosts of one shape: who is moved away, and values before and after."""
+    """List the differences between two hosts of one shape: moved VMs, and values before and after."""
     words: list[str] = []
     for (_, theirs), (_, ours) in zip(leader, follower, strict=True):
         words += ours.differs_from(theirs)

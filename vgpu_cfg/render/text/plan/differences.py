@@ -1,4 +1,4 @@
-"""How differences read: a row each, of what, what is wanted and found, and by whose hand since when."""
+"""Differences on a terminal: a row each, with subject, wanted and found value, author and time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INDENT = 4
 
 
 def render_differences(differences: Sequence[Difference], width: int, *, with_all: bool) -> list[Text]:
-    """Lay out the differences under what they are of, and below them why somebody is not known."""
+    """Lay out the differences under their subjects, and below them why an author is unknown."""
     hosts = without_domain(one.subject.name for one in differences if one.subject.kind == "host")
     groups = [
         (hosts[name] if kind == "host" else name, list(group))

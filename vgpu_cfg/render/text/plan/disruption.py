@@ -1,4 +1,4 @@
-"""What a plan disturbs, said first: hosts that go down, VMs that are moved, stopped or deleted."""
+"""The disruptions of a plan, shown first: hosts that go down, VMs that are moved, stopped or deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_STEPS = 6
 
 
 def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list[Text]:
-    """Say what is disturbed, by host and by VM, and what is not touched."""
+    """List the disruptions, by host and by VM, and the untouched objects."""
     efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text or effort.by_hand]
     of_others = other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
     rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"

@@ -1,6 +1,6 @@
-"""How findings read: the code, whom it is about and what; below it what stands in the way, and what to do.
+"""Findings on a terminal: the code, the subject and the problem; below it the reasons and the fix.
 
-How fixes read: the lines to paste, what they disturb, what needs leave, and what is done outside.
+Fixes on a terminal: the lines to paste, their disruptions, required approvals, and steps outside the plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DO = "do"
 _MOST_HINDRANCES = 6
 _MOST_OF_A_CODE = 16
 _LEAST_ROOM = 24
-"""Reasons stand under what they are about where less than this is left beside it."""
+"""Reasons are put below their subject if less than this is left next to it."""
 
 _FIXES_STYLES = {"+": "green", "-": "red"}
 _LABEL = 5
@@ -35,7 +35,7 @@ _LABEL = 5
 def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out a block of findings under a heading that counts them; empty where there are none.
 
-    Unless `with_all`, those of severity info are only counted, and of many of one code the first are told.
+    Unless `with_all`, those of severity info are only counted, and of many of one code the first are shown.
     """
     if not findings:
         return []
@@ -73,7 +73,7 @@ def lay_out(
     hindrances: Sequence[Hindrance] = (),
     with_all: bool = False,
 ) -> list[Text]:
-    """Lay out what was found: `head` is its code, the code's style and whom it is about."""
+    """Lay out a finding: `head` is its code, the code's style and its subject."""
     code, style, name = head
     room = width - _MARGIN
     margin = Text(" " * _MARGIN)
@@ -97,7 +97,7 @@ def _labelled(label: str, body: Sequence[Text], label_width: int) -> list[Text]:
 
 
 def _hindrance_lines(hindrances: Sequence[Hindrance], room: int, *, with_all: bool) -> list[Text]:
-    """Lay out a table of whom or what, and why; the first column is told once where it stays the same."""
+    """Lay out a table of subjects and reasons; a repeated first column is shown once."""
     shown = hindrances if with_all else hindrances[:_MOST_HINDRANCES]
     longest = max((len(one.subject) for one in shown), default=0)
     is_beside = room - longest - 2 >= _LEAST_ROOM

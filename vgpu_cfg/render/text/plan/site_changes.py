@@ -1,4 +1,4 @@
-"""How the changes of a site read."""
+"""The changes of a site on a terminal."""
 
 from __future__ import annotations
 

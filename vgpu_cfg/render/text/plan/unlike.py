@@ -1,4 +1,4 @@
-"""How VMs that undergo the same and are unlike read: a table of where they go and what they get."""
+"""VMs with the same changes and different values: a table of their destinations and new settings."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _COLUMNS = {
 
 
 Values = Mapping[str, str]
-"""What a table says of a VM, by the titles of its columns."""
+"""The table's values of a VM, by the titles of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlikeVm:
-    """A row: numbers of steps, names, what the columns say by their titles, and what else differs."""
+    """A row: numbers of steps, names, the columns by their titles, and other differences."""
 
     steps: str
     names: str
@@ -42,12 +42,12 @@ class UnlikeVm:
 
 
 def is_tabled(change: Change, edit: Edit) -> bool:
-    """Whether a column of the table tells an edit."""
+    """Whether a column of the table shows an edit."""
     return change.face.equips and edit.key in _KEYS.values()
 
 
 def values_of(changes: Sequence[tuple[int, Change]], placement: Placement | None) -> Values:
-    """Return what the table could say of a VM."""
+    """Return the possible columns for a VM."""
     values: dict[str, str] = {}
     if placement is not None:
         values["HOST"] = placement.host_name
@@ -64,7 +64,7 @@ def values_of(changes: Sequence[tuple[int, Change]], placement: Placement | None
 
 
 def render_unlike(rows: Sequence[UnlikeVm], width: int) -> list[Text]:
-    """Lay out the table; what else differs stands beside a row, or below it where there is no room."""
+    """Lay out the table; other differences are next to a row, or below it if there is no room."""
     titles = ("STEPS", "VM", *(title for title in _COLUMNS if any(title in row.values for row in rows)))
     cells = [[row.steps, row.names, *(row.values.get(title, "") for title in titles[2:])] for row in rows]
     columns = [_COLUMNS[title] for title in titles]

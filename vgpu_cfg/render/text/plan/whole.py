@@ -1,10 +1,10 @@
-"""How a plan reads: disruptions first, changes with like VMs folded, findings, totals, and what to type.
+"""A plan on a terminal: disruptions, changes with like VMs folded, findings, totals, and the next command.
 
-How a plan file that takes in what was found reads: the lines that change, and what is left out.
+A plan file that adopts the found values: the changed lines, and the omissions.
 
-How what is not known reads: a block of its own, beside what is changed and what is disturbed.
+Unknown settings on a terminal: a block of their own, apart from changes and disruptions.
 
-How VMs of a plan read whose hosts do not respond, where a command is about something else.
+VMs of a plan whose hosts do not respond, in a command with another subject.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DIFFERENCES = {
     Code.HOST_LOST: ("does not respond", "do not respond"),
     Code.OTHERS_MAINTENANCE: ("is held by another plan", "are held by another plan"),
 }
-"""What findings say of the one or of the several hosts that they are about, in a plan without changes."""
+"""The sentence of findings about one or several hosts, in a plan without changes."""
 
 _OF_VMS = {
     Code.ELSEWHERE: "not where the plan file says",
@@ -66,7 +66,7 @@ _OF_VMS = {
     Code.NOT_MADE_ANEW: "could not be made anew",
     Code.ORPHAN_ELSEWHERE: "left the plan file with their folder",
 }
-"""What findings say of VMs, before their names."""
+"""The text of findings about VMs, before their names."""
 
 _STYLES = {"+": "green", "-": "red"}
 _LABEL = 5
@@ -74,7 +74,7 @@ _LABEL = 5
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
-    """What to say around a plan: the command to type next, whether it is only being shown, what it is for."""
+    """The frame of a plan: the command to type next, whether it is only shown, its purpose."""
 
     next_command: str = ""
     next_note: str = ""
@@ -225,7 +225,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
 
 
 def _stops(plan: Plan) -> str:
-    """Say where a run stops for what is done by hand."""
+    """List the manual steps at which a run stops."""
     numbers = manual_numbers(plan)
     if not numbers:
         return ""
@@ -254,7 +254,7 @@ def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) 
 
 
 def render_unknown(rows: Sequence[UnknownRow], width: int) -> list[Text]:
-    """Say what is not known of which hosts, what it could come to, and who tells it; nothing where all is."""
+    """List the unknown settings by host, their possible effect, and their source; nothing if all is known."""
     lines: list[Text] = []
     for number, row in enumerate(rows):
         label = "" if number else "UNKNOWN"

@@ -1,1 +1,1 @@
-"""How the pool of GPUs reads: who holds it, how it is used, what more fits, what would become of it."""
+"""The pool of GPUs on a terminal: holders, use, free room, and the effect of absences."""

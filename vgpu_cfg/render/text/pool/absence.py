@@ -1,4 +1,4 @@
-"""How it reads what would become of VMs if something were away."""
+"""The fate of VMs if an object were away, on a terminal."""
 
 from __future__ import annotations
 

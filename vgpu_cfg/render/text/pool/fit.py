@@ -1,4 +1,4 @@
-"""How the answer to "how many more fit" reads: host by host, with what keeps more away."""
+"""The answer to "how many more fit" on a terminal: host by host, with the limits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _left_out(hosts: Iterable[Host]) -> str:
 
 
 def _is_far(fit: HostFit) -> bool:
-    """Whether that is no matter of room: such hosts are told in one line."""
+    """Whether the reason is other than room: such hosts are shown in one line."""
     return bool(fit.limits) and fit.limits[0].code is Code.NO_SUCH_BOARD
 
 
@@ -112,7 +112,7 @@ def _gains(view: FitView, width: int) -> list[Text]:
 
 
 def _rooms(view: FitView, width: int) -> list[Text]:
-    """Say what shares leave of them, and from when on fewer may be taken, since others have reserved GPUs."""
+    """Show the number that shares leave, and the time from which fewer fit because of other reservations."""
     rooms, now = view.fits.rooms, view.now
     lines: list[Text] = []
     for one in rooms.shares:

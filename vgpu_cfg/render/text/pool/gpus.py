@@ -1,8 +1,8 @@
-"""How the pool of GPUs reads: a line per board and mode, then the GPUs host by host.
+"""The pool of GPUs on a terminal: a line per board and mode, then the GPUs host by host.
 
-How the table of shares reads: who holds how much of the GPUs, and how much of his share is left.
+The table of shares: the GPUs of each holder, and the rest of his share.
 
-How the VMs read that have GPU devices and may not need them: those that are off, those that seem idle.
+VMs that have GPU devices and may not need them: those that are off, those that seem idle.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _pool_cells(row: PoolRow) -> list[Cell]:
 
 
 def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
-    """Say what the columns mean where they hold something, and what is stranded besides memory."""
+    """Explain the columns that hold values, and the stranded resources other than memory."""
     notes = []
     if any(row.lost_mib for row in rows):
         notes.append("LOST is free memory that no profile can use now.")
@@ -209,7 +209,7 @@ def _is_plainly_idle(gpu: PooledGpu) -> bool:
 
 
 def _alike(gpus: Iterable[PooledGpu], *, with_all: bool) -> Iterator[_Alike]:
-    """Gather GPUs that follow one another and have nothing to tell apart."""
+    """Gather consecutive GPUs without differences."""
 
     def key(gpu: PooledGpu) -> tuple[object, ...]:
         if with_all or gpu.runs:

@@ -1,4 +1,4 @@
-"""How GPU-hours read: a row per plan, folder or owner, and how far vCenter's history reaches."""
+"""GPU-hours: a row per plan, folder or owner, and the reach of vCenter's history."""
 
 from __future__ import annotations
 

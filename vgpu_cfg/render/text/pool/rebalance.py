@@ -1,4 +1,4 @@
-"""How a proposal of moves reads."""
+"""A proposal of moves on a terminal."""
 
 from __future__ import annotations
 

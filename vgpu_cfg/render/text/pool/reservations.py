@@ -1,4 +1,4 @@
-"""How reservations read: who holds what till when, and how much is free when."""
+"""Reservations on a terminal: each holder with its end, and the free GPUs over time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTE = "Whole GPUs. STAY are those under VMs of no reservation. Plans are held t
 
 
 def render_reservations(found: ReservationCalendar, server: str, width: int) -> list[Text]:
-    """Lay out all reservations, and what is free at each of their beginnings and ends."""
+    """Lay out all reservations, and the free GPUs at each of their beginnings and ends."""
     head = both_ends(Text(server, "bold"), Text(f"at {_time(found.now)} UTC"), width)
     lines = [*head, Text("")]
     if not found.rows:

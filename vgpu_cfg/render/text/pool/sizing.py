@@ -1,4 +1,4 @@
-"""How an estimate of what a model takes reads."""
+"""An estimate of a model's requirements on a terminal."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def render_size(
 def render_room(
     found: Sequence[StandingHosts], clusters: Sequence[str], server: str, width: int
 ) -> list[Text]:
-    """Lay out what hosts that are there take, model by model, and what of it nobody knows."""
+    """Lay out the use of existing hosts, model by model, and its unknown parts."""
     title = f"room of {', '.join(clusters) or 'all hosts'}"
     lines = both_ends(Text(title, style="bold"), Text(server, style="dim"), width)
     lines += [Text(""), *table(_STANDING, [_standing_cells(one) for one in found], width), Text("")]

@@ -1,4 +1,4 @@
-"""How the use of GPUs reads: a row per GPU, VM, plan or owner, or why it is not measurable."""
+"""The use of GPUs: a row per GPU, VM, plan or owner, or why it is not measurable."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""How a run reads, while it goes on and at its end."""
+"""A run on a terminal, during it and at its end."""
 
 from __future__ import annotations

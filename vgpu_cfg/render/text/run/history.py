@@ -1,6 +1,6 @@
-"""How runs of the past read: a table, the newest first, and one run with its steps.
+"""Past runs: a table, the newest first, and one run with its steps.
 
-How locks read: runs that hold some, one of them with all that it has, and what was removed.
+Locks: runs that hold some, one of them with all that it has, and the removed ones.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _notes(notes: Sequence[str], width: int) -> list[Text]:
 
 
 def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
-    """Lay all runs out that hold locks, then the locks that tell no run."""
+    """Lay out all runs that hold locks, then the locks that name no run."""
     unknown = [line for lock in found.unknown for line in _without_run(lock, width)]
     if not found.runs:
         return unknown or hanging("LOCKS", f"no run has locked anything of {server}", width, indent=0)
@@ -139,7 +139,7 @@ def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:
 
 
 def render_removed(gone: Sequence[Lock], width: int) -> list[Text]:
-    """Say what was removed, and what to do then."""
+    """List the removed locks, and the next step."""
     holder = gone[0].holder if gone else None
     count = len({str(lock.name) for lock in gone})  # a plan's name and its id are one for people
     text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: they had gone"

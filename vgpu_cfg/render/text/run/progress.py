@@ -1,4 +1,4 @@
-"""What a run looks like while it goes on: bars per host and VM on a terminal, dated lines anywhere else."""
+"""A run in progress: bars per host and VM on a terminal, dated lines anywhere else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunDisplay(Protocol):
         ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Leave the terminal to somebody else for a while, as for a question."""
+        """Free the terminal for another use for a while, as for a question."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -77,7 +77,7 @@ class _Tally:
             self.ended += 1
 
     def facts(self, event: Event) -> str:
-        """Say how long a change took and how many tasks, where it did anything."""
+        """Return how long a change took and its number of tasks, if it did anything."""
         parts = []
         if event.change_id in self.began and event.status is not OutcomeStatus.SKIPPED:
             parts.append(duration((event.at - self.began[event.change_id]).total_seconds()))
@@ -96,7 +96,7 @@ class _Left:
     _said_at: datetime | None = None
 
     def words(self, event: Event) -> str:
-        """Take an event; return what is to be said after it, "" for nothing."""
+        """Process an event; return the text to show after it, "" for nothing."""
         self.time_left.take(event)
         self._said_at = self._said_at or event.at
         if (event.at - self._said_at).total_seconds() < self.every_seconds:
@@ -107,7 +107,7 @@ class _Left:
 
 
 class StepColumn(ProgressColumn):
-    """What a subject is at, and for how long where that is worth telling."""
+    """The current step of a subject, and its duration if it is long."""
 
     def render(self, task: Task) -> Text:
         words = harmless(Text(task.description))
@@ -120,7 +120,7 @@ class StepColumn(ProgressColumn):
 class PlainDisplay:
     """One dated line for each change that began or ended, for each remark, and each minute of a long wait.
 
-    One more each minute says how long is left, where the steps so far tell.
+    One more each minute shows the time left, if it can be estimated from the steps so far.
 
     Its context is free of effect: nothing has to be set up or taken down.
     """
@@ -146,7 +146,7 @@ class PlainDisplay:
         print_lines(self._console, _dated(event, count, line, width_of(self._console)))
 
     def _waiting(self, event: Event) -> Text | None:
-        """Say how long something has gone on, where nothing was said of it for a minute."""
+        """Show the duration of a step, if it was not mentioned for a minute."""
         reported = self._told_at.get(event.change_id)
         if event.kind is not EventKind.PROGRESS or reported is None:
             return None
@@ -175,8 +175,8 @@ class PlainDisplay:
 class LiveDisplay:
     """A bar and the step of each host or VM that is worked on, one for the whole, and lines of what ended.
 
-    A subject counts as ended when all its changes have. `auto_refresh` is off in tests,
-    and `get_time` tells the seconds from which the length of a step is taken.
+    A subject counts as ended when all its changes have. `auto_refresh` is off in tests, and `get_time`
+    returns the seconds from which the length of a step is computed.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""How a run ends: one line, tables of its hosts and VMs, a block for each failure, what to type next.
+"""The end of a run: one line, tables of its hosts and VMs, a block for each failure, the next command.
 
-How the hosts of a run read: a row each, and under it what was not read back as wanted.
+The hosts of a run: a row each, and under it the values that were not confirmed.
 
-How the taking back of a failed run ends: what was undone, what was not and why, and what is left.
+The end of a rollback: steps undone, steps not undone with the reasons, and the rest.
 """
 
 from __future__ import annotations
@@ -85,10 +85,9 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
 ) -> list[Text]:
     """Lay out the end of a run.
 
-    `after` is a reading made after it, from which the table takes host, GPU and node.
-    `check_command` shows that a whole run is whole, `next_command` goes on with a partial one.
-    `prove_command` tests what the guests that were staged can do, `undo_command` removes the VMs that a
-    rollback left.
+    `after` is a reading made after it, from which the table takes host, GPU and node. `check_command` shows
+    that a whole run is whole, `next_command` goes on with a partial one. `prove_command` tests the guests
+    that were staged, `undo_command` removes the VMs that a rollback left.
     """
     changes = {change.id: change for change in plan.changes}
     lines = _head(plan, report, width)
@@ -222,7 +221,7 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
 
 
 def _skipped(report: Report, width: int) -> list[Text]:
-    """Name what was skipped, by reason."""
+    """Name the skipped changes, by reason."""
     waiting = set(report.waiting_for)
     by_reason: dict[str, list[Outcome]] = {}
     for outcome in report.outcomes:
@@ -250,7 +249,7 @@ def _skipped_names(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> list[Text]:
-    """Tell a step that waits: what to do, what to type, what shows that it is done, and how to go on."""
+    """Describe a step that waits: the task, the command to type, the proof of completion, the next step."""
     title = f" {step_number(plan, change.id)}, {change.subject.name}"
     lines = [Text.assemble(("MANUAL STEP", "bold magenta"), title)]
     if not isinstance(change, ManualStep):
@@ -292,7 +291,7 @@ def _tail(words: Mapping[str, str], width: int) -> list[Text]:
 
 
 def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
-    """Lay out a row per host, and under it what was not read back as wanted; count those of very many."""
+    """Lay out a row per host, and under it the values that were not confirmed; count those of very many."""
     if not rows:
         return []
     told, left = foremost(rows, _hosts_is_as_planned)
@@ -327,7 +326,7 @@ def _hosts_cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
 
 
 def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str = "") -> list[Text]:
-    """Lay out what became of a rollback; `undo_command` removes by hand the VMs that the run made."""
+    """Lay out the result of a rollback; `undo_command` removes the VMs that the run made."""
     if rollback is None:
         return []
     lines = _labelled("ROLLBACK", _rollback_head(rollback), width)

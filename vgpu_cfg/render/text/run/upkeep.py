@@ -1,4 +1,4 @@
-"""How work on hosts reads once it is done: what is cordoned, where each VM went, and what to do then."""
+"""Completed work on hosts: the cordons, the new place of each VM, and the next step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vgpu_cfg.render.text.plan.findings import render_findings
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A host that was to be emptied, as it is now, and the VMs that run there still."""
+    """A host to be emptied, as it is now, and the VMs that still run there."""
 
     host: Host
     running: tuple[str, ...]
@@ -37,7 +37,7 @@ def render_upkeep(
     drained: Drained | None = None,
     journal: str = "",
 ) -> list[Text]:
-    """Lay out what was done, nothing without a report; of a `drained` host say how it is now."""
+    """Lay out the completed work, nothing without a report; for a `drained` host its current state."""
     findings = render_findings(plan.diagnostics, width)
     apart = [Text(""), *findings] if findings else []
     ending = _left(drained, width) if drained is not None else []

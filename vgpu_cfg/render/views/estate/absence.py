@@ -1,4 +1,4 @@
-"""What is said of something that is thought away: a row for each VM with devices, and what holds for all."""
+"""The rows of an assumed absence: one for each VM with devices, and notes for all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TONES: dict[How, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class AbsenceRow:
-    """A VM with devices; `host` is empty where all are of one. Tones say what is bad of its ways."""
+    """A VM with devices; `host` is empty where all are of one. Tones mark problems of its ways."""
 
     vm: str
     host: str
@@ -100,7 +100,7 @@ def _lines(found: Absence) -> Iterator[tuple[str, str]]:
 
 
 def _held(one: Absent) -> str:
-    """Say what a VM holds of its host: vGPUs and whole GPUs, then functions of NICs."""
+    """List a VM's devices of its host: vGPUs and whole GPUs, then functions of NICs."""
     parts = [ladder(Counter(one.holds))] if one.holds else []
     parts += [counted(one.functions, "virtual function")] if one.functions else []
     parts += [f"{one.whole_nics}×whole NIC"] if one.whole_nics else []
@@ -129,7 +129,7 @@ def after_words(died: Death) -> str:
 
 
 def _reasons(found: Absence) -> dict[str, list[str]]:
-    """Return the VMs for which something stands in the way, by what that is."""
+    """Return the VMs that are blocked, by their obstacle."""
     reasons: dict[str, list[str]] = {}
     for one in found.vms:
         if why := one.drained.why or one.died.why:
@@ -169,7 +169,7 @@ def _lost(found: Absence) -> str:
 
 
 def _nvlink(loss: Loss) -> Iterator[str]:
-    """Say which GPUs NVLink joins with what is lost, and how many sets of peers that leaves."""
+    """List the GPUs that NVLink joins with the lost ones, and how many sets of peers that leaves."""
     for host, domain in loss.links:
         names = ", ".join(short(pci_id) for pci_id in sorted(domain.gpus))
         yield f"{domain.kind} of {names} on {host}{'' if domain.is_certain else ' (a guess)'}"
@@ -179,7 +179,7 @@ def _nvlink(loss: Loss) -> Iterator[str]:
 
 
 def _uplink(uplink: LostUplink) -> str:
-    """Say what a switch has left without a NIC, and who is cut off."""
+    """List the hosts that a lost switch leaves without a NIC, and the VMs that are cut off."""
     if not uplink.is_last:
         return f"{uplink.switch} keeps {', '.join(uplink.up)}"
     why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"

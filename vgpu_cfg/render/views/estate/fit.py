@@ -1,8 +1,8 @@
-"""The answer to how many more fit, with what was asked.
+"""The answer to how many more fit, with the question.
 
-The use of GPUs as a table: its rows, whose they are, and how they are sorted.
+The use of GPUs as a table: its rows, their owners, and their order.
 
-What is cordoned, as rows: of which host or GPU, why, by whom and since when.
+Cordons as rows: of which host or GPU, reason, author and time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from vgpu_cfg.planning.pool.use import UseRow
 
 @dataclass(frozen=True, slots=True)
 class FitView:
-    """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid.
+    """The question, of which server, and the answer; `gpus` are those of the hosts by moid.
 
-    `left_out` are hosts that were asked for and take no VM; `lost` do not respond, and have VMs of the
-    plan's line that was asked for; `now` is the time by vCenter's clock. `added` are names of hosts that are
-    only thought of, by their words, `as_it_is` how many fit without these.
+    `left_out` are requested hosts that accept no VM; `lost` do not respond, and have VMs of the requested
+    line of the plan; `now` is the time by vCenter's clock. `added` are names of assumed hosts, by their
+    words, `as_it_is` how many fit without these.
     """
 
     server: str
@@ -43,7 +43,7 @@ class FitView:
 
     @property
     def next_step(self) -> str:
-        """What would make room, where nothing fits."""
+        """Ways to make room, if nothing fits."""
         return next_step(self.fits.hosts)
 
 
@@ -58,7 +58,7 @@ class UseTable:
 
 @dataclass(frozen=True, slots=True)
 class CordonRow:
-    """A cordon; `gpu` is empty where it is of the host, `by` and `since` where nobody told."""
+    """A cordon; `gpu` is empty if it is of the host, `by` and `since` if unknown."""
 
     host: str
     gpu: str

@@ -62,11 +62,11 @@ class HolderRow:
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """A GPU. `room` counts, per profile of its board's C series, how many more it takes as it is.
+    """A GPU. `room` is, per profile of its board's C series, how many more fit now.
 
-    `obstacle` says why it takes no vGPU at all; empty where it does, and for a GPU that is handed
-    through as a whole: `free` then says whether it is. `label` is its hardware label. `nvlink` is None
-    where NVLink joins it to none that is known, `module` its HGX module where the host's shell was read.
+    `obstacle` is the reason why it accepts no vGPU; empty if it does, and for a GPU that is passed through as
+    a whole: `free` then is whether it is. `label` is its hardware label. `nvlink` is None if NVLink joins it
+    to no known GPU, `module` its HGX module if the host's shell was read.
     """
 
     host: str
@@ -223,7 +223,7 @@ def _part_rows(group: DeviceGroupInfo) -> tuple[GroupPartRow, ...]:
 
 
 def _part_text(part: GroupPart) -> str:
-    """Spell a part: a profile as it is, else the vendor's name of it, with what tells it from others."""
+    """Spell a part: a profile unchanged, else the vendor's name of it, with its distinguishing values."""
     if part.profile:
         return part.profile
     ids = " ".join(f"{vendor:04x}:{device:04x}" for vendor, device in part.allowed)
@@ -232,7 +232,7 @@ def _part_text(part: GroupPart) -> str:
 
 
 class _Rooms:
-    """Tells the room on GPUs, once for all that are alike."""
+    """Computes the room on GPUs, once for all that are alike."""
 
     def __init__(self, capacity: CapacityReader, topologies: Topologies) -> None:
         self._capacity, self._topologies = capacity, topologies

@@ -1,8 +1,8 @@
-"""A host's topology as rows for readers: whom NVLink joins, which NICs are near, what sources disagree on.
+"""A host's topology as rows for readers: NVLink peers, nearby NICs, and disagreements of sources.
 
-How GPUs and NICs of a host are wired, and the ATS chain of VMs that have both: as rows for readers.
+The wiring of a host's GPUs and NICs, and the ATS chain of VMs that have both: as rows for readers.
 
-What nobody tells stays unknown: a function without a bridge has none here, and no link is made up.
+Unreported values stay unknown: a function without a bridge has none here, and no link is invented.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NearNicRow:
 
 @dataclass(frozen=True, slots=True)
 class DisagreementRow:
-    """What vCenter and the host's shell tell differently."""
+    """Disagreements between vCenter and the host's shell."""
 
     host: str
     code: str
@@ -72,7 +72,7 @@ def near_nic_rows(topology: Topology, pci_id: str) -> tuple[NearNicRow, ...]:
 
 
 def disagreement_rows(topologies: Iterable[Topology]) -> tuple[DisagreementRow, ...]:
-    """List what sources tell differently of some hosts."""
+    """List the disagreements of sources about some hosts."""
     return tuple(
         DisagreementRow(topology.host.name, code.value, message)
         for topology in topologies
@@ -107,10 +107,10 @@ def short(pci_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WiredRow:
-    """A GPU or a NIC and what is above it. `kind` is "gpu" or "nic", `bridges` the nearest first.
+    """A GPU or a NIC and the bridges above it. `kind` is "gpu" or "nic", `bridges` the nearest first.
 
-    `has_root` tells that the last bridge is the root port; else what is above it nobody tells. `nvlink` is
-    None of a NIC, and where NVLink joins a GPU to none that is known. `vms` have it now.
+    `has_root` is whether the last bridge is the root port; else the part above it is unknown. `nvlink` is
+    None for a NIC, and if NVLink joins a GPU to no known one. `vms` have it now.
     """
 
     host: str
@@ -172,7 +172,7 @@ def wired_rows(host: Host, topology: Topology, observed: Inventory) -> Iterator[
 
 
 def ats_rows(host: Host, topologies: Topologies, observed: Inventory) -> Iterator[AtsRow]:
-    """Yield the chain of each RDMA NIC that a VM has beside a GPU, as it is now."""
+    """Yield the chain of each RDMA NIC of a VM that also has a GPU, in its current state."""
     view = HostView(host=host, facts=observed.facts.hosts.get(host.moid, HostFacts()))
     topology = topologies.of(host)
     for placed in direct_pairs(host, topology, observed):
@@ -182,7 +182,7 @@ def ats_rows(host: Host, topologies: Topologies, observed: Inventory) -> Iterato
 
 
 def above_text(row: WiredRow) -> str:
-    """Say what is above a function: "22:00.0 < 20:01.0 (root port)", "not told"."""
+    """Return the bridges above a function: "22:00.0 < 20:01.0 (root port)", "not told"."""
     if not row.bridges:
         return "not told"
     chain = " < ".join(map(short, row.bridges))

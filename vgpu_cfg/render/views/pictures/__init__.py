@@ -1,1 +1,1 @@
-"""An estate as a picture, with what a plan makes of it, or what is left of it without a part."""
+"""An estate as a picture, with the effect of a plan, or the rest without a part."""

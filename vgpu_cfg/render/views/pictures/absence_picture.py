@@ -1,7 +1,7 @@
-"""What is thought away as three pictures of an estate: as it is, in maintenance, and after a death.
+"""An assumed absence as three pictures of an estate: now, in maintenance, and after a failure.
 
-In the two others VMs stand where they would go, or could start again, all of them at once; what is away is
-closed. What stays where it is although its GPU is away is drawn on it.
+In the two others VMs are at their destinations, or restart places, all of them at once; absent parts are
+closed. VMs that stay although their GPU is away are drawn on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAINTENANCE, DEATH = "In maintenance", "If it died now"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The estate at one time: the hosts that look otherwise, by name, the VMs, the sums, who is marked."""
+    """The estate at one time: the hosts that differ, by name, the VMs, the sums, the marked ones."""
 
     when: str
     hosts: Mapping[str, MapHost]
@@ -45,14 +45,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class AbsencePicture:
-    """The estate as it is, and the two other times."""
+    """The estate now, and the two other times."""
 
     before: EstateMap
     turns: tuple[Turn, ...]
 
 
 def view_absence_picture(found: Absence, observed: Inventory, catalog: Catalog) -> AbsencePicture:
-    """Draw what is thought away, and the inventory that it was found in."""
+    """Draw an assumed absence, and its inventory."""
     before = view_map(observed, catalog)
     runs_on = {one.vm for one in found.vms if one.died.dies is False}
     stays = {one.vm for one in found.vms if one.drained.how is How.STAYS}
@@ -68,14 +68,14 @@ def view_absence_picture(found: Absence, observed: Inventory, catalog: Catalog) 
 
 
 def _without(plan: Plan, vms: Collection[str]) -> Plan:
-    """Leave out what a plan does with some VMs."""
+    """Omit a plan's effects on some VMs."""
     changes = tuple(one for one in plan.changes if one.subject.kind != "vm" or one.subject.name not in vms)
     return plan.model_copy(update={"changes": changes})
 
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """Draws the estate after a plan without what is away; `stays` are VMs that do not leave it."""
+    """Draws the estate after a plan without the absent parts; `stays` are VMs that do not leave them."""
 
     found: Absence
     observed: Inventory

@@ -1,6 +1,6 @@
 """An estate as a picture: clusters, hosts and NUMA nodes, and each GPU as a strip with its vGPUs to scale.
 
-Every number stands in the inventory's rows and in the pool, too; only where a vGPU is drawn is added here.
+Every number is in the inventory's rows and in the pool, too; only the position of a vGPU is added here.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Piece:
     """A part of a GPU's strip; `start` and `size` are in the unit of its GPU.
 
     `kind` is "used", "free", "bound" (only vGPUs of the size that runs there can have it), "lost" (no profile
-    can) or "closed" (the GPU takes nothing now). All but "used" are drawn by amount: where on the GPU they
-    are nobody tells.
+    can) or "closed" (the GPU takes nothing now). All but "used" are drawn by amount: their position on the
+    GPU is unknown.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class MapGpu:
 
 @dataclass(frozen=True, slots=True)
 class MapNode:
-    """A NUMA node with its GPUs and NICs; `node` is None for devices of which none is told."""
+    """A NUMA node with its GPUs and NICs; `node` is None for devices of an unknown node."""
 
     node: int | None
     cores: int
@@ -278,7 +278,7 @@ def _share(mib: int, memory_mib: int) -> float:
 
 
 def _filled(used: Iterable[Piece], units: float, shares: dict[str, float], lost: float) -> Iterator[Piece]:
-    """Yield the pieces in order: of what is unused `shares` have theirs in turn, and the end is lost."""
+    """Yield the pieces in order: of the unused part `shares` have theirs in turn, and the end is lost."""
     least = units / 1000
     pieces, unused, end = [], [], 0.0
     for piece in used:

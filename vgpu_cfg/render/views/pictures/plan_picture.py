@@ -15,12 +15,12 @@ from vgpu_cfg.render.views.pictures.estate_map import EstateMap, MapHost, MapTot
 from vgpu_cfg.render.views.plan.whole import BLOCKED, host_efforts
 
 SIGNS = {"new": "+", "deleted": "-", "moved": "→", "cycled": "↻", "changed": "~", "down": "×", "host": "!"}
-"""What stands for each kind of mark where there is no room for a word."""
+"""The sign for each kind of mark if there is no room for a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What becomes of a VM or a host. `kind` is a key of `SIGNS`, `words` says all of it.
+    """The change to a VM or a host. `kind` is a key of `SIGNS`, `words` says all of it.
 
     `before` and `after` are where a VM is, host first, then its GPUs; empty where it is nowhere.
     """

@@ -1,1 +1,1 @@
-"""A plan as rows: what it does to whom, what it found, what it does not know."""
+"""A plan as rows: its effects by subject, its findings, and its unknowns."""

@@ -1,6 +1,6 @@
-"""Rows of DISRUPTION: what a plan stops, restarts, moves, deletes or cuts off, for every output.
+"""Rows of DISRUPTION: all that a plan stops, restarts, moves, deletes or cuts off, for every output.
 
-What a plan does not know of its hosts, hosts of which the same is unknown in one row.
+A plan's unknown settings of hosts, hosts with the same unknowns in one row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TAKES_DOWN = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOO
 
 @dataclass(frozen=True, slots=True)
 class DisruptionRow:
-    """Who experiences what. `more` says through what that comes, and how many hosts and VMs it is."""
+    """The subjects of a disruption. `more` is its cause, and the number of hosts and VMs."""
 
     what: str
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class DisruptionRow:
 
 
 def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield who is disturbed, folded, and how; hosts first."""
+    """Yield the disrupted subjects, folded, and the disruption; hosts first."""
     efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text]
     by_words: dict[str, list[str]] = {}
     for effort in efforts:
@@ -63,7 +63,7 @@ def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
-    """Group what is not a host by what happens to it, and whether that is blocked.
+    """Group all subjects except hosts by disruption, and by whether it is blocked.
 
     `reported` are VMs that a host's row names.
     """
@@ -90,7 +90,7 @@ def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
 
 
 def _shared(plan: Plan) -> Iterator[DisruptionRow]:
-    """Group what is disturbed besides what the changes are about."""
+    """Group the disrupted subjects that have no changes of their own."""
     groups: dict[tuple[str, str, str, bool, bool], dict[Subject, None]] = {}
     for one in plan.disturbed:
         if one.experience not in _SHOWN_WITH_CHANGES:
@@ -108,9 +108,9 @@ def _shared(plan: Plan) -> Iterator[DisruptionRow]:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRow:
-    """Hosts of which the same is unknown: `settings` of each, in words, and how `many` of each host.
+    """Hosts with the same unknowns: `settings` of each, in words, and how `many` of each host.
 
-    `at_most` says what of it could come, of each host; `is_of_shell` that only their shells tell it.
+    `at_most` is the greatest effect on each host; `is_of_shell` is whether only their shells show the values.
     """
 
     hosts: tuple[str, ...]
@@ -152,7 +152,7 @@ def _is_of_shell(found: UnknownHost) -> bool:
 
 
 def at_most(found: UnknownHost) -> str:
-    """Say what setting all of it would disturb beyond what the plan does anyway."""
+    """List the disruptions of setting all of it, beyond the plan's own."""
     if found.is_checked_only:
         return "only a check was asked for"
     restarts: Sequence[tuple[int, str]] = ((found.reboots, "reboot"), (found.cold_boots, "cold boot"))

@@ -1,8 +1,8 @@
-"""What a plan does to each host, what waits for which restart, and what all of it comes to, counted.
+"""A plan's effect on each host, the settings that wait for each restart, and the totals.
 
-A plan's changes as few short rows, where there is no room for more: like VMs and hosts are one.
+A plan's changes as few short rows, for little room: like VMs and hosts are one.
 
-Findings as a reader counts them: what is said of several hosts or VMs alike is one.
+Findings as a reader counts them: one that applies to several hosts or VMs alike is one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vgpu_cfg.render.layout.lines import short
 Numbered = Sequence[tuple[int, Change]]
 
 BLOCKED = "blocked"
-"""What is said of a change that an error stands against."""
+"""The note on a change that an error blocks."""
 
 TASKS_OF_A_SECOND_START = 3
-"""Where ESXi chose a GPU of another node: switch off, tie anew, switch on."""
+"""If ESXi chose a GPU of another node: switch off, pin anew, switch on."""
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network", "plan": "plan"}
 _MOST_EDITS = 8
@@ -34,10 +34,10 @@ _MOST_EDITS = 8
 
 @dataclass(frozen=True, slots=True)
 class HostEffort:
-    """What is done to one host, counted, and whom it concerns.
+    """The changes to one host, counted, and their subjects.
 
-    `moved` and `switched_off` are VMs, `by_hand` the numbers of manual steps in the plan,
-    `right` the settings that are asked for and need nothing.
+    `moved` and `switched_off` are VMs, `by_hand` the numbers of manual steps in the plan, `right` the
+    settings that already have the requested values.
     """
 
     name: str
@@ -53,7 +53,7 @@ class HostEffort:
 
     @property
     def text(self) -> str:
-        """What is disturbed: "maintenance mode, 1 reboot"; empty where nothing is."""
+        """The disruption: "maintenance mode, 1 reboot"; empty if there is none."""
         words = []
         if self.enters is not None:
             words.append("in maintenance mode already" if self.enters.is_held else "maintenance mode")
@@ -66,7 +66,7 @@ class HostEffort:
 
 
 def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffort:
-    """Count what is done to a host; `changes` are its own, `plan` all of them."""
+    """Count the changes to a host; `changes` are its own, `plan` all of them."""
     own = [change for _, change in changes]
     needs = {need for change in own for need in change.needs}
     enters = next(of_kind(own, EnterMaintenance), None)
@@ -92,7 +92,7 @@ def _waits_for_power(changes: Sequence[Change]) -> int:
 
 
 def _written(changes: Iterable[Change]) -> Iterable[SettingTarget]:
-    """Yield the settings that are written, and those that are set by hand."""
+    """Yield the written settings, and those set manually."""
     for change in changes:
         if change.writes or change.edits:
             yield from change.brings
@@ -115,7 +115,7 @@ def waits_for(target: SettingTarget, later: Numbered, *, is_numbered: bool = Fal
 
 
 def host_efforts(plan: Sequence[Change]) -> Mapping[str, HostEffort]:
-    """Count by host what a plan does, in the order in which hosts first appear."""
+    """Count a plan's changes by host, in the order in which hosts first appear."""
     found: dict[str, list[tuple[int, Change]]] = {}
     for number, change in enumerate(plan, 1):
         if change.subject.kind == "host":
@@ -124,7 +124,7 @@ def host_efforts(plan: Sequence[Change]) -> Mapping[str, HostEffort]:
 
 
 def host_counts(plan: Sequence[Change]) -> list[str]:
-    """Count what is done to hosts, in words: "7 host settings", "1 reboot"."""
+    """Count the changes to hosts, in words: "7 host settings", "1 reboot"."""
     efforts = host_efforts(plan).values()
     nouns = Counter(change.face.noun for change in plan)
     counts = [
@@ -137,7 +137,7 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
 
 
 def plan_counts(plan: Plan) -> list[str]:
-    """Count what a plan comes to, in words: "2 VMs new", "1 power cycle"."""
+    """Count a plan's changes, in words: "2 VMs new", "1 power cycle"."""
     kinds = Counter(change.kind for change in plan.changes)
     removed = {change.subject.name for change in plan.changes if change.deletes}
     new = {change.subject.name for change in plan.changes if change.makes}
@@ -177,17 +177,17 @@ def plan_counts(plan: Plan) -> list[str]:
 
 
 def canary_text(canary: Canary) -> str:
-    """Say who goes first, and who waits until somebody has agreed."""
+    """List the canaries, and the changes that wait for approval."""
     changes = counted(len(canary.held), "change")
     return f"{fold_names(canary.names)}, then asks before {fold_names(canary.others)} ({changes})"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """What becomes of one or of several things that are treated alike.
+    """The change to one or several objects that are treated alike.
 
-    `verb` is "new", "changed", "removed", "switched", "guest" or "by hand"; `where` the hosts that VMs
-    go to or stay on; `what` the values that change, of a new VM only those that the plan file states.
+    `verb` is "new", "changed", "removed", "switched", "guest" or "by hand"; `where` the hosts that VMs go to
+    or stay on; `what` the changed values, of a new VM only those of the plan file.
     """
 
     kind: str

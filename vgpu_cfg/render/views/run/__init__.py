@@ -1,1 +1,1 @@
-"""What became of a run as rows: its hosts, VMs and steps, along time."""
+"""The result of a run as rows: its hosts, VMs and steps, along time."""

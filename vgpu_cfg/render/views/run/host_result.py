@@ -1,4 +1,4 @@
-"""What became of the hosts of a run: what was set and read back, how often each restarted, who is down."""
+"""The results of a run's hosts: values set and read back, number of restarts, and hosts that are down."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vgpu_cfg.model.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """What became of one host.
+    """The result of one host.
 
-    `state` is "ready", "waiting", "failed", "skipped" or "as it was"; `standing` says why the host is
-    still in maintenance mode, and is empty where it is not. `readings` are the last of each setting.
+    `state` is "ready", "waiting", "failed", "skipped" or "as it was"; `standing` is the reason why the host
+    is still in maintenance mode, and is empty if it is not. `readings` are the last of each setting.
     """
 
     name: str
@@ -68,7 +68,7 @@ def _is_back(moid: str, after: Inventory | None) -> bool:
 
 
 def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
-    """Return what a run left that no row tells already."""
+    """Return the remains of a run that no row already shows."""
     down = {row.name for row in rows if row.standing}
     return tuple(
         str(one) for one in report.left_behind if one.state != LeftState.DOWN or one.name not in down
@@ -131,7 +131,7 @@ def _state(steps: Sequence[tuple[Change, Outcome]], waiting: set[str]) -> str:
 def _standing(
     steps: Sequence[tuple[Change, Outcome]], waiting: set[str], moid: str, after: Inventory | None
 ) -> str:
-    """Say why a host is still in maintenance mode: by a reading after the run, else by what was done."""
+    """Return why a host is still in maintenance mode: by a reading after the run, else by the steps done."""
     has_gone = next((ended.status.is_in_place for change, ended in steps if change.face.takes_away), False)
     is_back = next((ended.status.is_in_place for change, ended in steps if change.face.brings_back), False)
     is_down = has_gone and not is_back
@@ -152,7 +152,7 @@ def _standing(
 
 
 def reading_text(reading: SettingReading) -> str:
-    """Say what a setting showed: "ats TRUE", "ats TRUE, in force FALSE: waits for a reboot"."""
+    """Return the values of a setting: "ats TRUE", "ats TRUE, in force FALSE: waits for a reboot"."""
     name = f"{reading.setting} {reading.device}".rstrip()
     if reading.configured is None:
         return f"{name}: {reading.wanted} was wanted, and it could not be read"
@@ -182,7 +182,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
 
 
 def host_result_counts(plan: Plan, report: Report) -> list[str]:
-    """Count what was done to hosts, in words; what only leads there, like maintenance mode, is left out."""
+    """Count the changes to hosts, in words; preparatory steps, like maintenance mode, are left out."""
     rows = host_rows(plan, report)
     counts = (
         (sum(row.set for row in rows), "setting"),

@@ -12,12 +12,12 @@ from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.wording import counted
 
 NO_END = "no end is told"
-"""What is said of a run that goes on, or has broken off."""
+"""The result of a run that goes on, or was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `result` is "" where no end of it is told; times and `changes` are None where none tells."""
+    """One run. `result` is "" if no end of it is recorded; times and `changes` are None if unknown."""
 
     run: str
     command: str
@@ -44,7 +44,7 @@ class RunRow:
 
     @property
     def who(self) -> str:
-        """The account and the machine where it was started; that at vCenter where nothing more is told."""
+        """The account and the machine of its start; that at vCenter if there is no other."""
         return " on ".join(part for part in (self.user, self.machine) if part) or self.account
 
     @property
@@ -59,7 +59,7 @@ class RunRow:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, where both ends are told."""
+        """Its duration, if both ends are known."""
         if self.began_at is None or self.ended_at is None:
             return None
         return (self.ended_at - self.began_at).total_seconds()

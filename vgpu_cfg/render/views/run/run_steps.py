@@ -1,8 +1,8 @@
-"""What became of each step of a run, in words: for a document of it, and for a list on a terminal.
+"""The result of each step of a run, in words: for a document of it, and for a list on a terminal.
 
-What a run came to as a whole: one word for it, and counts of what was done.
+The result of a run as a whole: one word for it, and counts of its steps.
 
-What became of the VMs of a run: how each stands now, its tasks and its time.
+The results of a run's VMs: the current state of each, its tasks and its time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = {OutcomeStatus.NOT_NEEDED: "was so already", OutcomeStatus.FAILED: "FAI
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """What became of one step. `result` says so in words; a time is empty where it is not known."""
+    """The result of one step. `result` says so in words; a time is empty where it is not known."""
 
     number: int
     title: str
@@ -63,7 +63,7 @@ def steps_done(plan: Plan, events: Sequence[Event], report: Report | None) -> li
 def _step(
     number: int, change: Change, outcome: Outcome | None, events: Sequence[Event], report: Report | None
 ) -> StepDone:
-    """Take an outcome where there is one, else what events tell."""
+    """Use an outcome if there is one, else the events."""
     began = next((event.at for event in events if event.kind is EventKind.STARTED), None)
     last = next((event for event in reversed(events) if event.kind is EventKind.ENDED), None)
     ended = last.at if last is not None else None
@@ -103,7 +103,7 @@ def _result(
 
 
 def _readings(outcome: Outcome | None) -> tuple[tuple[str, str, str, str, str], ...]:
-    """Return what was read back: setting, wanted, configured, in force, and what that comes to."""
+    """Return the readback: setting, wanted, configured, in effect, and the resulting state."""
     return tuple(
         (
             f"{one.setting} {one.device}".rstrip(),
@@ -130,7 +130,7 @@ def moment_text(moment: datetime) -> str:
 
 
 def run_verdict(report: Report) -> str:
-    """Return DONE, WAITING (for a step by hand, or another time), FAILED or STOPPED (by its user)."""
+    """Return DONE, WAITING (for a manual step, or another time), FAILED or STOPPED (by its user)."""
     if report.is_interrupted:
         return "STOPPED"
     if report.has_failed:
@@ -139,7 +139,7 @@ def run_verdict(report: Report) -> str:
 
 
 def run_counts(plan: Plan, report: Report) -> list[str]:
-    """Count what was done, in words: "2 made", "1 failed", "4 tasks"."""
+    """Count the steps done, in words: "2 made", "1 failed", "4 tasks"."""
     changes = {change.id: change for change in plan.changes}
     counts: Counter[str] = Counter()
     for outcome in report.outcomes:
@@ -154,7 +154,7 @@ def run_counts(plan: Plan, report: Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """What became of one VM: how it stands now (None where it is gone or was not read), tasks and time."""
+    """The result of one VM: its current state (None if it is gone or was not read), tasks and time."""
 
     name: str
     status: OutcomeStatus
@@ -192,14 +192,14 @@ def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[Re
 
 
 def _worst(outcomes: Sequence[Outcome]) -> OutcomeStatus:
-    """Return the status that tells most of a VM: failed, done, skipped, not needed."""
+    """Return the most significant status of a VM: failed, done, skipped, not needed."""
     found = {outcome.status for outcome in outcomes}
     order = (OutcomeStatus.FAILED, OutcomeStatus.DONE, OutcomeStatus.SKIPPED)
     return next((status for status in order if status in found), OutcomeStatus.NOT_NEEDED)
 
 
 def seconds_of(outcomes: Sequence[Outcome]) -> float:
-    """Return how long it took from the first of these to begin to the last to end; 0 where none tells."""
+    """Return the time from the first of these to begin to the last to end; 0 if unknown."""
     began = [outcome.started_at for outcome in outcomes if outcome.started_at is not None]
     ended = [outcome.ended_at for outcome in outcomes if outcome.ended_at is not None]
     return (max(ended) - min(began)).total_seconds() if began and ended else 0.0

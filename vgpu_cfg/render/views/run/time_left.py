@@ -1,4 +1,4 @@
-"""How long a run has still to go, from what its own steps took so far."""
+"""The remaining time of a run, estimated from its steps so far."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TimeLeft:
     """Takes the events of a run, and says how long is left.
 
     A step that has not ended takes as long as those of its kind did. Steps that need each other come one
-    after the other; of the rest as many go on at once as did so far, or do now. Where a kind has not ended
-    once, nobody knows.
+    after the other; of the rest as many go on at once as did so far, or do now. If a kind has not ended once,
+    the time is unknown.
     """
 
     changes: Sequence[Change]
@@ -47,7 +47,7 @@ class TimeLeft:
                 self._took.setdefault(change.kind, []).append((event.at - began).total_seconds())
 
     def seconds(self, now: datetime) -> float | None:
-        """Return the seconds left; None where nobody knows, since a kind that is left has not ended once."""
+        """Return the seconds left; None if unknown, since a remaining kind has not ended once."""
         if self._first is None or any(change.kind not in self._took for change in self._left.values()):
             return None
         left = {name: self._seconds_of(change, now) for name, change in self._left.items()}
@@ -57,7 +57,7 @@ class TimeLeft:
         return max(sum(left.values()) / at_once, _longest(self._left, left))
 
     def _seconds_of(self, change: Change, now: datetime) -> float:
-        """Return what a step takes from now on, by the mean of its kind."""
+        """Return the remaining time of a step, by the mean of its kind."""
         took = self._took[change.kind]
         mean = sum(took) / len(took)
         began = self._began.get(change.id)

@@ -1,7 +1,7 @@
-"""A plan, or what became of it, along one line: when each host and VM is worked on, is down or is moved.
+"""A plan, or its result, along one line: the work, downtime and moves of each host and VM.
 
-Of a plan nobody knows the times, so its line counts turns: what can go at once has the same turn. Of a run
-it counts seconds.
+A plan has no known times, so its line counts turns: concurrent changes have the same turn. Of a run it counts
+seconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is done to hosts or VMs that go alike. `about` is what is thought or known of its time."""
+    """The work on hosts or VMs that go alike. `about` is the estimate or the record of its time."""
 
     subject: str
     names: str
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """What the bars say, in their order, each word once."""
+        """The labels of the bars, in their order, each word once."""
         return ", ".join(dict.fromkeys(bar.words for bar in self.bars if bar.kind != "span"))
 
 
@@ -93,7 +93,7 @@ def plan_timeline(plan: Plan) -> Timeline:
 
 
 def run_timeline(changes: Sequence[Change], report: Report) -> Timeline:
-    """Lay out what was begun of the changes, by the seconds since the first began."""
+    """Lay out the changes that have begun, by the seconds since the first began."""
     outcomes = {one.change_id: one for one in report.outcomes if one.started_at is not None}
     first = min((one.started_at for one in outcomes.values() if one.started_at), default=None)
     if first is None:
@@ -185,7 +185,7 @@ def _spans(
 
 
 def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
-    """Say what the plan thinks of the time it takes, and when it may begin."""
+    """Show the plan's time estimate, and when it may begin."""
     words: dict[str, None] = {}
     for change in changes:
         seconds, windows, stun_ms = change.timing
@@ -200,7 +200,7 @@ def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
 
 
 def turns_of(changes: Sequence[Change]) -> list[int]:
-    """Return the turn of each change: after what it needs, and no more hosts of a wave down than can be."""
+    """Return the turn of each change: after its needs, and within the wave's limit of hosts down."""
     places = {change.id: place for place, change in enumerate(changes)}
     waits, followers = [0] * len(changes), [list[int]() for _ in changes]
     for place, change in enumerate(changes):
