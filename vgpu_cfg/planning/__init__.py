@@ -1,3 +1,3 @@
-"""What must change: pure functions from desired and observed to a plan; no network, no clock, no pyvmomi."""
+"""Compute the changes: pure functions from desired and observed to a plan, without I/O or pyvmomi."""
 
 from __future__ import annotations

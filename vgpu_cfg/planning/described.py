@@ -1,4 +1,4 @@
-"""What the changes of a plan look up to describe themselves: tables of settings, and what is around them."""
+"""The tables that a plan's changes use to describe themselves: settings, and their surroundings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _DEVICES = {
     "nic mac": (Topic.NIC, "MAC"),
     "disk": (Topic.DISK, ""),
 }
-"""The topics of what the table has no row for."""
+"""The topics of edits without a row in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTables:
-    """What the changes of a plan look up.
+    """The tables for the changes of a plan.
 
-    `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
+    `views` holds each host of the plan as it was read, by moid: without it only a setting's values are shown.
     """
 
     plan: Plan | None = None
@@ -47,7 +47,7 @@ class PlanTables:
         return rows_of(settings)
 
     def topic_of(self, edit: Edit) -> tuple[str, str]:
-        """Return the topic under which an edit is told, and its name there ("" where the topic says it)."""
+        """Return an edit's topic, and its name there ("" if the topic suffices)."""
         return topic_of(edit)
 
     def setting_part(self, target: SettingTarget, host: str, moid: str | None) -> Part:
@@ -78,7 +78,7 @@ class PlanTables:
         return f"{row.title} {target.device}".rstrip() if row is not None else target.id
 
     def stays(self, target: SettingTarget) -> str:
-        """Return why a host's setting cannot be put back to what it was; "" if it can."""
+        """Return why a host's setting cannot be restored; "" if it can."""
         row = self._row(target)
         return row.stays(target.before) if row is not None and target.before is not None else ""
 
@@ -104,7 +104,7 @@ class PlanTables:
 
 
 def topic_of(edit: Edit) -> tuple[str, str]:
-    """Return the topic under which an edit is told, and its name there ("" where the topic says it)."""
+    """Return an edit's topic, and its name there ("" if the topic suffices)."""
     key = edit.key
     setting = vm_setting(key)
     if extra_config_path(key) in edit.sets and (setting is None or setting.path != key):

@@ -1,8 +1,8 @@
-"""Which addresses are free in the networks' pools, who has the others, and who gets the next.
+"""Free addresses in the networks' pools, the holders of the others, and the next to assign.
 
-An address is used by whoever states it (another NIC of the plan, a gateway, a name server), by a VM that
-keeps it or whose guest shows it, and by a VMkernel NIC. What answers on the wire and is no VM of this
-vCenter nobody here can know: pools are the plan's own.
+An address is in use if it is stated (for another NIC of the plan, a gateway, a name server), if a VM keeps it
+or its guest shows it, or if a VMkernel NIC has it. Devices on the wire that are no VMs of this vCenter are
+unknown here: pools are the plan's own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Subnet = IPv4Network | IPv6Network
 
 @dataclass(slots=True)
 class _AddressPool:
-    """One network's pool, as it is given out. `short` are the VMs for which nothing was left.
+    """One network's pool during assignment. `short` are the VMs for which no address was left.
 
-    `unasked` are the addresses that were not looked at yet: who has one keeps it while a plan is made.
+    `unasked` are the addresses that were not looked at yet: their holders keep them while a plan is made.
     """
 
     network: DesiredNetwork
@@ -101,7 +101,7 @@ class AddressPools:
     # ------------------------------------------------------------ who uses what
 
     def _take_stated(self, vms: list[DesiredVm]) -> None:
-        """Take what the plan file states: gateways, name servers, addresses of single NICs."""
+        """Reserve the plan file's addresses: gateways, name servers, addresses of single NICs."""
         for network in self._desired.networks:
             reported = [(network.gateway, "the gateway"), *((dns, "a name server") for dns in network.dns)]
             for text, what in reported:
@@ -118,7 +118,7 @@ class AddressPools:
                     self._findings.refuse_vm(Code.ADDRESS_TWICE, vm, message, "give each NIC one of its own")
 
     def _take_observed(self, observed: Inventory) -> None:
-        """Note what VMs keep and guests show, and the VMkernel NICs of the hosts that were read."""
+        """Note the addresses that VMs keep and guests show, and VMkernel NICs of hosts that were read."""
         own = {vm.moid for vm in self._existing.values()}
         for vm in observed.vms:
             detail = vm.detail
@@ -139,7 +139,7 @@ class AddressPools:
                     self._seen.setdefault(address, {})[f"{vmknic.device} of {host.name}"] = None
 
     def _others(self, address: Address, vm: DesiredVm) -> list[str]:
-        """Name who shows an address besides the VM itself."""
+        """Name the other holders that show an address."""
         return [name for name in self._seen.get(address, ()) if name != vm.name]
 
     def _assess_stated(self, vms: list[DesiredVm]) -> None:
@@ -166,7 +166,7 @@ class AddressPools:
         return self._pools[name]
 
     def _keep(self, vm: DesiredVm, index: int, pool: _AddressPool) -> bool:
-        """Let a VM that exists keep what is kept on it, else what its guest shows; whether it has any."""
+        """Let an existing VM keep its recorded addresses, else its guest's; return whether it has any."""
         own = self._existing.get(vm.name)
         if own is None or own.detail is None:
             return False

@@ -1,18 +1,18 @@
 """Which address, MAC or driver each NIC of a plan's VMs has in its guest.
 
-A NIC with `ip: pool` keeps the address that is kept on its VM (`vgpu_cfg.addresses`); new ones get the
-lowest of the pool that nobody uses, in the order of the VMs. So a worker that is added or removed changes
-no other's address. The guest finds a NIC by its driver where the VM has no other of that driver, else by
-its MAC: which of the two does not depend on whether the VM exists already, and so a second run finds the
-same. `planning.pools` gives the addresses, `planning.nic_identity` tells NICs apart.
+A NIC with `ip: pool` keeps the address that is kept on its VM (`vgpu_cfg.addresses`); new ones get the lowest
+free one of the pool, in the order of the VMs. So a worker that is added or removed changes no other's
+address. The guest finds a NIC by its driver if the VM has no other of that driver, else by its MAC: this does
+not depend on whether the VM exists already, and so a second run finds the same. `planning.pools` gives the
+addresses, `planning.nic_identity` distinguishes NICs.
 
-How the guest tells its NICs apart: by driver where a NIC is the only one of it, else by MAC.
+The identities of NICs in a guest: by driver if a NIC is the only one of it, else by MAC.
 
-That a VM's own NIC is known by its driver before the VM is there and by its MAC afterwards would change
-what its guest is given; so the driver comes first wherever it is enough. Several virtual NICs of one driver
-get fixed MACs of VMware's range for those (00:50:56:00:00:00 to 00:50:56:3f:ff:ff), derived from plan,
-VM and place, so that they are known beforehand. A NIC that is passed through has its own, which the host
-tells until it has handed it out: from then on it is kept on the VM (`model.guests.addresses`).
+If a VM's own NIC were known by its driver at first and by its MAC later, its guest's input would change; so
+the driver comes first wherever it is enough. Several virtual NICs of one driver get fixed MACs of VMware's
+range for those (00:50:56:00:00:00 to 00:50:56:3f:ff:ff), derived from plan, VM and place, so that they are
+known beforehand. A passthrough NIC has its own, which the host reports until it has handed it out: from then
+on it is kept on the VM (`model.guests.addresses`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Identity = tuple[str, str]
 
 
 class NicIdentities:
-    """What each NIC of a plan's VMs is known by in its guest."""
+    """The identity of each NIC of a plan's VMs in its guest."""
 
     def __init__(
         self, desired: DesiredPlan, observed: Inventory, existing: Mapping[str, Vm], findings: Findings
@@ -61,7 +61,7 @@ class NicIdentities:
         self._make_default_macs()
 
     def of(self, vm: DesiredVm, host_moid: str | None, functions: tuple[str, ...]) -> tuple[Identity, ...]:
-        """Return the identity of each NIC; ("", "") where nothing tells it from another one."""
+        """Return the identity of each NIC; ("", "") if it cannot be distinguished from another one."""
         host = self._observed.host_by_moid.get(host_moid or "")
         addresses = _functions(vm, functions)
         drivers = [_driver(nic, addresses.get(index), host) for index, nic in enumerate(vm.nics)]
@@ -88,7 +88,7 @@ class NicIdentities:
         return tuple(found)
 
     def _assess(self, vm: DesiredVm, found: list[Identity]) -> None:
-        """Complain where the guest is to be set up and cannot tell its NICs apart."""
+        """Report a guest that is to be set up and cannot distinguish its NICs."""
         alike = [index for index, one in enumerate(found) if one == ("", "")]
         if vm.guest is None or not vm.guest.is_staged or not alike:
             return
@@ -101,7 +101,7 @@ class NicIdentities:
     # -------------------------------------------------------- virtual NICs' MACs
 
     def _make_default_macs(self) -> None:
-        """Give every virtual NIC that needs one a MAC of its own that nobody has yet."""
+        """Give every virtual NIC that needs one an unused MAC of its own."""
         taken = {nic.mac for vm in self._desired.vms for nic in vm.nics if nic.mac is not None}
         wanting = [
             (vm, index)
@@ -178,7 +178,7 @@ def _functions(vm: DesiredVm, functions: tuple[str, ...]) -> dict[int, str]:
 
 
 def _driver(nic: DesiredNic, pci_id: str | None, host: Host | None) -> str:
-    """Return the guest's driver; a function that nobody knows yet is taken for a ConnectX."""
+    """Return the guest's driver; an unknown function is assumed to be a ConnectX."""
     if nic.function is None:
         return VMXNET3
     pci = host.device(pci_id) if host is not None and pci_id is not None else None
@@ -188,7 +188,7 @@ def _driver(nic: DesiredNic, pci_id: str | None, host: Host | None) -> str:
 
 
 def _mac_of(host: Host | None, pci_id: str | None) -> str:
-    """Return the MAC that the host tells of its NIC at an address, "" where it lists none."""
+    """Return the MAC that the host reports for its NIC at an address, "" if it lists none."""
     if host is None or pci_id is None:
         return ""
     return next((nic.mac.casefold() for nic in host.nics if nic.pci_id == pci_id), "")
@@ -205,7 +205,7 @@ def _has_like(vm: DesiredVm, nic: DesiredNic) -> bool:
 
 
 def type_of(nic: DesiredNic) -> NicType:
-    """Return what the plan file calls the type of a NIC."""
+    """Return the plan file's name for the type of a NIC."""
     if nic.function is not None:
         return nic.function.kind
     return "pvrdma" if nic.is_pvrdma else "vmxnet3"
@@ -222,12 +222,12 @@ def _fixed_mac(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NicAddress:
-    """One NIC as its guest shall have it, in the order of the plan file.
+    """The wanted settings of one NIC in its guest, in the order of the plan file.
 
-    `network` is the name that the plan file gives, "" for none. The guest finds the NIC by `mac`, or by
-    its `driver` where `mac` is empty; both are empty where nothing tells it from another one. `addresses`
-    are CIDR, `gateway` and `dns` those of its network, where it gets an address that is no DHCP's.
-    `is_stated` is False where the plan file says nothing of its address: then the guest's own settings stay.
+    `network` is the name in the plan file, "" for none. The guest finds the NIC by `mac`, or by its `driver`
+    if `mac` is empty; both are empty if it cannot be distinguished from another one. `addresses` are CIDR,
+    `gateway` and `dns` those of its network, if its address is not from DHCP. `is_stated` is False if the
+    plan file has no address for it: then the guest's own settings stay.
     """
 
     network: str
@@ -273,7 +273,7 @@ class AddressBook:
 
     @property
     def default_macs(self) -> Mapping[tuple[str, int], str]:
-        """The fixed MACs that new virtual NICs get so that their guests can tell them apart.
+        """Return the fixed MACs of new virtual NICs, which let their guests distinguish them.
 
         By VM and the NIC's place.
         """
@@ -298,7 +298,7 @@ class AddressBook:
         return {vm.name: self.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self._desired.vms}
 
     def record_of(self, vm: DesiredVm, nics: Iterable[NicAddress]) -> str:
-        """Return what is kept on the VM (`ADDRESSES_KEY`); "" where its pools gave it nothing."""
+        """Return the record kept on the VM (`ADDRESSES_KEY`); "" if its pools gave it nothing."""
         kept: dict[int, KeptAddress] = {}
         for index, nic in enumerate(nics):
             address = self._pools.given.get((vm.name, index), "")

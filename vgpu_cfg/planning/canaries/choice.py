@@ -1,4 +1,4 @@
-"""Who goes first, and which changes wait: never one that those who go first cannot do without.
+"""Choose those that go first, and the changes that wait: never changes that the first ones need.
 
 Whether those that went first are as planned, by a reading made since and what would still be changed.
 """
@@ -45,7 +45,7 @@ def _narrowed(canary: Canary, known: Collection[str]) -> Canary:
 class _Choice:
     """Chooses the VMs that go first. A VM that is only switched off and on for its host is not among them.
 
-    `needs` names what each change needs, with what it is put behind.
+    `needs` names the needs of each change, including those added by the order.
     """
 
     changes: Sequence[Change]
@@ -92,7 +92,7 @@ class _Choice:
     def _drawn_in(
         self, own: dict[str, list[Change]], names: Sequence[str], first: Collection[str]
     ) -> set[str]:
-        """Name the VMs that must start before those that go first, or that stand in a queue with one."""
+        """Name the VMs that must start before those that go first, or that are in a queue with one."""
         started = {name for name, ones in own.items() if any(one.starts and one.id in first for one in ones)}
         queued = {vm for queue in self.contests if queue.starts.keys() & {*names} for vm in queue.starts}
         return ((started | queued) & own.keys()) - {*names}

@@ -1,3 +1,3 @@
-"""What a host and a GPU hold: slots, slices, NVLink sets, NUMA nodes, NIC functions, memory."""
+"""The capacity of a host and a GPU: slots, slices, NVLink sets, NUMA nodes, NIC functions, memory."""
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _BIG_INSTANCE = 4
 class Held:
     """A vGPU, or a whole GPU (`need` None), that a VM holds.
 
-    `start` is its place in memory slices (MIG) or GB (mixed sizes) as ESXi is thought to
-    have chosen it, None where it needs none. `is_planned` tells this plan's own new VMs.
+    `start` is its place in memory slices (MIG) or GB (mixed sizes), as ESXi probably chose it, None if it
+    needs none. `is_planned` marks this plan's own new VMs.
     """
 
     vm: str
@@ -39,9 +39,9 @@ class Held:
 class GpuState:
     """A GPU while vGPUs are put on it. Mutable, and cheap to copy.
 
-    `sharing` is None where nobody told: then the first vGPU decides. `obstacle` is why it
-    takes no vGPU at all; one that `is_cordoned` would, and nobody wants it to. `mixes_series` is true from
-    ESXi 8.0 U2 on. `claims` are the powered-off VMs of others that would need it, for display alone.
+    `sharing` is None if unknown: then the first vGPU decides. `obstacle` is why it accepts no vGPU at all;
+    one that `is_cordoned` could, but must not. `mixes_series` is true from ESXi 8.0 U2 on. `claims` are
+    powered-off VMs outside the plan that would need it, for display alone.
     """
 
     pci_id: str
@@ -123,12 +123,12 @@ class GpuState:
         )
 
     def signature(self) -> tuple[object, ...]:
-        """Return what tells it from another GPU as far as room is concerned."""
+        """Return the properties that distinguish its room from another GPU's."""
         held = sorted((_name(one), -1 if one.start is None else one.start, one.line) for one in self.held)
         return (*self._traits, tuple(held))
 
     def exact_signature(self) -> tuple[object, ...]:
-        """Return what tells it from a GPU of another host: of its vGPUs all but whose they are, in order."""
+        """Return the properties that distinguish it from another host's GPU: its vGPUs without holders."""
         return (*self._traits, tuple((one.need, one.start, one.line) for one in self.held))
 
     @property
@@ -157,7 +157,7 @@ class GpuState:
         return self._refuse_same_size(need)
 
     def take(self, need: VgpuNeed, vm: str, *, is_planned: bool = True, line: str = "") -> Held:
-        """Put a vGPU on it, which `refuse` must have allowed; return what is held then."""
+        """Put a vGPU on it, which `refuse` must have allowed; return the new holding."""
         start = None
         if need.is_mig:
             start = self.mig_start(need)
@@ -271,15 +271,14 @@ class GpuState:
 
 
 Places = frozenset[tuple[int, int]]
-"""Where GPU instances stand: (first memory slice, number of slices) of each."""
+"""The places of GPU instances: (first memory slice, number of slices) of each."""
 
 
 def arrange(gpu: GpuState, holders: Iterable[Held], reported: Places | None = None) -> Iterator[GpuState]:
-    """Yield the ways in which these vGPUs can stand on an empty GPU, the likeliest first, a bounded number.
+    """Yield possible placements of these vGPUs on an empty GPU, the likeliest first, a bounded number.
 
-    vCenter does not report where on a GPU a running vGPU stands; `reported` are the places of the GPU's
-    instances where its host was asked: then all of them are used, and no others. Large vGPUs are placed
-    first.
+    vCenter does not report the place of a running vGPU on its GPU; `reported` are the places of the GPU's
+    instances if its host was asked: then all of them are used, and no others. Large vGPUs are placed first.
     """
     order = sorted(holders, key=lambda held: (-_size(held), held.vm))
     found = islice(_arrangements(gpu, order, reported), _MOST_ARRANGEMENTS)

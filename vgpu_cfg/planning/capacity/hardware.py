@@ -44,7 +44,7 @@ NODE_MEMORY_SHARE = 0.9
 
 
 def highest_version(host: Host) -> int | None:
-    """Return the newest hardware version that a host runs, None where nobody tells."""
+    """Return the newest hardware version that a host runs, None if unknown."""
     if host.max_hardware_version is not None:
         return host.max_hardware_version
     found = version_tuple(host.version)
@@ -68,7 +68,7 @@ def vgpu_limit(host: Host, version: int | None) -> int:
 def least_known(host: Host, least: int, vgpus: int, most: int) -> int:
     """Return the oldest version of vSphere's that serves: so new at least, and with so many vGPUs there.
 
-    `most` is what the host and its neighbours run; it is returned if no version serves.
+    `most` is the version that the host and its neighbors run; it is returned if no version serves.
     """
     serving = (one for one in _ALL if least <= one <= most and vgpus <= vgpu_limit(host, one))
     return next(serving, most)
@@ -88,7 +88,7 @@ def least_version(
 ) -> int:
     """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
 
-    `groups` tells that vGPUs come as a device group, `pvrdma` that a NIC is a paravirtual RDMA one.
+    `groups` is whether vGPUs come as a device group, `pvrdma` whether a NIC is a paravirtual RDMA one.
     """
     least = PVRDMA_FROM if pvrdma else 0
     if vgpus:
@@ -116,7 +116,7 @@ def can_shape_nodes(api_version: str, version: int | None) -> bool:
 
 @dataclass(slots=True)
 class NodeState:
-    """A NUMA node with what VMs that are tied to it leave free."""
+    """A NUMA node with the room that VMs tied to it leave free."""
 
     node_id: int
     cores: int

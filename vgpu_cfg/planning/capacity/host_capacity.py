@@ -1,8 +1,7 @@
-"""What is free on every GPU of an estate: who holds what, on which board, shared in which way.
+"""Free capacity on every GPU of an estate: its holders, board and sharing mode.
 
-For planning, and for whoever shows or counts GPUs. vCenter names only running VMs
-as holders, and not where on a GPU a vGPU stands; both are completed here as far as
-what was observed allows.
+For planning, and for commands that show or count GPUs. vCenter names only running VMs as holders, and not the
+places of vGPUs on a GPU; both are completed here as far as the observations allow.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ class PassthroughSlot:
 
     @property
     def is_nic(self) -> bool:
-        """Whether it is a NIC, which nobody who asks for a GPU means."""
+        """Whether it is a NIC, which no request for a GPU means."""
         return self.pci.is_nic
 
 
 @dataclass
 class HostCapacity:
-    """The GPUs of a host as they are now, and of its NICs what VMs could be given.
+    """The GPUs of a host in their present state, and its NICs' capacity for VMs.
 
-    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions, `uplinks`
-    the NICs that switches use with the switches' names, as far as that was read. `unread` names running
-    VMs that hold a GPU and whose devices are not known, `unplaced` those whose vGPUs no GPU can be shown
-    to hold. `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
+    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions, `uplinks` the
+    NICs that switches use with the switches' names, as far as read. `unread` names running VMs that hold a
+    GPU and whose devices are not known, `unplaced` those whose vGPUs cannot be attributed to a GPU.
+    `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
     """
 
     host: Host
@@ -91,7 +90,7 @@ class HostCapacity:
 
 
 class CapacityReader:
-    """Reads capacities out of an inventory; keeps what it learned of boards and profiles."""
+    """Read capacities from an inventory; keep the facts found on boards and profiles."""
 
     def __init__(self, observed: Inventory, catalog: Catalog) -> None:
         self._observed = observed
@@ -102,13 +101,13 @@ class CapacityReader:
         self._variants: dict[int, tuple[Sequence[GpuEntry], tuple[tuple[VgpuNeed, ...], ...]]] = {}
 
     def needs(self, profile: str) -> dict[str, VgpuNeed]:
-        """Return what a profile takes, by board key."""
+        """Return a profile's needs, by board key."""
         if profile not in self._needs:
             self._needs[profile] = needs_of(profile, self._catalog)
         return self._needs[profile]
 
     def variants(self, gpus: Sequence[GpuEntry]) -> tuple[tuple[VgpuNeed, ...], ...]:
-        """List the ways to give a VM its vGPUs, once for all VMs of a line, which share what is asked."""
+        """List the ways to give a VM its vGPUs, once for all VMs of a line, which share the request."""
         known = self._variants.get(id(gpus))
         if known is None:
             known = self._variants[id(gpus)] = gpus, make_variants(gpus, self.needs)
@@ -136,7 +135,7 @@ class CapacityReader:
         return found
 
     def _cordon(self, found: HostCapacity) -> None:
-        """Close what is cordoned, once it is known what stands on it."""
+        """Close cordoned GPUs, once their holders are known."""
         cordoned = {cordon.pci_id for cordon in found.host.cordons}
         for gpu in found.gpus:
             gpu.is_cordoned = gpu.pci_id in cordoned
@@ -144,7 +143,7 @@ class CapacityReader:
             slot.is_cordoned = slot.pci.pci_id in cordoned
 
     def _keep_starts(self, found: HostCapacity, gone: set[str]) -> None:
-        """Let what stays stand where it stands beside those that go: what goes does not make it move."""
+        """Keep the places of remaining vGPUs next to those that go: leaving vGPUs do not make them move."""
         whole = self.read(found.host)
         for gpu, before in zip(found.gpus, whole.gpus, strict=True):
             kept = [held for held in before.held if held.vm not in gone]
@@ -155,7 +154,7 @@ class CapacityReader:
                 gpu.held = kept
 
     def peer_sets(self, host: Host, *, with_guesses: bool) -> tuple[frozenset[int], ...]:
-        """Return the sets of GPUs that can be NVLink peers, as told or guessed."""
+        """Return the sets of GPUs that can be NVLink peers, reported or guessed."""
         return peer_sets(self._topologies.of(host), with_guesses=with_guesses)
 
     def board_of(self, pci: PciDevice) -> Board | None:
@@ -178,7 +177,7 @@ class CapacityReader:
         )
 
     def _board_by_profiles(self, found: HostCapacity) -> Board | None:
-        """Tell the board of an unknown GPU by what its host offers, where that is of one board only."""
+        """Return the board of an unknown GPU from its host's profiles, if they are of one board only."""
         boards = {key: name for name in found.offered for key in self.needs(name)}
         known = {board.key for gpu in found.host.gpus if (board := self.board_of(gpu.pci)) is not None}
         left = sorted(boards.keys() - known)
@@ -237,7 +236,7 @@ class CapacityReader:
     def _hold_vgpus(
         self, vm: Vm, gpus: list[GpuState], found: HostCapacity, *, is_stated: bool = True
     ) -> None:
-        """Spread a VM's vGPUs over GPUs: where it is told to hold several, one after the other."""
+        """Spread a VM's vGPUs over GPUs: one after the other if it is reported to hold several."""
         given: dict[str, int] = {}
         profiles = sorted((vgpu.profile for vgpu in vm.detail.vgpus), reverse=True) if vm.detail else []
         for profile in profiles:
@@ -266,10 +265,10 @@ class CapacityReader:
                 slot.holder = vm.name
 
     def _arrange(self, found: HostCapacity) -> None:
-        """Give the vGPUs of MIG and mixed-size GPUs places: where their host says that instances stand.
+        """Give the vGPUs of MIG and mixed-size GPUs places: those of the instances that their host reports.
 
-        Where it was not asked, or names other instances than these vGPUs have, they get places that agree
-        with what the host can still create.
+        If it was not asked, or names other instances than these vGPUs have, they get places that agree with
+        the profiles that the host can still create.
         """
         busy = {gpu.pci_id for gpu in found.gpus if gpu.held}
         for slot in found.slots:
@@ -297,7 +296,7 @@ class CapacityReader:
             found.gpus[index] = chosen
 
     def arrangements(self, host: Host, pci_id: str) -> list[GpuState]:
-        """Return how the vGPUs of a GPU may stand: several ways only where nobody tells their places."""
+        """Return the possible placements of a GPU's vGPUs: several only if their places are unknown."""
         found = self.read(host)
         gpu = next(one for one in found.gpus if one.pci_id == pci_id)
         has_places = gpu.shared_as is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
@@ -311,7 +310,7 @@ class CapacityReader:
         return [state for state in states if self._agrees(state, found)] or states
 
     def _known_places(self, host: Host, gpu: GpuState) -> Places | None:
-        """Return where the host's shell says that GPU instances stand; None where it was not asked."""
+        """Return the places of GPU instances from the host's shell; None if it was not asked."""
         facts = self._observed.facts.hosts.get(host.moid)
         mig = facts.shell.mig if facts is not None and facts.shell is not None else None
         if mig is None or gpu.shared_as is not Sharing.MIG:
@@ -330,7 +329,7 @@ class CapacityReader:
         )
 
     def _assess_sharing(self, found: HostCapacity) -> None:
-        """Tell an idle GPU's mode by what can be created, where the API does not tell it (before 8.0.3)."""
+        """Infer an idle GPU's mode from creatable profiles, if the API does not report it (before 8.0.3)."""
         for gpu in found.gpus:
             if gpu.sharing is None and not gpu.held and gpu.board_key is not None:
                 kinds = {

@@ -1,7 +1,7 @@
-"""Which NICs of a host are cut into virtual functions, how many of those are free, and who has the others.
+"""NICs of a host with virtual functions, the number of free ones, and the holders of the others.
 
-What holds a virtual function is known of running VMs whose devices were read. Virtual functions that
-a VM has as plain passthrough devices are not counted: nothing tells whose they are.
+The holders of virtual functions are known for running VMs whose devices were read. Virtual functions that a
+VM has as plain passthrough devices are not counted: their physical function is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FunctionPool:
 
     @property
     def free(self) -> int:
-        """How many nobody has."""
+        """The number of free ones."""
         return max(0, self.total - len(self.holders))
 
 
@@ -88,8 +88,8 @@ def read_uplinks(host: Host, facts: EstateFacts) -> dict[str, str]:
 def _reach(host: Host, vmnic: str, facts: EstateFacts) -> frozenset[str] | None:
     """Return the portgroups of the distributed switch that a NIC is an uplink of.
 
-    None where nothing of switches was read, and of standard switches: a host does not tell which
-    portgroup is on which.
+    None if no switches were read, and for standard switches: a host does not report which portgroup is on
+    which.
     """
     read = facts.hosts.get(host.moid)
     if read is None or not facts.switches:

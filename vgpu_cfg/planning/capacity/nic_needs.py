@@ -1,4 +1,4 @@
-"""What a VM's NICs need of a host beyond a network, which functions match, and which are given to it.
+"""Needs of a VM's NICs beyond a network, the functions that match, and their assignment.
 
 A NIC of type passthrough needs a whole function, one of type sriov a virtual function of a physical one.
 Functions are known by PCI address; for a virtual one that is the address of its physical function.
@@ -18,7 +18,7 @@ from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
 from vgpu_cfg.planning.findings.codes import Code
 
 _UNKNOWN_NODE, _FAR, _OFF_SWITCH = 100, 10_000, 1_000_000
-"""What a choice costs: a node that is not told, another node than the GPUs', another switch."""
+"""The costs of a choice: an unknown node, another node than the GPUs', another switch."""
 
 
 class NicKind(StrEnum):
@@ -65,10 +65,10 @@ class NicNeed:
 
 @dataclass(frozen=True, slots=True)
 class NicStock:
-    """What the NICs of a host can still give.
+    """The NICs that a host can still give.
 
-    `held` maps the addresses of whole functions to their holders, of this plan too. `given` counts,
-    by physical function, the virtual ones that the plan gives out.
+    `held` maps the addresses of whole functions to their holders, of this plan too. `given` counts, by
+    physical function, the virtual ones that the plan gives out.
     """
 
     capacity: HostCapacity
@@ -86,7 +86,7 @@ class _Option:
 
 
 def is_matching(pci: PciDevice, need: NicNeed) -> bool:
-    """Whether a function is what a need means, free or not."""
+    """Whether a function matches a need, free or not."""
     if need.pin is not None:
         return pci.pci_id == need.pin
     if not pci.is_nic or _is_virtual_function(pci):
@@ -111,9 +111,9 @@ def choose_nics(
 ) -> tuple[str, ...] | None:
     """Give every need a function of its own, as near to the GPUs as can be; None where that cannot be.
 
-    `gpu_nodes` are the nodes of the VM's GPUs, in their order: of as many NICs as GPUs each is put beside
-    a GPU of its own where that is possible. The same input has the same answer; a physical function
-    that gives few virtual ones is taken before one that gives many.
+    `gpu_nodes` are the nodes of the VM's GPUs, in their order: with as many NICs as GPUs, each is put next to
+    a GPU of its own if possible. The same input has the same answer; a physical function that gives few
+    virtual ones is taken before one that gives many.
     """
     rows = [list(_priced(index, need, needs, stock, gpu_nodes)) for index, need in enumerate(needs)]
     seats = sorted({seat for row in rows for seat, _ in row})
@@ -169,7 +169,7 @@ def nodes_of(stock: NicStock) -> dict[str, int | None]:
 
 
 def holders_of(need: NicNeed, stock: NicStock) -> dict[str, tuple[str, ...]]:
-    """Return who has the functions that match a need, by address; the plan's own of virtual ones excepted."""
+    """Return the holders of functions that match a need, by address; without the plan's own virtual ones."""
     pools = {pool.pci.pci_id: pool for pool in stock.capacity.functions}
     found: dict[str, tuple[str, ...]] = {}
     for pci in host_functions(stock.capacity.host):
@@ -189,7 +189,7 @@ def _is_ready(pci: PciDevice, need: NicNeed, stock: NicStock) -> bool:
 
 
 def _options(need: NicNeed, stock: NicStock) -> Iterator[tuple[_Option, int]]:
-    """Yield what a need could be given, with how often it can be."""
+    """Yield the functions that satisfy a need, with how often each can."""
     if need.kind is NicKind.PASSTHROUGH:
         for slot in stock.capacity.slots:
             pci = slot.pci

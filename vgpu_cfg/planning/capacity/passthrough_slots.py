@@ -29,7 +29,7 @@ def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -
 
 
 def is_match(slot: PassthroughSlot, need: DeviceEntry) -> bool:
-    """Whether a device is what a Dynamic DirectPath request for a GPU means."""
+    """Whether a device matches a Dynamic DirectPath request for a GPU."""
     pci = slot.pci
     if slot.is_nic:
         return False

@@ -36,7 +36,7 @@ class PciTree:
         self._devices: Mapping[str, PciDevice] = {device.pci_id: device for device in (*nics, *listed)}
 
     def chain(self, pci_id: str) -> tuple[str, ...]:
-        """Name the bridges above a function, the nearest first; empty where the host tells none."""
+        """Name the bridges above a function, the nearest first; empty if the host reports none."""
         found: list[str] = []
         device = self._devices.get(pci_id)
         while device is not None and device.parent_bridge and device.parent_bridge not in found:
@@ -47,8 +47,8 @@ class PciTree:
     def root(self, pci_id: str) -> str | None:
         """Return the bus of the root port above a function, None where it is not known.
 
-        Root ports of one PCIe host bridge stand on one bus: its root complex. A bridge that the host does
-        not list itself may have others above it, so nothing follows from it.
+        Root ports of one PCIe host bridge are on one bus: its root complex. A bridge that the host does not
+        list itself may have others above it, so nothing follows from it.
         """
         chain = self.chain(pci_id)
         if not chain or chain[-1] not in self._devices:
@@ -63,7 +63,7 @@ class PciTree:
         return None if None in roots else roots[0] == roots[1]
 
     def distance(self, one: str, other: str, nodes: tuple[int | None, int | None]) -> str | None:
-        """Return the word for the way between two functions on these NUMA nodes, None where nobody tells.
+        """Return the word for the path between two functions on these NUMA nodes, None if unknown.
 
         NODE also where only the node is known: they may be nearer.
         """

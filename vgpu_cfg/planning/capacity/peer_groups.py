@@ -25,10 +25,10 @@ _MODULE_PARTITIONS = (
     (6, 8),
 )
 _MODULES_BY_ADDRESS = (2, 4, 1, 3, 6, 8, 5, 7)
-"""Modules in the order of PCI addresses, as a report of one HGX H100 shows them; guessed where nobody tells.
+"""Modules in the order of PCI addresses, as a report of one HGX H100 shows them; a guess without other data.
 
-Other baseboards have others: in an example of NVIDIA's guide to shared NVSwitch (WP-12736-002) the modules
-1 to 4 have the higher addresses. So where no shell told them, which GPUs are a partition is a guess.
+Other baseboards have others: in an example of NVIDIA's guide to shared NVSwitch (WP-12736-002) the modules 1
+to 4 have the higher addresses. So unless a shell reported them, the GPUs of a partition are a guess.
 """
 
 
@@ -45,7 +45,7 @@ def group_of(host: Host, profile: str, count: int) -> DeviceGroupInfo | None:
 def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozenset[int], ...]:
     """List the sets of GPUs, by index, that could be one device group each; the large ones first.
 
-    vCenter tells how many GPUs a group has, not which: the NVLink domains do, as far as they are known.
+    vCenter reports how many GPUs a group has, not which: the NVLink domains do, as far as they are known.
     Without guesses, any GPUs of the guessed domains could be.
     """
     indexes = {gpu.pci_id: index for index, gpu in enumerate(topology.host.gpus)}
@@ -64,9 +64,9 @@ def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozens
 
 
 def _is_guess(domain: Domain, topology: Topology) -> bool:
-    """Whether nobody tells who is joined, or which modules of an NVSwitch board the GPUs are.
+    """Whether the joined GPUs, or their modules on an NVSwitch board, are a guess.
 
-    One that is not told, as of a GPU that is passed through, follows from the others.
+    An unreported one, as of a passthrough GPU, follows from the others.
     """
     unknown = sum(topology.module(gpu) is None for gpu in domain.gpus)
     return not domain.is_certain or (domain.kind == "nvswitch" and unknown > 1)

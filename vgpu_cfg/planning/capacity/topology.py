@@ -1,8 +1,8 @@
-"""Which GPUs of a host NVLink joins, which NICs are near them, and who says so.
+"""GPUs of a host that NVLink joins, NICs near them, and the source of each fact.
 
-What the host's shell tells (`nvidia-smi topo -m`) comes before what vCenter tells, and that before what
-follows from the catalogue. Which GPUs a bridge joins no API says: where only vCenter is heard, its device
-groups tell how many one joins, and who is joined is a guess. Where sources disagree, that is kept.
+The host's shell (`nvidia-smi topo -m`) takes precedence over vCenter, and vCenter over the catalog. No API
+reports the GPUs that a bridge joins: with vCenter alone, its device groups show how many one joins, and the
+members are a guess. Disagreements of sources are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.pci_tree import NODE, PHB, PIX, PXB, SYS, PciTree
 
 NVLINK = "NV"
-"""What the word for NVLink begins with; the number of links follows where it is told."""
+"""The start of the word for NVLink; the number of links follows if reported."""
 
 ORDER = (NVLINK, PIX, PXB, PHB, NODE, SYS)
 """From near to far. Source: nvidia-smi's legend; NVLink before PCIe as NCCL orders them."""
@@ -32,7 +32,7 @@ MODULES_PER_HALF = 4
 
 
 class Source(StrEnum):
-    """Who says it, or what it follows from."""
+    """The source of a fact."""
 
     SHELL = "nvidia-smi"
     BOARD = "board"
@@ -53,7 +53,7 @@ class Domain:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is told or follows from the board, and is no guess."""
+        """Whether it is reported or follows from the board, and is no guess."""
         return self.source is not Source.GUESS
 
 
@@ -100,7 +100,7 @@ class GroupWithoutLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkAcrossBoards:
-    """GPUs that nvidia-smi shows joined, and that are different boards as vCenter tells."""
+    """GPUs that nvidia-smi shows joined, and that are different boards according to vCenter."""
 
     gpus: tuple[str, ...]
     boards: tuple[str, ...]
@@ -110,7 +110,7 @@ Disagreement = NodeDisagrees | GroupWithoutLink | LinkAcrossBoards
 
 
 class Topology:
-    """What is known of one host. Everything about a GPU goes by its PCI address."""
+    """The known topology of one host. Everything about a GPU goes by its PCI address."""
 
     def __init__(self, host: Host, shell: ShellFacts | None, boards: Mapping[str, Board]) -> None:
         self.host = host
@@ -127,7 +127,7 @@ class Topology:
 
     @classmethod
     def of(cls, host: Host, shell: ShellFacts | None, catalog: Catalog) -> Topology:
-        """Bring together what vCenter tells of a host, its shell where that was read, and its boards."""
+        """Combine vCenter's data on a host, its shell's if read, and its boards."""
         boards: dict[str, Board] = {}
         for gpu in host.gpus:
             board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
@@ -159,7 +159,7 @@ class Topology:
     def are_peers(self, gpus: Iterable[str]) -> bool:
         """Whether NVLink joins each of these GPUs of a domain to every other.
 
-        Where no matrix tells it, all GPUs of a bridge or a baseboard are taken to be.
+        Without a matrix, all GPUs of a bridge or a baseboard are assumed to be.
         """
         links = self._links.links if self._links is not None else {}
         return all(
@@ -169,23 +169,23 @@ class Topology:
         )
 
     def module(self, pci_id: str) -> int | None:
-        """Return the number of a GPU's module on its HGX board, None where nobody tells."""
+        """Return the number of a GPU's module on its HGX board, None if unknown."""
         return self._modules.get(pci_id)
 
     def half(self, pci_id: str) -> int | None:
-        """Return the half of the HGX board, 0 or 1, None for other boards and where nobody tells."""
+        """Return the half of the HGX board, 0 or 1, None for other boards and if unknown."""
         module, board = self.module(pci_id), self._boards.get(pci_id)
         if module is None or module < 1 or board is None or not board.is_nvswitch:
             return None
         return (module - 1) // MODULES_PER_HALF
 
     def numa_node(self, pci_id: str) -> int | None:
-        """Return the NUMA node of a function: vCenter's word, else nvidia-smi's, None where nobody tells."""
+        """Return the NUMA node of a function from vCenter, else from nvidia-smi, None if unknown."""
         node = self._nodes.get(pci_id)
         return node if node is not None or self._links is None else self._links.numa_nodes.get(pci_id)
 
     def distance(self, one: str, other: str) -> Link | None:
-        """Return the way between two functions, None where nobody tells it."""
+        """Return the path between two functions, None if unknown."""
         reported = self._links.links.get(one, {}).get(other) if self._links is not None else None
         if reported is not None and reported != "N/A":
             return Link(reported, Source.SHELL)
@@ -196,7 +196,7 @@ class Topology:
         return None if word is None else Link(word, Source.BRIDGES)
 
     def bridges(self, pci_id: str) -> tuple[str, ...]:
-        """Name the bridges above a function, the nearest first; empty where the host tells none."""
+        """Name the bridges above a function, the nearest first; empty if the host reports none."""
         return self._tree.chain(pci_id)
 
     def has_root(self, pci_id: str) -> bool:
@@ -208,7 +208,7 @@ class Topology:
         return self._tree.is_one_root(one, other)
 
     def nics(self) -> tuple[tuple[str, str], ...]:
-        """List the RDMA NICs with their vmnics, where there are none all NICs; by address."""
+        """List the RDMA NICs with their vmnics, without any all NICs; by address."""
         known = load_nics()
         devices = {nic.pci_id: nic.device for nic in self.host.nics if nic.pci_id}
         passed = {device.pci_id: device for device in self.host.pci_devices}
@@ -231,7 +231,7 @@ class Topology:
 
     @cached_property
     def disagreements(self) -> tuple[Disagreement, ...]:
-        """What nvidia-smi and vCenter tell differently."""
+        """Return the differences between nvidia-smi and vCenter."""
         if self._links is None:
             return ()
         found: list[Disagreement] = []
@@ -311,7 +311,7 @@ class Topology:
         ]
 
     def _guessed(self, gpus: Sequence[Gpu]) -> list[Domain]:
-        """Return what the device groups suggest: GPUs of a node, by their addresses, so many at a time."""
+        """Return the guess from device groups: GPUs of a node, by their addresses, so many at a time."""
         sizes: dict[str, int] = {}
         for _, board_key, size in self._nvlink_groups():
             sizes[board_key] = max(size, sizes.get(board_key, 0))

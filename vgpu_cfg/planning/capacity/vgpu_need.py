@@ -1,4 +1,4 @@
-"""What one vGPU takes of a GPU, flattened from the catalogue for the inner loops of placement."""
+"""A vGPU's needs on a GPU, flattened from the catalog for the inner loops of placement."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from vgpu_cfg.model.vgpu import Sharing
 class VgpuNeed:
     """A profile on a board, as plain numbers.
 
-    `max_mixed` is None where mixed-size mode is not documented, `mixed_starts` None where
-    the placements are not published. Where `is_max_known` is false, `max_per_gpu` is a bound
-    by the framebuffer. The `mig_*` fields are 0 and empty for time-sliced types. Those of a
-    VM with one `peers` number are to be joined by NVLink.
+    `max_mixed` is None if mixed-size mode is not documented, `mixed_starts` None if the placements are not
+    published. If `is_max_known` is false, `max_per_gpu` is a bound by the framebuffer. The `mig_*` fields are
+    0 and empty for time-sliced types. Those of a VM with one `peers` number are to be joined by NVLink.
     """
 
     name: str
@@ -42,7 +41,7 @@ class VgpuNeed:
 
     @property
     def is_mig(self) -> bool:
-        """Whether it stands on MIG slices of its own."""
+        """Whether it has MIG slices of its own."""
         return self.sharing is Sharing.MIG
 
     @property
@@ -77,7 +76,7 @@ def vgpu_need(entry: ProfileEntry) -> VgpuNeed:
 
 
 def needs_of(profile: str, catalog: Catalog) -> dict[str, VgpuNeed]:
-    """Return what a profile takes on each board that has it, by board key; empty where none has."""
+    """Return a profile's needs on each board that has it, by board key; empty if none has."""
     return {entry.board.key: vgpu_need(entry) for entry in catalog.by_profile(profile)}
 
 

@@ -1,1 +1,1 @@
-"""What differs from the plan file, value by value, and whose hand it was by vCenter's events."""
+"""Differences from the plan file, value by value, with their authors from vCenter's events."""

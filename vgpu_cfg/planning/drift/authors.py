@@ -1,8 +1,8 @@
-"""Who brought a difference about: the newest event that wrote what differs.
+"""The authors of differences: the newest event that wrote the value.
 
-An event names what it wrote, and so does a difference: both by the paths of the request. The author is that
-of this value, not of the last touch. Where the newest event that wrote the value wrote what the plan file
-wants, something changed it since and left no event, as a host's shell does.
+An event names the values it wrote, and so does a difference: both by the paths of the request. The author is
+that of this value, not of the last touch. If the newest event that wrote the value wrote the plan file's
+value, a later change left no event, as from a host's shell.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
     Code.HOST_LOST: _AWAY,
     Code.OTHERS_MAINTENANCE: frozenset({"EnteredMaintenanceModeEvent"}),
 }
-"""What differs → the kinds of events that tell of it whatever they wrote."""
+"""By kind of difference, the kinds of events that report it, regardless of the values they wrote."""
 _DEVICES = {
     "gpu": ("vgpu", "pci"),
     "nic": ("nic", "pci"),
@@ -58,7 +58,7 @@ _DEVICES = {
     "disk": ("disk",),
     "vtpm": ("tpm",),
 }
-"""The key of an edit → the kinds of devices whose events tell of it."""
+"""By the key of an edit, the kinds of devices whose events report it."""
 
 NO_EVENT = "no event of vCenter's tells"
 IN_GUEST = "what happens in a guest is no event of vCenter's"
@@ -66,7 +66,7 @@ NOT_MADE = "it was not made yet, or its removal is no longer known"
 
 
 def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastScope:
-    """Say whose events tell about differences."""
+    """Return the objects whose events report differences."""
     found = list(differences)
     vms = {one.subject.moid: None for one in found if one.subject.kind == "vm" and one.subject.moid}
     hosts = {one.subject.moid: None for one in found if one.subject.kind == "host" and one.subject.moid}
@@ -154,7 +154,7 @@ def _question(one: Difference) -> _Question:
 
 
 def _written(one: Difference) -> Mapping[str, str]:
-    """Return what would bring about what is wanted, by the paths that events have."""
+    """Return the values that would correct the difference, by the paths that events have."""
     kinds = _DEVICES.get(one.what)
     if kinds is None:
         return one.sets

@@ -1,7 +1,7 @@
-"""The differences that a plan tells of, one for each value of a VM or a host.
+"""The differences that a plan reports, one for each value of a VM or a host.
 
-They are the edits of its changes, and what it leaves to people: so `plan` and `status` cannot disagree. What
-a run does on the way (off for the changes, on again) is no difference.
+They are the edits of its changes, and the manual steps it leaves: so `plan` and `status` cannot disagree.
+Intermediate steps of a run (off for the changes, on again) are no differences.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def differences_of(plan: Plan) -> tuple[Difference, ...]:
 
 
 def _place(one: Difference, places: Mapping[str, int]) -> tuple[bool, int, str]:
-    """Return where a difference stands: hosts first, then VMs in the order of the plan file."""
+    """Return the place of a difference: hosts first, then VMs in the order of the plan file."""
     is_vm = one.subject.kind == "vm"
     return (
         one.subject.kind != "host",
@@ -87,7 +87,7 @@ def _edits(subject: Subject, edits: tuple[Edit, ...]) -> Iterator[Difference]:
 
 
 def _reported(plan: Plan) -> Iterator[Difference]:
-    """Yield what findings tell of and no change brings about."""
+    """Yield the differences that findings report and no change corrects."""
     for one in plan.diagnostics:
         if one.code in _REPORTED and one.severity is not Severity.INFO:
             yield Difference(subject=one.subject, what=one.code, wanted="", found=SEE_FINDINGS)

@@ -1,3 +1,3 @@
-"""What the names of a plan file mean in one vCenter, and which of it is the plan's own."""
+"""The meaning of a plan file's names in one vCenter, and the plan's own objects there."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def refuse_many_deletions(
 ) -> None:
     """Refuse to delete more VMs than `--allow-destroy` names, or than go without it.
 
-    `of` is how many VMs the plan has, where more than half of them count as many, too.
+    `of` is how many VMs the plan has, if more than half of them count as many, too.
     """
     if count <= options.allow_destroy:
         return

@@ -1,9 +1,9 @@
-"""Whose a VM's NICs, GPUs and functions are: the plan's, by what its owner mark says, or others'.
+"""Ownership of a VM's NICs, GPUs and functions: the plan's, by its owner mark, or others'.
 
-Virtual NICs are known by their MACs: vSphere gives the key of a NIC that went to the next one. A new NIC has
+Virtual NICs are known by their MACs: vSphere reuses the key of a removed NIC for the next one. A new NIC has
 no MAC before it exists, so the request that makes it writes how many there are; those of a clone have the
-lowest keys. vGPUs and functions have nothing but what they are: equal ones count as often as the mark names
-them. What the mark does not name is others', and stays as it is, until the plan file asks for it as well
+lowest keys. vGPUs and functions have nothing but their kind: equal ones count as often as the mark names
+them. Unmarked devices are others', and stay unchanged, until the plan file asks for them as well
 (docs/decisions/0079).
 """
 
@@ -33,9 +33,9 @@ _T = TypeVar("_T", VirtualNic, PciDevice)
 
 @dataclass(frozen=True, slots=True)
 class Wanting:
-    """What a plan file asks for of one kind of devices, by number.
+    """A plan file's requests for one kind of devices, by number.
 
-    `is_it` says whether a device is what a number asks for, `is_like` whether it is but for its MAC.
+    `is_it` is whether a device matches a number's request, `is_like` whether it does except for its MAC.
     """
 
     count: int = 0
@@ -47,8 +47,8 @@ class Wanting:
 class OwnedDevices:
     """The devices of a VM: `nics` and `pci` are the plan's, `others` are not.
 
-    `has_nics` and `has_pci` tell that the plan file states the kind, so that the mark is to name it.
-    Device groups' NICs and those by DVX belong to no kind: no key of a plan file asks for one.
+    `has_nics` and `has_pci` are whether the plan file states the kind, so that the mark must name it. Device
+    groups' NICs and those by DVX belong to no kind: no key of a plan file asks for one.
     """
 
     mark: OwnerMark
@@ -60,11 +60,11 @@ class OwnedDevices:
 
     @property
     def other_keys(self) -> frozenset[int]:
-        """The device keys of what is not the plan's."""
+        """The device keys of devices outside the plan."""
         return frozenset(device.key for device in self.others)
 
     def record(self, devices: Sequence[DeviceEdit] = ()) -> dict[str, Any]:
-        """Return what the owner mark is to say after a request, nothing if it says that already."""
+        """Return the owner mark's wanted text after a request, nothing if unchanged."""
         held, mark = held_after(self.nics, self.pci, devices), self.mark
         others = tuple(one.mac.casefold() for one in self.others if isinstance(one, VirtualNic))
         is_touched = _is_of_nics(devices, self.nics)
@@ -100,7 +100,7 @@ def held_after(
 def made_by(detail: VmDetail, devices: Sequence[DeviceEdit]) -> dict[str, Any]:
     """Return how an owner mark names the devices of a clone: its NICs are counted only.
 
-    A server may drop part of the request; what it then lacks is set later, MACs included.
+    A server may drop part of the request; missing parts are set later, MACs included.
     """
     held = held_after(plain_nics(detail), _pci(detail), devices)
     return {"new_nics": len(held["nics"]) + held["new_nics"], "nics": (), "pci": held["pci"]}
@@ -112,7 +112,7 @@ def all_devices(detail: VmDetail) -> dict[str, Any]:
 
 
 def pci_word(device: PciDevice) -> str:
-    """Say what a vGPU or a function is: its profile, its address, or which ones may be assigned."""
+    """Describe a vGPU or a function: its profile, its address, or which ones may be assigned."""
     if isinstance(device, VgpuDevice):
         return device.profile
     if device.pci_id:
@@ -160,10 +160,11 @@ def recorded_others(vm: Vm) -> tuple[Device, ...]:
 def owned_devices(
     vm: Vm, nics: Wanting | None, gpus: Wanting | None, functions: Wanting | None
 ) -> OwnedDevices:
-    """Tell a VM's devices apart; of a kind that is None all count as the plan's, as nothing is done to them.
+    """Separate a VM's devices; of a kind that is None all count as the plan's, as nothing is done to them.
 
-    What the plan file asks for beyond the plan's own is the plan's, too, if it is there: it is taken over. A
-    mark of an older release names none: then the plan file tells, and what is left over is not the plan's.
+    Devices that the plan file requests beyond the plan's own are the plan's, too, if they exist: they are
+    taken over. A mark of an older release names none: then the plan file decides, and any remaining ones are
+    not the plan's.
     """
     detail, mark = vm.detail or VmDetail(), vm.mark or OwnerMark(plan="", vm="")
     virtual, pci = plain_nics(detail), _pci(detail)
@@ -197,7 +198,7 @@ def _pci(detail: VmDetail) -> list[PciDevice]:
 
 
 def _by_words(devices: Iterable[_T], word: Callable[[_T], str], words: Iterable[str]) -> set[int]:
-    """Return the keys of devices that words name, each as often as it is there."""
+    """Return the keys of devices that words name, each as often as it occurs."""
     left, found = Counter(words), set[int]()
     for device in devices:
         if left[word(device)] > 0:
@@ -207,10 +208,10 @@ def _by_words(devices: Iterable[_T], word: Callable[[_T], str], words: Iterable[
 
 
 def _changed(pci: Sequence[PciDevice], words: Sequence[str], own: Collection[int]) -> set[int]:
-    """Return the keys of devices of the plan that were changed by hand, as to another profile.
+    """Return the keys of devices of the plan that were changed manually, as to another profile.
 
-    One that the mark does not name is such a one if a device of the mark is gone, and if no other may have
-    been added beside: the VM has no more devices than the plan made, or its key is one of the first.
+    An unmarked device is one if a device of the mark is gone, and if no other may have been added: the VM has
+    no more devices than the plan made, or its key is one of the first.
     """
     gone = Counter(words) - Counter(pci_word(one) for one in pci if one.key in own)
     is_vgpu = [":" not in word for word in gone.elements()]
@@ -226,7 +227,7 @@ def _changed(pci: Sequence[PciDevice], words: Sequence[str], own: Collection[int
 def _own(
     devices: Sequence[Device], known: Collection[int] | None, wanting: Wanting | None, missing: int = 0
 ) -> set[int]:
-    """Return the keys of the plan's: `known` by the mark, None for an older one, and what is taken over.
+    """Return the keys of the plan's: `known` by the mark, None for an older one, and those taken over.
 
     `missing` counts the NICs that the mark names and that are gone: one with another MAC may be such a one.
     """

@@ -1,8 +1,8 @@
-"""Whose a VM's disks are: the plan's, known by the UUIDs in the owner mark, or others'.
+"""Ownership of a VM's disks: the plan's, known by the UUIDs in the owner mark, or others'.
 
-Somebody may attach a disk to a VM of the plan at any place on its controllers. So a disk is the plan's only
-if the owner mark holds its UUID, or, of a mark that holds none yet, if the clone has clearly made it. Unknown
-is never a yes: such a disk is not compared, grown, moved or deleted (docs/decisions/0076).
+A user may attach a disk to a VM of the plan at any place on its controllers. So a disk is the plan's only if
+the owner mark holds its UUID, or, with a mark that holds none yet, if the clone has clearly made it. Unknown
+disks never count: they are not compared, grown, moved or deleted (docs/decisions/0076).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"(-\d{6})?\.vmdk$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class DiskKind:
-    """A kind of disk, how it is told, and whether one may be the plan's: the clone makes some kinds only."""
+    """A kind of disk, its signs, and whether one may be the plan's: the clone makes some kinds only."""
 
     name: str
     is_it: Callable[[VirtualDisk], bool]
@@ -40,7 +40,7 @@ KINDS = (
 """All kinds; the first that fits counts.
 
 A VM that is restored in its own place from a backup has new disks, which its mark does not know: they are
-others'. One that is restored beside it is a copy, and not the plan's at all.
+others'. One that is restored next to it is a copy, and not the plan's at all.
 """
 
 
@@ -48,9 +48,9 @@ others'. One that is restored beside it is a copy, and not the plan's at all.
 class OwnedDisks:
     """The disks of a VM: `own` are the plan's, `others` are not, in the order of their keys.
 
-    `is_recorded` tells that the owner mark need not be written for them: it holds the UUIDs of `own`, or the
-    VM has just the disks that its clone made.
-    `is_certain` tells that no disk among `others` may have been made by the plan.
+    `is_recorded` is whether the owner mark need not be written for them: it holds the UUIDs of `own`, or the
+    VM has just the disks that its clone made. `is_certain` is whether no disk among `others` may have been
+    made by the plan.
     """
 
     own: tuple[VirtualDisk, ...] = ()
@@ -65,19 +65,19 @@ class OwnedDisks:
 
     @property
     def to_record(self) -> tuple[str, ...] | None:
-        """The UUIDs that the owner mark is to hold, None if it tells enough, or if they are not certain."""
+        """The UUIDs for the owner mark, None if it suffices, or if they are not certain."""
         return self.uuids if self.uuids and self.is_certain and not self.is_recorded else None
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """The UUIDs of the plan's disks, none if one is not told."""
+        """The UUIDs of the plan's disks, none if one is unknown."""
         uuids = tuple(disk.uuid for disk in self.own)
         return uuids if all(uuids) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the plan has made a VM's disks from.
+    """The plan's sources of a VM's disks.
 
     `template` holds the sizes of the template's disks by their keys, in MiB, `added` those of the disks that
     the plan file adds.
@@ -88,7 +88,7 @@ class Layout:
 
     @classmethod
     def of(cls, vm: DesiredVm, template: VmDetail | None) -> Layout | None:
-        """Return what the plan file and the template tell, None if the template is not there."""
+        """Return the layout by the plan file and the template, None if the template is missing."""
         if template is None and not isinstance(vm.source, ScratchSource):
             return None
         given = {disk.key: disk.capacity_mib for disk in template.disks} if template is not None else {}
@@ -109,7 +109,7 @@ def disk_text(disk: VirtualDisk) -> str:
 
 
 def owned_disks(vm: Vm, layout: Layout | None = None) -> OwnedDisks:
-    """Tell a VM's disks apart; `layout` counts only until the owner mark holds their UUIDs."""
+    """Separate a VM's disks; `layout` counts only until the owner mark holds their UUIDs."""
     disks = sorted(vm.detail.disks if vm.detail is not None else (), key=lambda disk: disk.key)
     possible = [disk for disk in disks if kind_of(disk).may_be_own]
     mark = vm.mark or OwnerMark(plan="", vm="")
@@ -136,16 +136,16 @@ def owned_disks(vm: Vm, layout: Layout | None = None) -> OwnedDisks:
 
 
 def own_datastores(vm: Vm, layout: Layout | None = None) -> tuple[str, ...]:
-    """Return the datastores that a VM's own files are on, all if they are not told apart."""
+    """Return the datastores that a VM's own files are on, all if they cannot be separated."""
     own = [disk.datastore_moid for disk in owned_disks(vm, layout).own]
     detail = vm.detail or VmDetail()
     return tuple(dict.fromkeys(own)) if own and all(own) else detail.datastore_moids
 
 
 def as_imported_disks(vm: Vm) -> OwnedDisks | None:
-    """Return which disks an import makes the plan's: those beside the VM's first one, of a kind it may own.
+    """Return the disks that an import makes the plan's: all but the VM's first one, of a kind it may own.
 
-    None if UUIDs are not told, or if there is no such disk: the mark then holds none.
+    None if UUIDs are unknown, or if there is no such disk: the mark then holds none.
     """
     disks = sorted(vm.detail.disks if vm.detail is not None else (), key=lambda disk: disk.key)
     possible = [disk for disk in disks if kind_of(disk).may_be_own]
@@ -165,7 +165,7 @@ def _as_requested(vm: Vm, mark: OwnerMark, disks: Sequence[VirtualDisk]) -> list
     """Return which of `disks` are those that the request made which wrote the mark.
 
     vCenter numbers the disks of a clone, all in one folder: a.vmdk, a_1.vmdk. One that is made there later
-    has a higher number. A disk that has grown is still the same. If names do not tell, sizes must.
+    has a higher number. A disk that has grown is still the same. If names do not decide, sizes must.
     """
     sizes = mark.new_disks
     if mark.disks is None:
@@ -195,8 +195,8 @@ def _clearly_made(
 ) -> tuple[list[VirtualDisk], bool]:
     """Return which of `disks` the clone has made beyond doubt, and whether it has made no other.
 
-    vCenter names a clone's first disk after the VM, and puts its other disks beside it, at the places of the
-    template's. Those that the plan file adds are beside it, too: they count if there are just as many of just
+    vCenter names a clone's first disk after the VM, and puts its other disks next to it, at the places of the
+    template's. Those that the plan file adds are there, too: they count if there are just as many of just
     these sizes.
     """
     first = next((disk for disk in disks if _stem(disk) in _names(vm, mark)), None)

@@ -21,7 +21,7 @@ def exit_id(host: str) -> str:
 
 
 def way_back(host: str) -> str:
-    """Return what to type for a host that is to come back as it is now, without what its plan was about."""
+    """Return the commands that return a host in its present state, without the rest of its plan."""
     return f"`{shlex.join(['vgpu-cfg', 'uncordon', f'host:{host}'])}`"
 
 

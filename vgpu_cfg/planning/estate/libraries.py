@@ -1,7 +1,7 @@
-"""Which template of the inventory an item of a content library is, and why one cannot be cloned.
+"""The template of a content library's item in the inventory, and why one cannot be cloned.
 
-Only items that are VM templates can: what they hold is read as of any template, so that a plan knows it. What
-an OVF holds is told by a vCenter when it is deployed, and no sooner.
+Only items that are VM templates can: their content is read as of any template, so that a plan knows it. The
+content of an OVF is known only when a vCenter deploys it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What shall be done with VMs, and what is said of one whose host does not respond."""
+    """The intended action on VMs, and its words for one whose host does not respond."""
 
     done: str
     again: str
@@ -50,7 +50,7 @@ def can_go(
     findings: Findings,
     intent: Intent = DELETED,
 ) -> tuple[list[Vm], list[ManualStep]]:
-    """Return, of VMs, those that can be reached for what is intended, and the steps for the others."""
+    """Return, of VMs, the reachable ones for an intent, and the steps for the others."""
     going: list[Vm] = []
     kept: dict[str, list[str]] = {}
     for vm in leaving:
@@ -75,7 +75,7 @@ def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
 
 
 def step_of_return(host: Host, text: str, proof: str) -> ManualStep:
-    """Make the step by hand that a host which does not respond asks for; the next planning sees it done."""
+    """Make the manual step for a host that does not respond; the next planning detects it."""
     return ManualStep(
         id=f"bring back {host.name}",
         subject=Subject(kind="host", name=host.name, moid=host.moid),

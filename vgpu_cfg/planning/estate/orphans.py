@@ -1,7 +1,7 @@
-"""What becomes of VMs that the plan file does not name: deleted where `--delete` names them, else kept.
+"""VMs that the plan file does not name: deleted if `--delete` names them, else kept.
 
-Two plan files of one name own the same VMs, and each leaves the other's out. So no such VM is deleted
-unless somebody names it.
+Two plan files of one name own the same VMs, and each leaves the other's out. So such a VM is deleted only if
+`--delete` names it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def orphans_to_delete(
 
 
 def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings: Findings) -> None:
-    """Tell of each orphan what becomes of it; `verb` is the command that would delete it."""
+    """Report the fate of each orphan; `verb` is the command that would delete it."""
     gone = {vm.moid for vm in deleted}
     names = [vm.name for vm in owned.orphans]
     for vm in owned.orphans:
@@ -86,7 +86,7 @@ def _refuse(
 
 
 def _origin(vm: Vm) -> str:
-    """Say who made a VM and when, as far as vCenter told."""
+    """Return the creator of a VM and the time, as far as vCenter reports them."""
     origin = vm.origin or VmOrigin()
     when = "at an unknown time"
     if origin.made_at is not None:

@@ -1,9 +1,9 @@
 """Which VMs are this plan's own, and which only look so.
 
-A VM is owned when its owner mark says so: the mark names the plan by its id, and the VM by its instance UUID.
-A clone inherits the mark of what it was cloned from, with an instance UUID that is not its own. What somebody
-called the VM since, and the folder that it was put into, change nothing about that; they tell only where the
-mark holds no id, as those of version 0.1.0. What is not owned is never touched.
+A VM is owned when its owner mark shows it: the mark names the plan by its id, and the VM by its instance
+UUID. A clone inherits the mark of its source, with an instance UUID that is not its own. Later names and
+folders of the VM change nothing about that; they decide only if the mark holds no id, as those of version
+0.1.0. VMs that are not owned are never touched.
 
 An inventory comes here `as_named`: the plan's VMs are under the names that the plan file has for them.
 
@@ -11,8 +11,8 @@ Which VMs of an estate are a plan's own, as planning sees it, and how it looks w
 
 By which name a plan knows its VMs, whatever vCenter calls them: the one in their owner marks.
 
-A mark with the plan's id and the VM's own instance UUID proves whose VM it is; what somebody called it since
-then proves nothing. A name of `moved` in a mark stands for the one that the plan file has now.
+A mark with the plan's id and the VM's own instance UUID proves its owner; later names prove nothing. A name
+of `moved` in a mark means the one that the plan file has now.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from vgpu_cfg.planning.findings.collection import Findings
 
 @dataclass(slots=True)
 class Ownership:
-    """What became of the names: `existing` are owned VMs by name, `blocked` names must not be made.
+    """The names by ownership: `existing` are owned VMs by name, `blocked` names must not be made.
 
-    `orphans` are owned VMs that the plan file does not name any more.
+    `orphans` are owned VMs that the plan file no longer names.
     """
 
     existing: dict[str, Vm] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def _is_namesake(vm: Vm, desired: DesiredPlan) -> bool:
 
 
 def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
-    """Refuse a plan whose name stands on VMs that a plan with another id has made."""
+    """Refuse a plan whose name is on VMs of a plan with another id."""
     found: dict[str, list[Vm]] = {}
     for vm in observed.vms:
         if vm.mark is not None and _is_namesake(vm, desired):
@@ -169,7 +169,7 @@ def _is_owned(vm: Vm, folder: Folder, desired: DesiredPlan) -> bool:
 def _refuse_unclear(
     wanted: DesiredVm, folder: Folder, found: Sequence[Vm], observed: Inventory, findings: Findings
 ) -> None:
-    """Refuse to make a VM whose mark is on another, or on several, which only a hand can tell apart."""
+    """Refuse to make a VM whose mark is on another, or on several, which must be separated manually."""
     names = {one.moid: one.inventory_path or one.name for one in observed.folders}
     first = found[0]
     where = names.get(first.folder_moid or "", "another folder")
@@ -283,7 +283,7 @@ def _with_mark(vm: Vm, plan: PlanIdentity) -> Vm:
 def as_named(desired: DesiredPlan, observed: Inventory) -> Inventory:
     """Return the inventory with the plan's own VMs under their names in the plan file.
 
-    `called` of such a VM is its name in vCenter. Where another VM of the plan has name and mark, that is the
+    `called` of such a VM is its name in vCenter. If another VM of the plan has name and mark, that is the
     one. A mark without an id proves nothing against a name: both must be the plan's.
     """
     names = {vm.name for vm in desired.vms}

@@ -1,4 +1,4 @@
-"""What is never written: which VMs and clusters `protect` covers, by the plan file or by a context."""
+"""Objects never written: VMs and clusters that `protect` covers, by the plan file or by a context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Protection:
 
     @classmethod
     def of(cls, desired: DesiredPlan) -> Protection:
-        """Return what a plan must not write, by its own word and by the contexts of its vCenter."""
+        """Return the objects that a plan must not write, by itself and by the contexts of its vCenter."""
         contexts = ((f"the context {one.name} in {one.file}", one.protect) for one in desired.contexts)
         return cls((*contexts, (PLAN_FILE, desired.protect)))
 
@@ -58,7 +58,7 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """What of `protect` covers something: `what` it names, and `source`, who says so.
+    """The part of `protect` that covers an object: `what` it names, and its `source`.
 
     `unread` is the kind of thing whose place was not read: one of those that are protected may be it.
     """
@@ -75,9 +75,9 @@ class Covering:
         return f"{self.what} is protected by {self.source}"
 
     def remedy(self, or_else: str = "", alone: str = "") -> str:
-        """Say what to do: `or_else` goes on after "or", `alone` is what is left where a context protects.
+        """Return the remedy: `or_else` follows "or", `alone` is the remaining one if a context protects.
 
-        Nothing that a plan file says takes a context's word back.
+        A plan file cannot override a context.
         """
         if self.unread:
             return f"see that the account may read {self.what}, and those above it"

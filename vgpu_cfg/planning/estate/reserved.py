@@ -1,4 +1,4 @@
-"""What is changed of a plan's reservation at vCenter, and how that reads."""
+"""Changes of a plan's reservation at vCenter, and their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def change_of_reservation(
     wanted: Reservation | None,
     needs: Iterable[Change] = (),
 ) -> SetReservation:
-    """Return the change from what is kept of a plan's reservation to what shall be, None for nothing."""
+    """Return the change from a plan's present reservation to the wanted one, None for nothing."""
     edit = edit_of_reservation(own.reservation if own is not None else None, wanted)
     return SetReservation(
         id="give back what is reserved" if wanted is None else "reserve GPUs",
@@ -33,7 +33,7 @@ def change_of_reservation(
 
 
 def edit_of_reservation(before: Reservation | None, after: Reservation | None) -> Edit:
-    """Say what is reserved before and after, None for nothing."""
+    """Return the reservation before and after, None for nothing."""
     return Edit(
         key="reserved",
         before=before.words if before is not None else None,
@@ -43,7 +43,7 @@ def edit_of_reservation(before: Reservation | None, after: Reservation | None) -
 
 
 def give_back(desired: DesiredPlan, observed: Inventory, needs: Iterable[Change]) -> tuple[Change, ...]:
-    """Return the change that gives a plan's reservation back, where it has one."""
+    """Return the change that removes a plan's reservation, if it has one."""
     kept = observed.reservations
     own = kept.of_plan(desired.identity) if kept is not None else None
     return (change_of_reservation(desired, own, None, needs),) if own is not None else ()

@@ -1,7 +1,7 @@
-"""What the names of a plan file mean in one vCenter: templates, clusters, folders, networks, datastores.
+"""The meaning of a plan file's names in one vCenter: templates, clusters, folders, networks, datastores.
 
-A name is an inventory path (`/dc1/vm/training`), the end of one (`students/ml26`) or
-a bare name, which may have a slash in it. One that fits nothing, or more than one thing, is a finding.
+A name is an inventory path (`/dc1/vm/training`), the end of one (`students/ml26`) or a bare name, which may
+have a slash in it. One that fits nothing, or more than one thing, is a finding.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def datacenter_of(desired: DesiredPlan, observed: Inventory) -> ManagedObject | 
 
 
 def inside(desired: DesiredPlan, observed: Inventory, objects: Sequence[T]) -> tuple[T, ...]:
-    """Keep what was read to be in the plan's datacenter: an object whose place is unread is outside.
+    """Keep the objects in the plan's datacenter: an object whose place is unread is outside.
 
     A plan that names no datacenter has all objects if vCenter shows none, or several: then an error is found.
     """

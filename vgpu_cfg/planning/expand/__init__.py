@@ -1,4 +1,4 @@
-"""From a plan file's sections to what is desired. Pure: data in, data and faults out.
+"""Turn a plan file's sections into the desired state. Pure: data in, data and faults out.
 
-The one file that is read meanwhile, a guest's user data, is read by what the caller passes in.
+The one file read meanwhile, a guest's user data, is read by a function of the caller.
 """

@@ -1,4 +1,4 @@
-"""What the addresses of NICs say against the networks that they are on, and against each other."""
+"""Conflicts of NIC addresses with their networks, and with each other."""
 
 from __future__ import annotations
 

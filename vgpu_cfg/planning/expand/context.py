@@ -1,4 +1,4 @@
-"""What the VMs of a plan file are checked against: its networks, its secrets, and files that it names."""
+"""The context of checks on a plan file's VMs: its networks, its secrets, and files that it names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vgpu_cfg.model.frozen import Frozen
 ReadText = Callable[[str, str], str]
 """Reads a file by the name of the document that names it, and its path from there.
 
-Raises ValueError where there is no such file, DocumentError where it is not what it should be.
+Raises ValueError if there is no such file, DocumentError if its content is invalid.
 """
 
 
 def no_files(_document: str, path: str) -> str:
-    """Refuse every file: what is expanded without a folder has none."""
+    """Refuse every file: without a folder there are none."""
     raise ValueError(f"the file {path!r} cannot be read here")
 
 
@@ -31,9 +31,9 @@ class VmContext:
     read_text: ReadText = no_files
 
     def unknown_secret(self, name: str | None) -> tuple[str, str] | None:
-        """Return what to say of a secret that does not stand under `secrets`; None where it does.
+        """Return the error for a secret missing from `secrets`; None if it is there.
 
-        Its name is not repeated: somebody may have written the secret itself.
+        Its name is not repeated: it may be the secret itself.
         """
         if name is None or name in self.secrets:
             return None
@@ -42,5 +42,5 @@ class VmContext:
 
 
 def value_of(entry: Frozen, key: str) -> Any:
-    """Return what stands in the file at a key that may be absent; None where it is."""
+    """Return the file's value at a key that may be absent; None if it is."""
     return getattr(entry, key) if key in entry.model_fields_set else None

@@ -1,6 +1,6 @@
-"""From `guest` to what a VM's guest shall have, and what its keys say against each other.
+"""Turn `guest` into the wanted state of a VM's guest, and find conflicts of its keys.
 
-A VM that says no `guest` gets one where a NIC of it has `ip` or `rdma`, which only the guest can carry out.
+A VM without `guest` gets one if a NIC of it has `ip` or `rdma`, which only the guest can carry out.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _ofed(entry: OfedEntry | str) -> OfedEntry | None:
 
 
 def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
-    """Yield what is wrong between the keys of `guest`, once all layers are merged."""
+    """Yield the conflicts between the keys of `guest`, once all layers are merged."""
     entry = keys.guest
     yield from _check_spec(keys, entry, layers)
     yield from _check_login(entry, layers)
@@ -112,11 +112,11 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
 
 
 _OF_SPECS = frozenset({"spec", "hostname", "domain", "wait"})
-"""What of `guest` a customisation specification takes in; everything else is staged."""
+"""The keys of `guest` that a customization specification accepts; everything else is staged."""
 
 
 def _check_spec(keys: VmKeys, entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
-    """Yield what a guest that is customised by a specification cannot have."""
+    """Yield the keys that a guest customized by a specification cannot have."""
     if not entry.spec:
         return
     given = entry.model_fields_set

@@ -1,8 +1,8 @@
-"""From the entries of `hosts` to what is desired of hosts: ranges written out, `prepare` decided.
+"""Turn the entries of `hosts` into the desired hosts: ranges written out, `prepare` decided.
 
-What the file alone shows to be wrong in an entry of `hosts` whose keys are right one by one.
+Faults visible in the file alone, in an entry of `hosts` whose keys are right one by one.
 
-Which words of a GPU's or a NIC's rule cannot stand together, and which rule can never hold.
+Words of a GPU's or a NIC's rule that exclude each other, and rules that can never hold.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _GLOB = frozenset("*?[")
 
 _OF_VGPUS = ("sharing", "vgpu_mode", "scheduler")
 _OF_TIME_SLICES = ("vgpu_mode",)
-"""A scheduler may go beside MIG: which board it is, and whether its instances are shared, its host tells."""
+"""A scheduler may go with MIG: the board, and whether its instances are shared, are known from its host."""
 _FALSE = ("False", "0")
 _TRUE = ("True", "1")
 
 
 @dataclass(slots=True)
 class HostExpansion:
-    """The entries in the order of the files, and what is wrong; entries with faults are left out."""
+    """The entries in the order of the files, and the faults; entries with faults are left out."""
 
     hosts: list[DesiredHosts] = field(default_factory=list)
     faults: list[DocumentFault] = field(default_factory=list)
@@ -102,7 +102,7 @@ def make_hosts(entry: HostEntry, names: Sequence[str], origin: str, *, has_vms: 
 
 @dataclass(slots=True)
 class HostContext:
-    """What an entry is checked against: the plan's networks and secrets, and the addresses given so far."""
+    """The context of an entry's checks: the plan's networks and secrets, and the addresses given so far."""
 
     networks: Mapping[str, DesiredNetwork]
     secrets: frozenset[str]
@@ -113,7 +113,7 @@ class HostContext:
 def check_hosts(
     entry: HostEntry, names: Sequence[str], part: Part, context: HostContext
 ) -> Iterator[DocumentFault]:
-    """Yield what contradicts itself in an entry, or names what the plan does not have."""
+    """Yield contradictions in an entry, and names that the plan does not have."""
     if not entry.cluster and not entry.names:
         yield part.fault((), "an entry of `hosts` names no host", "give `cluster`, or `names`")
     yield from check_gpu_rules(entry, part)
@@ -245,7 +245,7 @@ def _secrets(entry: HostEntry) -> Iterator[tuple[Loc, str]]:
 
 
 def check_gpu_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
-    """Yield what is wrong between the keys of each rule for GPUs, and between rules."""
+    """Yield the conflicts between the keys of each rule for GPUs, and between rules."""
     rules = entry.gpus
     for index, rule in enumerate(rules):
         yield from _check_gpu(rule, ("gpus", index), part)
@@ -282,7 +282,7 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
 
 
 def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
-    """Yield what is wrong between the keys of each rule for NICs, and between rules."""
+    """Yield the conflicts between the keys of each rule for NICs, and between rules."""
     rules = entry.nics
     for index, rule in enumerate(rules):
         loc: Loc = ("nics", index)
@@ -336,7 +336,7 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
 
 
 def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:
-    """Return what a match asks, as far as it asks anything."""
+    """Return the criteria of a match, as far as it has any."""
     return match.model_dump(exclude_none=True)
 
 

@@ -1,6 +1,6 @@
 """The lines of `vms` written out: every VM on its own, every fault at its place.
 
-From the merged keys of one VM to what is desired: counts written out, defaults filled in.
+Turn the merged keys of one VM into its desired state: counts written out, defaults filled in.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_STATE = frozenset({"ignore", "lock", "expires"})
 
 @dataclass(slots=True)
 class Expansion:
-    """The VMs, and what is wrong; VMs with faults are left out."""
+    """The VMs, and the faults; VMs with faults are left out."""
 
     vms: list[DesiredVm] = field(default_factory=list)
     faults: list[DocumentFault] = field(default_factory=list)
@@ -121,7 +121,7 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
 def _member_keys(
     parts: Sequence[Part], own: Part, member: Member, context: VmContext
 ) -> tuple[_Checked | None, list[DocumentFault]]:
-    """Check each layer by itself, so that a fault is told where it stands, then all together."""
+    """Check each layer by itself, so that a fault is reported at its place, then all together."""
     faults: list[DocumentFault] = []
     filled: list[Part] = []
     for part in parts:
@@ -159,7 +159,7 @@ def _complaints(part: Part, model: type[VmKeys]) -> list[DocumentFault]:
 
 
 def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
-    """Read the names of a line; none where they are wrong, which is told here unless the type is."""
+    """Read the names of a line; none if they are wrong, which is reported here unless the type is."""
     name = line.data.get("name")
     if not isinstance(name, str) or not name:
         return ()
@@ -268,7 +268,7 @@ def with_name(name: str, vm: DesiredVm, keys: VmKeys) -> DesiredVm:
 
 
 def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
-    """Yield what is wrong between keys that are right one by one."""
+    """Yield the conflicts between keys that are right one by one."""
     given = keys.model_fields_set
     if isinstance(keys.template, Scratch):
         yield from _check_scratch(keys, layers)
@@ -291,7 +291,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
 
 
 def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[DocumentFault]:
-    """Complain where the groups that NVLink shall join cannot be of one board."""
+    """Report groups for NVLink that cannot be of one board."""
     first: set[str] | None = None
     for index, entry in enumerate(entries):
         if entry.nvlink is None:
@@ -375,7 +375,7 @@ def _source(keys: VmKeys) -> TemplateSource | ScratchSource | None:
 
 
 def _gpus(entry: GpuEntry, number: int) -> Iterator[GpuEntry]:
-    """Yield the GPUs of one item; those that NVLink shall join bear the item's number."""
+    """Yield the GPUs of one item; those for NVLink have the item's number."""
     device = entry.device
     for k in range(1, entry.count + 1):
         words = {"label": counted(device.label, k), "model": counted(device.model, k)}

@@ -16,7 +16,7 @@ _COUNTED_KEYS = ("gpus", "nics")
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What one VM's keys are made of, weakest first; the line itself is at `own`."""
+    """The layers of one VM's keys, weakest first; the line itself is at `own`."""
 
     parts: tuple[Part, ...]
     own: Part
@@ -50,7 +50,7 @@ class Layers:
 
 
 def _depth(data: Any, loc: Loc) -> int:
-    """Count how many keys of a place stand in a layer; a list is replaced as a whole, with all in it."""
+    """Count the keys of a place that are in a layer; a list is replaced completely."""
     for depth, element in enumerate(loc):
         if isinstance(data, list):
             return len(loc)
@@ -106,9 +106,9 @@ def _filled_text(part: Part, text: str, member: Member, loc: Loc, faults: list[D
 def first_of_each_place(
     faults: Sequence[DocumentFault], seen: set[tuple[str, int, int]]
 ) -> list[DocumentFault]:
-    """Keep the faults at places that were not complained of yet, and remember theirs.
+    """Keep the faults at new places, and remember theirs.
 
-    A fault in a line of fourteen VMs is told once, for the first of them.
+    A fault in a line of fourteen VMs is reported once, for the first of them.
     """
     fresh = [fault for fault in faults if (fault.file, fault.line, fault.column) not in seen]
     seen.update((fault.file, fault.line, fault.column) for fault in fresh)

@@ -13,7 +13,7 @@ from vgpu_cfg.model.ranges import read_members
 
 @dataclass(slots=True)
 class MovedExpansion:
-    """The names that VMs have now by those that they had, and what is wrong."""
+    """The present names of VMs by former ones, and the faults."""
 
     names: dict[str, str] = field(default_factory=dict)
     faults: list[DocumentFault] = field(default_factory=list)

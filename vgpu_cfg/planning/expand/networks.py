@@ -1,4 +1,4 @@
-"""From `networks` to one desired network for each name: ranges written out, switches told once."""
+"""Turn `networks` into one desired network for each name: ranges written out, each switch once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ESCAPED = frozenset("/\\%")
 
 @dataclass(slots=True)
 class NetworkExpansion:
-    """The networks in the order of the files, and what is wrong."""
+    """The networks in the order of the files, and the faults."""
 
     networks: list[DesiredNetwork] = field(default_factory=list)
     faults: list[DocumentFault] = field(default_factory=list)
@@ -63,7 +63,7 @@ def _expand(part: Part, out: NetworkExpansion, *, is_mapping: bool) -> None:
 def _members(
     part: Part, out: NetworkExpansion, seen: set[tuple[str, int, int]], *, is_mapping: bool
 ) -> tuple[Member, ...]:
-    """Read the names of a line; none where they are wrong, which is told here unless the type is."""
+    """Read the names of a line; none if they are wrong, which is reported here unless the type is."""
     name: Any = part.data.get("name") if isinstance(part.data, Mapping) else None
     if not isinstance(name, str) or not name:
         return ()

@@ -16,14 +16,14 @@ from vgpu_cfg.planning.expand.context import ReadText
 
 @dataclass(slots=True)
 class SiteExpansion:
-    """The site, and what is wrong."""
+    """The site, and the faults."""
 
     site: DesiredSite | None = None
     faults: list[DocumentFault] = field(default_factory=list)
 
 
 def expand_site(sections: Sequence[Part], secrets: Collection[str], read_text: ReadText) -> SiteExpansion:
-    """Merge the `site` of every file, the weakest first: a later file's key stands for an earlier's."""
+    """Merge the `site` of every file, the weakest first: a later file's key replaces an earlier's."""
     out = SiteExpansion()
     said: dict[str, object] = {}
     certificates: tuple[str, ...] = ()

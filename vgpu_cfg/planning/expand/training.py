@@ -1,11 +1,12 @@
 """From `training` to the VMs that train together: names looked up, guests given what training needs.
 
-What the keys of `training` say against each other, and against the VMs that it names.
+Conflicts of the keys of `training` with each other, and with the VMs that it names.
 
-Which variables of `training.environment` cannot be what they are said to be, for torchrun and for ranks.
+Invalid variables of `training.environment`, for torchrun and for ranks.
 
-torchrun takes each of its options from a variable PET_OPTION, too (torch/distributed/argparse_util.py), under
-what its command line says; `train` writes that. Types and choices: torch/distributed/run.py, 1.10 to 2.15.
+torchrun accepts each of its options from a variable PET_OPTION, too (torch/distributed/argparse_util.py),
+with lower precedence than its command line; `train` writes that. Types and choices: torch/distributed/run.py,
+1.10 to 2.15.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _DEFAULT_RUNTIME = "docker"
 
 PORT = "MASTER_PORT"
 DEFAULT_PORT = 29500
-"""Where ranks meet; torchrun's own default, which `train` sets."""
+"""The port of the ranks' meeting; torchrun's own default, which `train` sets."""
 LAST_PORT = 65535
 OF_EACH_PROCESS = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "NNODES", "NODE_ADDR"}
 )
-"""What a launcher tells each process for itself."""
+"""The variables that a launcher sets for each process."""
 WRITTEN = {
     "PET_NNODES": "`elastic` says how few and how many workers",
     "PET_NPROC_PER_NODE": "`slots` says how many processes run on a worker",
@@ -63,7 +64,7 @@ CHOICES = {"PET_START_METHOD": ("spawn", "fork", "forkserver")}
 
 @dataclass(slots=True)
 class TrainingExpansion:
-    """The training, the plan's VMs with the guests that it needs, and what is wrong."""
+    """The training, the plan's VMs with the guests that it needs, and the faults."""
 
     training: DesiredTraining | None = None
     vms: list[DesiredVm] = field(default_factory=list)
@@ -75,9 +76,9 @@ def expand_training(
 ) -> TrainingExpansion:
     """Make the training of a plan whose lines are written out.
 
-    Its VMs get a guest where the plan file gives them none, and what training needs in it where nothing
-    is said of that; the driver from the `site`, where that names one. Where VMs are faulty, nothing is said
-    of which of them train.
+    Its VMs get a guest if the plan file gives them none, and in it the training's needs if it states nothing
+    else; the driver from the `site`, if that names one. If VMs are faulty, there is no report on which of
+    them train.
     """
     out = TrainingExpansion(vms=list(expansion.vms))
     if part is None:
@@ -181,7 +182,7 @@ def _registry(entry: RegistryEntry, image: str) -> RegistryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The VMs that train together, and the one that they are started from, where it is none of them."""
+    """The VMs that train together, and their start VM, if it is none of them."""
 
     workers: tuple[DesiredVm, ...]
     head: DesiredVm | None = None
@@ -193,7 +194,7 @@ class Team:
 
 
 def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
-    """Yield what is wrong in `training` whatever the VMs are."""
+    """Yield the faults of `training` that do not depend on the VMs."""
     if entry.archive_sha256 and not entry.archive:
         message = "`archive_sha256` is of an `archive`, and there is none"
         yield part.fault(("archive_sha256",), message, "add `archive`, or remove it")
@@ -254,7 +255,7 @@ def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, str]]:
 
 
 def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
-    """Yield what the VMs lack of what training with them needs; they have their guests already."""
+    """Yield the VMs' missing parts for training; they have their guests already."""
     if not entry.slots:
         for vm in team.workers:
             if not vm.gpus:
@@ -344,13 +345,13 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
 
 
 def meeting_port(entry: TrainingEntry) -> int | None:
-    """Return the port at which ranks meet; None where horovodrun finds one, or what is written is none."""
+    """Return the port of the ranks' meeting; None if horovodrun finds one, or if the value is invalid."""
     value = entry.environment.get(PORT, str(DEFAULT_PORT))
     return int(value) if entry.framework != "horovod" and _is_port(value) else None
 
 
 def fault_of_variable(name: str, value: str) -> tuple[str, str] | None:
-    """Return what is wrong with a variable and what to do, None where nothing is."""
+    """Return a variable's fault and its remedy, None if it has none."""
     if name in OF_EACH_PROCESS:
         return f"{name} is another for each process, and what starts them sets it", "remove it"
     if name in WRITTEN:

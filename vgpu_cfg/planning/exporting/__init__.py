@@ -1,4 +1,4 @@
-"""What would a plan file say of VMs and hosts that are there, if planning on it is to find nothing to do.
+"""Export existing VMs and hosts to a plan file on which planning finds nothing to do.
 
     observed ──▶ selection ──▶ the keys of each VM and host ──▶ lines ──▶ text ──▶ planned once, to be sure
 

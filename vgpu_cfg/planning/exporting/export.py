@@ -1,12 +1,12 @@
-"""From what was observed to the text of a plan file, and what is told beside it.
+"""Turn observations into the text of a plan file, and the notes with it.
 
-Which extraConfig pairs of a VM no plan file asks for, by their names and never their values.
+Unrequested extraConfig pairs of a VM, by their names and never their values.
 
-The next plan on an exported file, made before anybody has it: what it would change is left alone.
+The next plan on an exported file, made before its release: differences that it would change are left alone.
 
-A VM that nobody made with this tool may differ from what a key asks besides its value: memory that is not
-reserved, MMIO that is too small. Such a key is written all the same, since the VM is to be made again with
-it, and stands under `ignore`, with what would change in a comment.
+A VM that was made without this tool may differ from a key's request in more than its value: memory that is
+not reserved, MMIO that is too small. Such a key is written all the same, since the VM is to be made again
+with it, and is listed under `ignore`, with the changes in a comment.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _STAND_IN_ID = "00000000-0000-4000-8000-000000000000"
 
 _GUESTINFO = "guestinfo."
 _OF_DEVICES = re.compile(r"pcipassthru[0-9]+\.")
-"""What vSphere, and `uvm`, write for each device that is passed through: it comes with the device."""
+"""The keys that vSphere, and `uvm`, write for each passthrough device: they come with the device."""
 _OF_ROWS = frozenset(setting.path.casefold() for setting in VM_SETTINGS if setting.path)
 
 _NO_KEY = frozenset({"power"})
 _VERSION = "hardware_version"
-"""What a VM that exists gets only with devices that need it."""
+"""The settings that an existing VM gets only with devices that need them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for: which VMs and hosts, how the file names its server, and what it shall be called.
+    """The request: VMs and hosts, the file's name for its server, and the plan's name.
 
-    `template` is what all VMs would be made from, "" where nobody says.
+    `template` is the source of all VMs, "" if unknown.
     """
 
     choice: Choice
@@ -82,14 +82,14 @@ class Export:
 
     @property
     def what(self) -> str:
-        """What is in the file, in words."""
+        """The content of the file, in words."""
         return f"{counted(self.vms, 'VM')} and {counted(self.hosts, 'host')}"
 
 
 def export(observed: Inventory, catalog: Catalog, asked: Asked) -> Export:
-    """Write a plan file for what is there; the next plan on it changes nothing.
+    """Write a plan file for existing objects; the next plan on it changes nothing.
 
-    Raises NotFound where a glob matches nothing, Ambiguous where several datacenters could be meant.
+    Raises NotFound if a glob matches nothing, Ambiguous if several datacenters are possible.
     """
     if asked.datacenter is None and len(observed.datacenters) > 1:
         raise Ambiguous(
@@ -162,7 +162,7 @@ class _Exporting:
         return head
 
     def _notes(self, found: Sequence[ExportedVm]) -> Iterator[str]:
-        """Yield what has no words in a plan file, VMs of which the same is to be said at once."""
+        """Yield the settings that a plan file cannot express, VMs with the same note at once."""
         notes: dict[str, list[str]] = {}
         for one in found:
             options = ", ".join(options_without_key(one.vm))
@@ -182,7 +182,7 @@ def _with_id(identity: PlanIdentity) -> PlanIdentity:
 
 
 def _identity(vms: Iterable[Vm], asked: Asked) -> PlanIdentity:
-    """Return the plan whose the VMs are, where it is one; else one that is yet to be."""
+    """Return the plan that owns the VMs, if there is one; else a new one."""
     plans = {(vm.mark.plan, vm.mark.id) for vm in vms if vm.mark is not None and not vm.is_copy}
     ids = {plan_id for _, plan_id in plans}
     if len(ids) == 1 and (only := next(iter(ids))):
@@ -224,7 +224,7 @@ def _networks(found: Iterable[ExportedVm]) -> list[str]:
 
 
 def _said_by(plan: Plan) -> Iterator[str]:
-    """Yield what the next plan would change or complain of all the same."""
+    """Yield the remaining changes and findings of the next plan."""
     yield from (change.id for change in plan.changes)
     for error in plan.errors:
         yield f"{error.code} {error.subject.name}: {error.message}"
@@ -285,7 +285,7 @@ def changed_hosts(plan: Plan) -> set[str]:
 
 
 def settle(plan: Plan, found: Sequence[ExportedVm]) -> bool:
-    """Leave alone what the plan would change; whether anything new is left alone."""
+    """Leave the plan's changes alone; return whether any were added."""
     by_name = {one.name: one for one in found}
     news = False
     for change in plan.changes:

@@ -1,4 +1,4 @@
-"""The entries of `hosts`: what of each host differs from a plain one, as far as vCenter tells it."""
+"""The entries of `hosts`: each host's differences from a plain one, as far as vCenter reports them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 Rule = dict[str, Any]
 _OF_PASSED_THROUGH = frozenset({"use", "label"})
-"""What can be asked of a GPU that is passed through: the host's driver does not serve it."""
+"""The possible requests for a passthrough GPU: the host's driver does not serve it."""
 
 
 @dataclass(slots=True)
 class ExportedHosts:
-    """The entries, how many hosts they mean, and what is not told of these, with the reason."""
+    """The entries, how many hosts they cover, and their unknown settings, with the reason."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     count: int = 0
@@ -80,9 +80,9 @@ def _said_of(view: HostView) -> dict[str, Any]:
 
 
 def _words(view: HostView, device: str, part: Part) -> Iterator[tuple[str, Any]]:
-    """Yield keys and values of what the rows tell of a device.
+    """Yield keys and values of a device from the rows.
 
-    What was not read is not said, nor what waits for a restart.
+    Unread values are left out, as are those that wait for a restart.
     """
     for setting in SETTINGS:
         if not isinstance(setting.in_file, InFile) or setting.in_file.part is not part:
@@ -110,5 +110,5 @@ def _rules(gpus: dict[str, Rule]) -> Iterator[Rule]:
 
 
 def _match(nic: HostNic) -> Rule:
-    """Mean one NIC: by its name, which the host has for it as long as it is its own."""
+    """Select one NIC: by its name, which stays the same as long as the host has it."""
     return {"vmnic": nic.device} if nic.device else {"pci_id": nic.pci_id}

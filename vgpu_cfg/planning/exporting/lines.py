@@ -1,6 +1,6 @@
-"""How VMs that are alike become one line, and what all lines say becomes `defaults`.
+"""Combine similar VMs into one line, and common keys of all lines into `defaults`.
 
-How an exported plan file is laid out: its sections, its comments, and what is not in it at its end.
+The layout of an exported plan file: its sections, its comments, and omissions at its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_cfg.planning.exporting.selection import Tied, members_of
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, in_order
 
 _OF_ITS_LINE = frozenset({"place", "ignore"})
-"""What stays where it is: that it holds for all lines is by chance."""
+"""The keys that stay in their line: that they hold for all lines is by chance."""
 
 _WIDTH = 100
 _LEFT_OUT = "Not in this file:"
@@ -108,7 +108,7 @@ def _common(keys: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _beside(own: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what one says besides the rest of its line; `place` is laid upon that of the line."""
+    """Return one member's additions to the rest of its line; `place` is laid upon that of the line."""
     place = shared.get("place", {})
     differing = {key: value for key, value in own.items() if shared.get(key) != value}
     if "place" in differing:
@@ -118,7 +118,7 @@ def _beside(own: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]
 
 @dataclass(slots=True)
 class Content:
-    """What goes into the file. `left_out` stands as comments at its end."""
+    """The content of the file. `left_out` becomes comments at its end."""
 
     head: Mapping[str, Any]
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def written(content: Content) -> str:
 
 
 def with_findings(text: str, found: Sequence[str]) -> str:
-    """Return a file that is written with what the next plan says of it as comments at its end."""
+    """Return the file with the findings of the next plan as comments at its end."""
     return "\n".join([text, _notes(_FOUND, found)]) if found else text
 
 

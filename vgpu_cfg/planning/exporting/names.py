@@ -1,4 +1,4 @@
-"""How a plan file names what a VM is in and on: the bare name where it means one thing, else the path."""
+"""A plan file's names for a VM's surroundings: the bare name if it is unique, else the path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which VMs and hosts are meant by `--cluster`, `--folder`, `--vm` and `--host`.
+"""The VMs and hosts selected by `--cluster`, `--folder`, `--vm` and `--host`.
 
-Which DRS rules a plan file has words for: kept apart, or kept on a host group; by whoever made them.
+The DRS rules that a plan file can express: kept apart, or kept on a host group; from any author.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Choice:
 
     @property
     def names_vms(self) -> bool:
-        """Whether VMs are asked for by what they are called or by their folder: then each is meant."""
+        """Whether VMs are selected by their names or their folder: then each is included."""
         return bool(self.folders or self.vms)
 
 
 @dataclass(slots=True)
 class Chosen:
-    """The VMs and hosts that are meant; `without_gpus` counts VMs that nobody named and that have no GPU."""
+    """The selected VMs and hosts; `without_gpus` counts VMs that were not named and have no GPU."""
 
     vms: list[Vm] = field(default_factory=list)
     hosts: list[Host] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Chosen:
 
 
 def choose(choice: Choice, names: Names) -> Chosen:
-    """Return what is meant. Raises NotFound for a glob that nothing matches, and where nothing is left."""
+    """Return the selection. Raises NotFound for a glob without a match, and if nothing is left."""
     observed = names.observed
     folder_of = {vm.moid: names.folder_of(vm) for vm in names.site.vms}
     vms = [vm for vm in names.site.vms if not vm.is_template and folder_of[vm.moid] is not None]
@@ -106,7 +106,7 @@ def _above(folder: str) -> Iterable[str]:
 
 
 def _is_ours(vm: Vm) -> bool:
-    """Whether a VM that nobody named is meant: it has GPUs, or is a plan's."""
+    """Whether an unnamed VM is selected: it has GPUs, or is a plan's."""
     has_gpus = vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
     return has_gpus or (vm.mark is not None and not vm.is_copy)
 
@@ -125,7 +125,7 @@ def _refuse_idle(globs: Sequence[str], nouns: str, there: Iterable[str], observe
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """A rule: its VMs by moid, and what a plan file says of each under `place`.
+    """A rule: its VMs by moid, and the words of a plan file for each under `place`.
 
     `line` is the line that its VMs must share, "" where they need not share one.
     """
@@ -138,7 +138,7 @@ class Tie:
 
 @dataclass(slots=True)
 class Tied:
-    """What became of the rules: the lines whose VMs belong together, and what has no words."""
+    """The result of the rules: the lines whose VMs belong together, and those that cannot be expressed."""
 
     lines: dict[str, list[ExportedVm]]
     left_out: list[str]
@@ -202,7 +202,7 @@ def _must(is_mandatory: bool) -> tuple[tuple[str, Any], ...]:  # noqa: FBT001 - 
 
 
 def _line(name: str, plan: str, host_group: str = "") -> str:
-    """Return the line that a rule or a group of this plan's is named after, "" for one of others."""
+    """Return the line that a rule or a group of this plan is named after, "" for another one."""
     if not plan or not is_of_plan(name, plan):
         return ""
     return name.removeprefix(rule_name(plan, "")).removesuffix(f":{host_group}" if host_group else "")
@@ -216,7 +216,7 @@ def _one_line(moids: Sequence[str], known: Any) -> str:
 
 
 def members_of(line: str) -> list[str]:
-    """Return the names that a line stands for; those of no line that can be read, none."""
+    """Return the names of a line; none for an unreadable line."""
     try:
         return [member.name for member in read_members(line)]
     except ValueError:

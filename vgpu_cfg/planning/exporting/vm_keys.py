@@ -1,6 +1,6 @@
-"""The keys of one VM that is there: what a plan file says for it to stay, or be made again, as it is.
+"""The keys of one existing VM: a plan file's words to keep it, or to make it again, unchanged.
 
-The GPUs, NICs and disks of a VM in the words of a plan file, and which of them it has no words for.
+The GPUs, NICs and disks of a VM in the words of a plan file, and those it cannot express.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ ESXi Hosts".
 
 @dataclass(slots=True)
 class ExportedVm:
-    """A VM that is there with its keys. `left_out` tells what of it has no words in a plan file.
+    """An existing VM with its keys. `left_out` are the parts that a plan file cannot express.
 
-    `because` says of keys under `ignore` what the next plan would change without that.
+    `because` is, for keys under `ignore`, the change that the next plan would make otherwise.
     """
 
     vm: Vm
@@ -74,7 +74,7 @@ class ExportedVm:
 
 
 def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | None = None) -> ExportedVm:
-    """Write the keys of a VM that was read in detail; `template` is what it would be made from."""
+    """Write the keys of a VM that was read in detail; `template` is its source."""
     detail = vm.detail or VmDetail()
     host = names.observed.host_by_moid.get(vm.host_moid or "")
     found = ExportedVm(vm)
@@ -124,9 +124,9 @@ def _say_where(vm: Vm, host: Host | None, names: Names, keys: dict[str, Any]) ->
 
 
 def _attributes(detail: VmDetail, template: VmDetail | None) -> dict[str, str]:
-    """Say the custom attributes, and clear those that a clone would have from its template.
+    """Write the custom attributes, and clear those that a clone would have from its template.
 
-    Where a drain took a VM from is nobody's wish, and holds for the VM that is there alone.
+    The origin of a drained VM is no wish, and holds for the present VM alone.
     """
     cleared = dict.fromkeys(template.attributes, "") if template is not None else {}
     found = {**cleared, **detail.attributes}
@@ -146,7 +146,7 @@ def _take(keys: dict[str, Any], key: str, said: Said, found: ExportedVm) -> None
 
 
 def _take_rows(keys: dict[str, Any], found: FoundVm) -> None:
-    """Say what the rows of the table of VM settings show; several rows may share a key."""
+    """Write the values of the table of VM settings; several rows may share a key."""
     for row in VM_SETTINGS:
         value = row.said(found)
         if value is None:
@@ -174,9 +174,9 @@ def _hosts_of(names: Names, host: Host) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Said:
-    """What a plan file says at one key; None where it says nothing. `left_out` tells what has no words.
+    """A plan file's value at one key; None if it is absent. `left_out` are parts that it cannot express.
 
-    `is_bound` tells that it holds on the VM's own host only: it names a function by its address.
+    `is_bound` is whether it holds on the VM's own host only: it names a function by its address.
     """
 
     value: Any = None
@@ -239,7 +239,7 @@ def _group(members: Sequence[Any], name: str, said: Said) -> Iterator[Item]:
 
 
 def _whole(device: PassthroughDevice, names: DeviceNames) -> Item | None:
-    """Say a GPU that is passed through: by its address, or by what it may be."""
+    """Write a passthrough GPU: by its address, or by its possible kinds."""
     if device.pci_id is not None:
         return {"pin": device.pci_id}
     wanted: Item = {"label": device.label} if device.label else {}
@@ -261,7 +261,7 @@ def _counted(item: Item, count: int) -> Item | str:
 
 
 def _folded(items: Iterable[Item | str]) -> list[Item | str]:
-    """Count equal neighbours that are passed through by what they are; vGPUs are counted already."""
+    """Count equal passthrough neighbors by their kind; vGPUs are counted already."""
     made: list[Item | str] = []
     for item, same in groupby(items):
         count = len(list(same))
@@ -271,9 +271,9 @@ def _folded(items: Iterable[Item | str]) -> list[Item | str]:
 
 
 def nics_of(detail: VmDetail, networks: Mapping[str, str], shared: Collection[str] = ()) -> Said:
-    """Say the NICs of a VM, by the names of networks; nothing where one of them has no words.
+    """Write the NICs of a VM, by the names of networks; nothing if one of them cannot be expressed.
 
-    `shared` are the MACs that several NICs have: nobody meant them.
+    `shared` are the MACs that several NICs have: these are unintended.
     """
     said = Said()
     items: list[Item | str] = []
@@ -334,9 +334,9 @@ def _joined(items: Sequence[Item | str]) -> list[Item | str]:
 
 
 def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | None = None) -> Said:
-    """Say the disks of a VM: how large the template's first one is at least, and those beside it.
+    """Write the disks of a VM: the minimum size of the template's first one, and the others.
 
-    Disks of others, by `owned`, are left out and named: no plan file asks for them.
+    Other disks, by `owned`, are left out and named: no plan file asks for them.
     """
     said = Said()
     disks = sorted(detail.disks if owned is None else owned.own, key=lambda disk: disk.key)
