@@ -1,1 +1,1 @@
-"""What goes into a guest: files and scripts for each module, and the ways in which they are carried there."""
+"""The content of a guest: files and scripts for each module, and the ways to deliver them."""

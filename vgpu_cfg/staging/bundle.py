@@ -1,4 +1,4 @@
-"""What is brought into a guest: the manifest, each module's script and files, the runner and its unit.
+"""The bundle of a guest: the manifest, each module's script and files, the runner and its unit.
 
 Which file of `staging.modules` turns which module of a guest into files and a script.
 """
@@ -35,7 +35,7 @@ RUNNER = "/usr/local/sbin/vgpu-cfg-stage"
 SERVICE = "/etc/systemd/system/vgpu-cfg-stage.service"
 MANIFEST = f"{STATE_FOLDER}/manifest.json"
 MODULES_LIST = f"{STATE_FOLDER}/modules.list"
-"""What the runner reads: the manifest's names, digests and scripts, one per line, since sh reads no JSON."""
+"""The runner's input: the manifest's names, digests and scripts, one per line, since sh reads no JSON."""
 
 
 def bundle_files(context: StagingContext, kinds: Sequence[str]) -> tuple[GuestFile, ...]:
@@ -78,7 +78,7 @@ def ordered(spec: GuestSpec) -> list[GuestModule]:
 
 
 def manifest(spec: GuestSpec) -> str:
-    """Say what the guest shall have, as JSON; no secret is in it."""
+    """Return the guest's intended content as JSON; no secret is in it."""
     content = {
         "v": 1,
         "plan": spec.plan,

@@ -1,4 +1,4 @@
-"""How cloud-init's VMware datasource is given what a guest shall have: user data and metadata in guestinfo.
+"""User data and metadata for cloud-init's VMware datasource, in guestinfo.
 
 The user's own #cloud-config is merged under ours: lists that both have are joined, any other key that
 both set must be set alike.

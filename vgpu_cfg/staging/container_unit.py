@@ -1,8 +1,8 @@
 """A container that systemd holds up: a unit, and a script that makes it anew at each start.
 
-The script is there because what a container is given differs from guest to guest and from boot to boot:
-every GPU's device is named, or a container loses them at the next `systemctl daemon-reload`
-(NVIDIA/nvidia-container-toolkit issue 48), and an RDMA device is given where there is one.
+The script is necessary because a container's devices differ from guest to guest and from boot to boot: every
+GPU's device is named, or a container loses them at the next `systemctl daemon-reload`
+(NVIDIA/nvidia-container-toolkit issue 48), and an RDMA device is added if there is one.
 
 Which texts containers, mounts and exports can carry; what any guest can carry is in `values`.
 """
@@ -35,7 +35,7 @@ def container_files(
 ) -> dict[str, tuple[str, str]]:
     """Return the files of a container by path, with their permissions; `words` run it in the foreground.
 
-    `folder` is made before: not every runtime makes what it mounts.
+    `folder` is made before: not every runtime creates the sources of mounts.
     """
     image_at = next((at for at, word in enumerate(words) if word == "--entrypoint"), len(words))
     if command == "apptainer":

@@ -1,8 +1,8 @@
-"""How a guest's NICs stand in netplan's words, for cloud-init at the first boot and for /etc/netplan.
+"""A guest's NICs in netplan's format, for cloud-init at the first boot and for /etc/netplan.
 
-How a guest's NICs stand in NetworkManager's keyfiles, where there is no netplan (nm-settings(5)).
+A guest's NICs in NetworkManager's keyfiles, if there is no netplan (nm-settings(5)).
 
-How templates are told of a guest's NICs: checked, and as texts that the scripts' functions take.
+A guest's NICs for templates: checked, and as texts that the scripts' functions accept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def network_config(nics: Sequence[GuestNic]) -> dict[str, Any]:
 
 
 def match_of(nic: GuestNic) -> tuple[str, str]:
-    """Return by which MAC address or, where that is not known, by which driver a NIC is found."""
+    """Return the MAC address or, if that is not known, the driver that identifies a NIC."""
     if nic.mac:
         return values.mac_address(nic.mac), ""
     if nic.driver:
@@ -143,7 +143,7 @@ def _family(nic: GuestNic, version: int) -> dict[str, str]:
 
 
 def requested_options(nic: GuestNic) -> str:
-    """Say how the guest's programs find a NIC: by its name, which holds on every worker, where it has one."""
+    """Return how the guest's programs find a NIC: by its name, the same on every worker, if it has one."""
     if nic.name:
         return f"name={values.interface_name(nic.name)}"
     return f"mac={values.mac_address(nic.mac)}" if nic.mac else f"driver={values.driver_name(nic.driver)}"

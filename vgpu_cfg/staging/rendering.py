@@ -1,11 +1,11 @@
-"""How text that goes into a guest is put together: jinja2 templates, and the filters that quote for them.
+"""Text for guests: jinja2 templates, and the filters that quote for them.
 
-How a module's two halves become one script: the common head, `check`, `apply`, and the way out of secrets.
+Build one script of a module's two halves: the common head, `check`, `apply`, and removal of secrets.
 
 The bodies run under `set -eu`: a command that fails ends its half with that command's status. The
 head (templates/head.sh.j2) says which functions they may use.
 
-What a module of a guest becomes: files, and the two halves of its script.
+The result of staging a guest's module: files, and the two halves of its script.
 
 A file of `staging.modules` has one function `stage(module, context) -> Staged`. Its script is put
 together from `check` and `apply`; both are bodies of POSIX sh functions in which `why TEXT` says one
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 STATE_FOLDER = "/var/lib/vgpu-cfg"
 SCRIPTS_FOLDER = f"{STATE_FOLDER}/modules"
 FILES_FOLDER = f"{STATE_FOLDER}/files"
-"""Where files without secrets lie until a module's script compares them and puts them in their place."""
+"""The folder of files without secrets until a module's script compares and installs them."""
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
-"""Where files with secrets lie until the module that they are for has put them in their place."""
+"""The folder of files with secrets until their module has installed them."""
 
 REBOOT, HAND = 10, 20
 """Exit statuses of `apply`: the guest restarts and goes on; the rest is a manual step."""
@@ -48,7 +48,7 @@ def render(template: str, **values: object) -> str:
 
 
 def quote_sh(value: object) -> str:
-    """Quote one word for a POSIX shell, whatever stands in it; a NUL byte cannot stand in one."""
+    """Quote one word for a POSIX shell, whatever it holds; a NUL byte is not possible in one."""
     text = str(value)
     if "\0" in text:
         raise GuestError(
@@ -104,7 +104,7 @@ def secret_file(name: str, content: str) -> GuestFile:
 
 
 def halves(template: str, *files: GuestFile, **parameters: object) -> Staged:
-    """Render a module's template twice: `half` is "check" or "apply", what stands outside is in both."""
+    """Render a module's template twice: `half` is "check" or "apply", the text outside of them is in both."""
     return Staged(
         check=render(template, half="check", **parameters),
         apply=render(template, half="apply", **parameters),
@@ -127,7 +127,7 @@ def _body(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StagingContext:
-    """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys.
+    """The input of staging: the guest's whole spec, the values of secrets, the plan's keys.
 
     `host_keys` says of VMs by which host key their guests are known (see `model.guests.host_keys`).
     """
@@ -151,13 +151,13 @@ class StagingContext:
         return value
 
     def host_key(self, vm: str) -> str:
-        """Return the public host key of a VM's guest, "" where nobody knows it yet."""
+        """Return the public host key of a VM's guest, "" if it is not yet known."""
         return self.keys.public_host_key(vm, self.host_keys.get(vm, UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one module is in a guest. `files` are there before its script runs."""
+    """The result of staging one module. `files` are there before its script runs."""
 
     check: str
     apply: str

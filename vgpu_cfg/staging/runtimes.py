@@ -1,7 +1,7 @@
-"""What the three container runtimes are told: their commands, and where an image lies that has no daemon.
+"""The commands of the three container runtimes, and the path of an image without a daemon.
 
-nerdctl takes docker's words, and is how containerd is told; Apptainer has words of its own, knows no
-daemon and shares network, processes and shared memory with the guest anyway.
+nerdctl accepts docker's arguments, and drives containerd; Apptainer has arguments of its own, has no daemon
+and shares network, processes and shared memory with the guest anyway.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ COMMANDS = {"docker": "docker", "containerd": "nerdctl", "apptainer": "apptainer
 SERVICES = {"docker": "docker.service", "containerd": "containerd.service", "apptainer": ""}
 IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
 STORES = {"docker": "/var/lib/docker", "containerd": "/var/lib/containerd", "apptainer": IMAGES_FOLDER}
-"""Where each keeps images, unless the template says otherwise."""
+"""Each runtime's folder of images, unless the template sets another."""
 
 LOGS_FOLDER = "/var/log/vgpu-cfg"
-"""Where `train` gathers what ranks wrote."""
+"""The folder in which `train` gathers the output of ranks."""
 
 _OWN_MOUNTS = (
     ("/etc/vgpu-cfg/mesh", True),
@@ -40,7 +40,7 @@ def image_file(image: str) -> str:
 
 
 def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[str, str], ...]:
-    """List what the user mounts, source and target, the shared folder included.
+    """List the user's mounts, source and target, the shared folder included.
 
     Raises `GuestError` for a path that no mount can carry.
     """
@@ -88,8 +88,8 @@ def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
 def exec_command(worker: WorkerModule, context: StagingContext) -> list[str]:
     """Return the words that begin a command in the container; options, the container and the command follow.
 
-    With Apptainer it is a container of its own beside the worker, with the same mounts, and what follows
-    begins with the image's file.
+    With Apptainer it is a container of its own next to the worker, with the same mounts, and the following
+    words begin with the image's file.
     """
     if worker.runtime == "apptainer":
         return _apptainer(worker, context)

@@ -1,4 +1,4 @@
-"""How the ways into a guest get what they carry: cloud-init's seed, the bundle of files, and the mark."""
+"""The content of the ways into a guest: cloud-init's seed, the bundle of files, and the mark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stager:
         self._fingerprints = dict(fingerprints)
 
     def seed(self, spec: GuestSpec) -> Mapping[str, str]:
-        """Return the extraConfig of a clone whose cloud-init is to stage what the spec lets it carry.
+        """Return the extraConfig of a clone whose cloud-init stages the parts that the spec permits.
 
         Secrets are in it only where the spec says that they may be exposed. The mark in it says which keys
         the guest comes to know.
@@ -72,7 +72,7 @@ class Stager:
     def mark(self, spec: GuestSpec, modules: Sequence[str], before: str, host_keys: Mapping[str, str]) -> str:
         """Return the mark after these modules were staged, `before` being the one until now.
 
-        What the spec has no more is left out: should it come back, its check tells what is there.
+        Modules removed from the spec are left out: if one returns, its check detects the current state.
         """
         staged: dict[str, StagedModule] = {}
         until_now = parse_mark(before)
@@ -91,7 +91,7 @@ class Stager:
     def former_host_key(self, vm: str, mark: str) -> str:
         """Return the public host key that was derived for a VM from keys before those of now.
 
-        The mark tells which: "" where its guest has no such keys.
+        The mark identifies them: "" where its guest has no such keys.
         """
         found = [self._former[word] for word in keys_in(mark) if word in self._former]
         return found[0].public_host_key(vm, DERIVED) if found else ""

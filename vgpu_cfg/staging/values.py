@@ -1,7 +1,7 @@
-"""Which texts a guest's files can carry: what is not among them is refused before anything is rendered.
+"""Validation of texts for guests: all others are refused before anything is rendered.
 
-What a plan file says was refused there, by rules of `model.plan_file` that are only asserted here; what
-follows from elsewhere, as from vCenter, has its rules here.
+Values of a plan file were refused there, by rules of `model.plan_file` that are only asserted here; values
+from elsewhere, as from vCenter, have their rules here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks inside hosts and guests: asked in the right order, checked, and told with what a failure means.
+"""Checks inside hosts and guests: their order, their verdicts, and the meaning of failures.
 
     from vgpu_cfg.verification import Choice, HostView, GuestView, verify
     found = verify(hosts, guests, channels, Choice())

@@ -1,4 +1,4 @@
-"""How a check asks: it yields what is to be done on which machine, gets the answer, and ends in a verdict.
+"""The protocol of a check: it yields a request to a machine, gets the answer, and ends in a verdict.
 
 A check that has started something that outlives a command stops it in a `finally`, by a `Command` with
 `is_cleanup`: that one is carried out even when the run is being broken off.
@@ -16,13 +16,13 @@ from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.learned import Learned
 
 NO_SUCH_COMMAND = 127
-"""What a shell answers for a command that is not there (POSIX)."""
+"""A shell's exit status for a missing command (POSIX)."""
 
 LONGEST_WORDS = 2000
 """No answer of a check needs more."""
 
 TIMED_OUT = 124
-"""What `timeout` answers (coreutils)."""
+"""The exit status of `timeout` (coreutils)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class ReadClock:
-    """What vCenter's clock shows: the answer's output holds the seconds since 1970."""
+    """The time of vCenter's clock: the answer's output holds the seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check came to. `learned` is what later checks of the same VM may rest on.
+    """The verdict of a check. `learned` are facts for later checks of the same VM.
 
-    `is_asked` is False where the plan asks for nothing that the check could see here.
+    `is_asked` is False if the plan requests nothing that the check could see here.
     """
 
     state: CheckState
@@ -87,7 +87,7 @@ def passed(
     measured: Mapping[str, float] | None = None,
     learned: Learned | None = None,
 ) -> Verdict:
-    """Say that it is as it should be, and what was seen."""
+    """Return a pass, with the observation."""
     return Verdict(CheckState.PASSED, observed, expected, measured=measured or {}, learned=learned)
 
 
@@ -100,7 +100,7 @@ def failed(
     remedy: str = "",
     measured: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """Say what is wrong; meaning and remedy are the code's own unless the check knows better."""
+    """Return a failure; meaning and remedy are the code's own unless the check has better ones."""
     known = FAILURES[code]
     return Verdict(
         CheckState.FAILED,
@@ -114,12 +114,12 @@ def failed(
 
 
 def skipped(why: str, *, is_asked: bool = False) -> Verdict:
-    """Say why it does not apply; `is_asked`: it applies, and why it was not seen here, or what else tells."""
+    """Return why it does not apply; `is_asked`: it applies, but was not seen, or another check covers it."""
     return Verdict(CheckState.SKIPPED, why=why, is_asked=is_asked)
 
 
 def unproven(why: str, *, measured: Mapping[str, float] | None = None) -> Verdict:
-    """Say why what the plan asks for could be neither proven nor refuted here."""
+    """Return why the requested setting could be neither proven nor refuted here."""
     return Verdict(CheckState.UNPROVEN, why=why, measured=measured or {})
 
 
@@ -133,7 +133,7 @@ def said(answer: ShellResult) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return what a machine said, cut where it is long: a guest says what it likes."""
+    """Return a machine's output, shortened if it is long: a guest may print anything."""
     return text if len(text) <= LONGEST_WORDS else f"{text[: LONGEST_WORDS - 3]}..."
 
 

@@ -1,6 +1,6 @@
-"""What checks of a VM find out on their way, for those that come after them.
+"""Facts from checks of a VM, for the checks that follow.
 
-How a run is held against the figures of an earlier one: what was better then has lost something since.
+Comparison of a run with the figures of an earlier one: a figure that was better then shows a loss.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from vgpu_cfg.parsers.rdma.devices import Gid, RdmaDevice
 
 
 class RdmaNic(Frozen):
-    """A NIC that carries RDMA: its interface, its device with the port, and what was seen of them.
+    """A NIC that carries RDMA: its interface, its device with the port, and their observed values.
 
-    `gid` is the RoCE v2 one with the NIC's IPv4 address. `port_rate_gbps` is what the port says it runs at,
-    `model_rate_gbps` what a port of its model runs at. `line_rate_gbps` is what it shall run at, as far as
-    that is known: measurements are compared with it, not with what the port says.
+    `gid` is the RoCE v2 one with the NIC's IPv4 address. `port_rate_gbps` is the port's reported rate,
+    `model_rate_gbps` the rate of its model's ports. `line_rate_gbps` is the required rate, if known:
+    measurements are compared with it, not with the port's report.
     """
 
     interface: str
@@ -46,7 +46,7 @@ class RdmaNic(Frozen):
 
 
 class Learned(Frozen):
-    """What was seen of one guest. `gpus` is None until its driver answered; `boot_id` tells it apart."""
+    """The observations of one guest. `gpus` is None until its driver answered; `boot_id` is its boot."""
 
     gpus: GuestGpus | None = None
     interfaces: tuple[Interface, ...] = ()
@@ -88,7 +88,7 @@ def baseline_of(found: Verification) -> Baseline:
 
 
 def past_run(found: Verification) -> PastRun:
-    """Return what a history keeps of a run."""
+    """Return a run's entry for a history."""
     return PastRun(
         plan=found.plan,
         server=found.server,
@@ -107,9 +107,9 @@ def past_run(found: Verification) -> PastRun:
 def held_against(
     baseline: Baseline, results: Sequence[CheckResult], thresholds: Thresholds
 ) -> tuple[CheckResult, ...]:
-    """Return the results, where one that passed and is behind its earlier figure fails.
+    """Return the results; one that passed and is below its earlier figure fails.
 
-    What was measured then and not now is not proven; what failed for another reason stays as it is.
+    A figure that was measured then and not now is not proven; other failures stay unchanged.
     """
     before = {(one.check, one.subject, one.name): one.value for one in baseline.figures}
     return tuple(_held(one, _own(before, one), baseline, thresholds) for one in results)

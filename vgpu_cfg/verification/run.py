@@ -1,8 +1,8 @@
-"""A whole run: machines side by side, then pairs, then all together; what rests on a failure is not asked.
+"""A whole run: machines in parallel, pairs, all together; checks that rest on a failure are skipped.
 
-In which order pairs meet, and whether what a check rests on holds.
+The order of pairs, and whether a check's prerequisites hold.
 
-Carries one check out: its steps to shells, their answers back to it, and errors into verdicts.
+Carry out one check: its steps in shells, their answers, and errors as verdicts.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ def verify(  # noqa: PLR0913 - what a run is made of
     """Make the chosen checks, and those that they rest on.
 
     `vms` are all VMs to be verified, those without a guest that can be asked included.
-    What was not chosen is only told where it failed. With a `baseline` figures fail that lost too much.
-    Raises KeyboardInterrupt after everything
-    that was started on machines has been stopped.
+    A check that was not chosen is shown only if it failed. With a `baseline`, figures that lost too much
+    fail. Raises KeyboardInterrupt after everything that was started on machines has been stopped.
     """
     started = time.monotonic()
     with _Run(channels, choice) as run:
@@ -170,7 +169,7 @@ class _Run:
         return list(found.values())
 
     def on_guests(self, guests: Sequence[GuestView]) -> list[GuestView]:
-        """Check guests, side by side; return them with what was found out of them."""
+        """Check guests in parallel; return them with their observations."""
         made = self._side_by_side(self._guest_results, guests)
         self._gather(results for _, results in made)
         return [view for view, _ in made]
@@ -253,7 +252,7 @@ class _Run:
                 self._gather([[result]])
 
     def settle(self) -> None:
-        """Take back what was not proven, where a check that passed proves it for the same VMs."""
+        """Remove unproven results that a passed check proves for the same VMs."""
         for place, result in enumerate(self.results):
             by = BY_KEY[result.check].proven_by
             proof = next((one for one in self.results if one.check == by and _is_proof(one, result)), None)
@@ -272,7 +271,7 @@ class _Run:
         ask: Callable[[], Asking],
         machines: Machines,
     ) -> tuple[CheckResult, Learned | None]:
-        """Make one check, unless what it rests on is broken for one of the subjects `among`."""
+        """Run one check, unless its prerequisite is broken for one of the subjects `among`."""
         started = time.monotonic()
         why = broken(check, found, among, own=subject.name)
         verdict = Verdict(CheckState.NOT_ASKED, why=why) if why else drive(ask(), machines)
@@ -314,9 +313,9 @@ class _Run:
         return self._hosts[name]
 
     def _side_by_side(self, work: Callable[[_S], _R], subjects: Sequence[_S]) -> list[_R]:
-        """Do something for each subject at the same time, and return what came of it in their order.
+        """Call a function for each subject at the same time, and return the results in their order.
 
-        On Ctrl-C nothing new is begun, and what goes on is waited for: it stops what it started.
+        On Ctrl-C nothing new is begun, and running calls are waited for: each stops the processes it started.
         """
         if not subjects:
             return []
@@ -340,7 +339,7 @@ def broken(
 ) -> str:
     """Say which broken link a check rests on, "" where none is.
 
-    `among` names the subjects whose links count. The one that failed itself is told, not its followers.
+    `among` names the subjects whose links count. The failed check itself is shown, not its followers.
     """
     for key in check.rests_on:
         for name in among:
@@ -388,7 +387,7 @@ class Machines:
 def drive(asking: Asking, machines: Machines) -> Verdict:
     """Carry a check out to its verdict.
 
-    Raises Interrupted where the run is broken off, after the check has stopped what it started.
+    Raises Interrupted if the run is interrupted, after the check has stopped the processes it started.
     """
     try:
         return _drive(asking, machines)

@@ -32,9 +32,9 @@ from vgpu_cfg.verification.views import GuestView, HostView, PairView
 
 @dataclass(frozen=True, slots=True)
 class CheckBase:
-    """What every check has. `rests_on` names checks without which it is not asked.
+    """The properties of every check. `rests_on` names checks without which it is not asked.
 
-    `measures` marks those that take the network for themselves, which `--quick` leaves out. Where one could
+    `measures` marks those that take the network for themselves, which `--quick` leaves out. If one could
     prove nothing, `proven_by` may have: a check of more VMs that passed.
     """
 
@@ -187,7 +187,7 @@ def needed_for(keys: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user asked for. `only` are globs over names of checks; empty means all.
+    """The user's selection. `only` are globs over names of checks; empty means all.
 
     `is_quick` leaves out what measures bandwidth. `parallel` is how many machines are asked at once.
     """

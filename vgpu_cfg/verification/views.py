@@ -1,8 +1,8 @@
-"""What checks know of a host or a guest before they ask: what the plan wants, and what was read.
+"""A host or a guest as checks know it beforehand: the plan's settings, and the readings.
 
 Two VMs of a plan, as checks see them that ask one about the other.
 
-Which hosts and guests a plan has to be verified, and what it wants of them, from what vCenter told.
+The hosts and guests of a plan to verify, and their settings, from vCenter's readings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HOST_OWNED = ("sriov", "pvrdma")
 
 @dataclass(frozen=True, slots=True)
 class WantedVm:
-    """What runs on a host by the plan: the vGPUs it holds now, by the GPU's address, and its RDMA."""
+    """The planned content of a host: its current vGPUs, by the GPU's address, and its RDMA."""
 
     name: str
     gpus: Mapping[str, tuple[VgpuProfile, ...]]
@@ -57,19 +57,19 @@ class WantedVm:
     """Of each RDMA NIC how it comes to the VM: passthrough, sriov, pvrdma."""
     gpudirect: bool = False
     nic_functions: tuple[str, ...] = ()
-    """PCI addresses of the host's NICs behind them, as far as they are known."""
+    """PCI addresses of the host's NICs for them, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host that runs VMs of the plan. `has_shell` tells whether its shell may be asked."""
+    """A host that runs VMs of the plan. `has_shell` is whether its shell may be used."""
 
     host: Host
     facts: HostFacts
     vms: tuple[WantedVm, ...] = ()
     has_shell: bool = False
     roce: tuple[int, int] | None = None
-    """DSCP and priority of RDMA traffic, where the host's own driver carries it."""
+    """DSCP and priority of RDMA traffic, if the host's own driver carries it."""
     tenants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of running VMs that are none of the plan's, by the address of a GPU that they share with it."""
     licence_of_all: bool = False
@@ -105,12 +105,12 @@ class HostView:
 class GuestView:
     """A VM whose guest is asked.
 
-    `gpus` is how many it was given, of which `vgpus` are vGPUs. `wanted` holds of each GPU the names that
-    the plan file takes: profiles of a vGPU, a part of the name of a whole one, none where any will do.
-    `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins.
-    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `shall_run` what the
-    plan does; `host_state` is what is wrong with its host, in words after the host's name, empty where
-    nothing is. `rates_gbps` maps a PCI device id to what such a NIC can. `now` is when the run began.
+    `gpus` is how many it was given, of which `vgpus` are vGPUs. `wanted` holds for each GPU the names that
+    the plan file accepts: profiles of a vGPU, a part of the name of a whole one, none if any will do.
+    `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins. `gpudirect` asks
+    for RDMA from GPU memory. `powered_on` is vCenter's state, `shall_run` the plan's; `host_state` is the
+    fault of its host, in words after the host's name, empty if there is none. `rates_gbps` maps a PCI device
+    id to what such a NIC can. `now` is when the run began.
     """
 
     name: str
@@ -133,7 +133,7 @@ class GuestView:
     learned: Learned = field(default_factory=Learned)
 
     def knowing(self, learned: Learned) -> GuestView:
-        """Return the same guest, with what was found out."""
+        """Return the same guest, with the observations."""
         return replace(self, learned=learned)
 
     @property
@@ -143,12 +143,12 @@ class GuestView:
 
     @property
     def driver(self) -> DriverModule | None:
-        """NVIDIA's driver, where the plan sees to it."""
+        """NVIDIA's driver, if the plan manages it."""
         return self.spec.get(DriverModule)
 
     @property
     def licence(self) -> LicenceModule | None:
-        """The licence, where the plan sees to it."""
+        """The license, if the plan manages it."""
         return self.spec.get(LicenceModule)
 
     @property
@@ -159,12 +159,12 @@ class GuestView:
 
     @property
     def roce(self) -> RoceModule | None:
-        """RoCE settings, where a NIC carries RDMA."""
+        """RoCE settings, if a NIC carries RDMA."""
         return self.spec.get(RoceModule)
 
     @property
     def rdma_nics(self) -> tuple[GuestNic, ...]:
-        """The NICs that carry RDMA, with what the network module says of them."""
+        """The NICs that carry RDMA, with their settings of the network module."""
         roce = self.roce
         if roce is None:
             return ()
@@ -177,7 +177,7 @@ class GuestView:
 
     @property
     def time(self) -> TimeModule | None:
-        """Where its clock comes from, where the plan sees to it."""
+        """The source of its clock, if the plan manages it."""
         return self.spec.get(TimeModule)
 
     @property
@@ -207,7 +207,7 @@ class GuestView:
 
     @property
     def framework(self) -> Framework | None:
-        """What starts the processes of its training; None where it takes no part, or nobody says."""
+        """The launcher of its training processes; None if it does not train, or the launcher is not set."""
         by = self.image or self.launcher
         return by.framework if by is not None else None
 
@@ -223,7 +223,7 @@ class GuestView:
 
     @property
     def launcher(self) -> LauncherModule | None:
-        """What starts training, on one VM of all."""
+        """The launcher of training, on one VM of all."""
         return self.spec.get(LauncherModule)
 
     @property
@@ -241,7 +241,7 @@ def _is_same(nic: GuestNic, other: GuestNic) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PairView:
-    """Two VMs, in one direction. `number` tells pairs apart that are measured at the same time.
+    """Two VMs, in one direction. `number` distinguishes pairs that are measured at the same time.
 
     `earlier` holds results that this pair may explain itself by: (check, subject) to the result.
     """
@@ -321,7 +321,7 @@ def make_host_views(
 
 
 def _tenants(host: Host, observed: Inventory, own: set[str]) -> dict[str, tuple[str, ...]]:
-    """Return running VMs beside the plan's, by GPU; where MIG divides one they do not share its time."""
+    """Return running VMs outside the plan, by GPU; if MIG divides one they do not share its time."""
     names = {vm.moid: vm.name for vm in observed.vms if vm.is_on and vm.moid not in own}
     return {
         gpu.pci_id: tuple(names[moid] for moid in gpu.vm_moids if moid in names)
@@ -352,7 +352,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
 
 
 def _names_of(gpu: GpuEntry, host: Host | None) -> tuple[str, ...]:
-    """Return what a GPU may be called: its profiles in the file, or the board's name of a whole one."""
+    """Return the accepted names of a GPU: its profiles in the file, or the board's name of a whole one."""
     if gpu.profile:
         return tuple(str(profile) for profile in gpu.profile)
     if gpu.pin:

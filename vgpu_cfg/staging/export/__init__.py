@@ -1,8 +1,8 @@
 """The list of a plan's hosts in the words of other tools: one file here for each format.
 
     handed = FORMATS["ansible"].write(host_list, ExportOptions())
-    handed.files     what is written, by the name that each file should have
-    handed.notes     what its reader has to know or to do
+    handed.files     the content, by the name that each file should have
+    handed.notes     notes and tasks for its reader
 
 The formats are those that the tools' own documents or sources describe; each file says which.
 """

@@ -2,7 +2,7 @@
 
 An Ansible inventory in YAML (docs.ansible.com, inventory plugin ansible.builtin.yaml).
 
-It begins with the group `all`; groups below it are under `children`, and what stands under a host are its
+It begins with the group `all`; groups below it are under `children`, and the entries of a host are its
 variables. Group names are words of letters, digits and underscores that do not begin with a digit.
 """
 

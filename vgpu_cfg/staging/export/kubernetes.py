@@ -1,9 +1,9 @@
-"""What Kubernetes needs of a plan: labels of its nodes, values of NVIDIA's operator, queues and jobs.
+"""Kubernetes objects for a plan: labels of its nodes, values of NVIDIA's operator, queues and jobs.
 
-A label's key is a prefix, which is a DNS name, and a name; its value has at most 63 letters, digits, `-`,
-`_` and `.`, and begins and ends with a letter or a digit (kubernetes.io, "Labels and Selectors"). Those of
-NVIDIA's GPU feature discovery (`nvidia.com/...`) are made in the cluster from what the node shows, and are
-left to it: these say what only the plan knows. A node is called as its host.
+A label's key is a prefix, which is a DNS name, and a name; its value has at most 63 letters, digits, `-`, `_`
+and `.`, and begins and ends with a letter or a digit (kubernetes.io, "Labels and Selectors"). Those of
+NVIDIA's GPU feature discovery (`nvidia.com/...`) are made in the cluster from the node's devices, and are
+left to it: these labels hold facts that only the plan has. A node is called as its host.
 
 Kueue's objects for a plan (kueue.x-k8s.io/v1beta1): a flavour for each kind of GPU, and queues.
 
@@ -13,19 +13,19 @@ that the group covers, in their order; a job that asks for one that is not cover
 
 Values for the chart of NVIDIA's gpu-operator, and the licence that its driver takes where it brings one.
 
-Where the plan sees to the guest's driver, or says nothing of the guest, the driver is in the VM and holds its
-own licence: the operator leaves both alone. Else it brings a vGPU guest driver, from an image that its
-maker builds and keeps in a registry of his own, since NVIDIA's may not be published. That driver takes the
-licence from a secret with gridd.conf and client_configuration_token.tok (docs.nvidia.com, GPU Operator,
-"Using NVIDIA vGPU": driver.licensingConfig.secretName; older charts take a ConfigMap, by configMapName).
+If the plan manages the guest's driver, or has no guest settings, the driver is in the VM and holds its own
+license: the operator leaves both alone. Else it brings a vGPU guest driver, from an image that its maker
+builds and keeps in a registry of his own, since NVIDIA's may not be published. That driver takes the licence
+from a secret with gridd.conf and client_configuration_token.tok (docs.nvidia.com, GPU Operator, "Using NVIDIA
+vGPU": driver.licensingConfig.secretName; older charts take a ConfigMap, by configMapName).
 
 Jobs that train on a plan's nodes: MPIJob (kubeflow.org/v2beta1) and PyTorchJob (kubeflow.org/v1).
 
 Their pods are in the node's network: NCCL's settings on a worker name interfaces and devices that no other
-network has. So the sshd that mpi-operator starts in workers listens at a port of its own, and the launcher's
-mpirun is told so. Of a PyTorchJob the operator tells nodes, ranks and processes by PET_*, which torchrun
-reads, but the master by MASTER_ADDR, which it does not (training-operator's source, envvar.go). With RDMA a
-pod is privileged, since /dev/infiniband is none of its devices otherwise.
+network has. So the sshd that mpi-operator starts in workers listens at a port of its own, which the
+launcher's mpirun gets as an option. For a PyTorchJob the operator sets nodes, ranks and processes by PET_*,
+which torchrun reads, but the master by MASTER_ADDR, which it does not (training-operator's source,
+envvar.go). With RDMA a pod is privileged, since /dev/infiniband is none of its devices otherwise.
 """
 
 from __future__ import annotations

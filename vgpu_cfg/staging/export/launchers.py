@@ -2,14 +2,14 @@
 
 Every node has its rank, and the first one is the master: with c10d a rank would be given by chance, and the
 master's address be what its host name resolves to (torch/distributed/run.py). Options are written with
-underscores, which torchrun takes in every version; with hyphens only since 2.0. What starts a rank on the
-worker with NCCL's settings starts torchrun, whose processes inherit them.
+underscores, which torchrun takes in every version; with hyphens only since 2.0. The command that starts a
+rank on the worker with NCCL's settings starts torchrun, whose processes inherit them.
 
 Host files of Horovod and of Open MPI: a line for each worker, with its slots.
 
-Both read `NAME slots=N`. Horovod takes the first word and what follows the first `=`, so nothing else may
-stand on a line (horovod/runner/common/util/hosts.py, parse_host_files, 0.28.1); Open MPI takes comments
-too, which are left out for that reason (docs.open-mpi.org, "Scheduling processes across hosts").
+Both read `NAME slots=N`. Horovod takes the first word and the text after the first `=`, so a line may hold
+nothing else (horovod/runner/common/util/hosts.py, parse_host_files, 0.28.1); Open MPI takes comments too,
+which are left out for that reason (docs.open-mpi.org, "Scheduling processes across hosts").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every format is made with and becomes: options in, files and notes out."""
+"""The common input and result of every format: options in, files and notes out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.host_list import HostList, ListedHost
 
 SETTINGS_FOLDER = "/opt/vgpu-cfg"
-"""Where each worker keeps the settings of NCCL that hold on it (`nccl.env`), and what starts a rank so."""
+"""The path of each worker's NCCL settings (`nccl.env`), and of the program that starts a rank with them."""
 
 RANK = f'! [ -x {SETTINGS_FOLDER}/rank ] || exec {SETTINGS_FOLDER}/rank "$@"; exec "$@"'
 """For `sh -c`: start a command as a rank, with the worker's settings where it has them. No single quotes."""
@@ -21,7 +21,7 @@ RANK = f'! [ -x {SETTINGS_FOLDER}/rank ] || exec {SETTINGS_FOLDER}/rank "$@"; ex
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What the user says himself: the account and the key that the other tool logs in with, a port."""
+    """The user's own options: the account and the key for logins of the other tool, a port."""
 
     user: str = ""
     key_file: str = ""
@@ -39,7 +39,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Files by name, in their order, and notes for whoever uses them."""
+    """Files by name, in their order, and notes for their users."""
 
     files: Mapping[str, str]
     notes: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def address_of(host: ListedHost) -> str:
 
 
 def header(host_list: HostList) -> tuple[str, ...]:
-    """Say in comments whose file it is, and of whom nothing but the plan file tells."""
+    """Return comments on the file's origin, and the hosts that only the plan file names."""
     lines = [f"# Written by `vgpu-cfg hand-over` for the plan {text_of(host_list.plan, '-_.')}."]
     for host in host_list.everyone:
         if not host.exists:
@@ -70,16 +70,16 @@ def header(host_list: HostList) -> tuple[str, ...]:
 
 
 def real_memory_mib(memory_mib: int) -> int:
-    """Return what a guest of so much memory shows at the least.
+    """Return the memory that a guest of this size shows at least.
 
     The kernel keeps a 64th for its page table and less than a 256th for hash tables (derived), and a crash
-    kernel, where there is one, up to 512 MiB (RHEL's default); firmware takes some more.
+    kernel, if there is one, up to 512 MiB (RHEL's default); firmware takes some more.
     """
     return max(memory_mib - memory_mib // 50 - 768, memory_mib // 2)
 
 
 def yaml_of(host_list: HostList, *objects: Any) -> str:
-    """Write objects as one file of YAML, under its header; what stands twice in them is written twice."""
+    """Write objects as one file of YAML, under its header; repeated content is repeated in it."""
     texts = (dump(json.loads(json.dumps(one))) for one in objects)
     return "".join(f"{line}\n" for line in header(host_list)) + "---\n".join(texts)
 
@@ -102,7 +102,7 @@ def refuse_keyless(hosts: Iterable[ListedHost], options: ExportOptions, tool: st
 
 
 def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str, ...]:
-    """Say whose private key is missing from what was written."""
+    """List the hosts whose private key is missing from the output."""
     without = [host for host in hosts if not options.key_of(host)]
     if not without:
         return ()
@@ -117,7 +117,7 @@ def text_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
 
 
 def refuse_unnamed(host_list: HostList) -> None:
-    """Raise DoesNotFit where there is nobody to list, or somebody without a host name."""
+    """Raise DoesNotFit if there is no host to list, or one lacks a host name."""
     if not host_list.workers:
         raise DoesNotFit(
             "the plan has no VM with GPUs, and no `training`",

@@ -6,15 +6,15 @@ drained, so a little is left out for what firmware and kernel keep (parts.py, re
 
 A node's GPUs are `Gres=gpu:TYPE:COUNT`, and in gres.conf a line `NodeName= Name=gpu Type= File=` for each
 type; GPUs of several types are taken to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ...
-follow its virtual PCI slots. With AutoDetect a type must be part of the name that the driver tells, in small
-letters with `_` for blanks (gres.conf, "Type"): guests call a vGPU "GRID A100-40C" or "NVIDIA A100-40C", by
-their driver, so the profile stands without the word before its first `_`.
+follow its virtual PCI slots. With AutoDetect a type must be part of the name that the driver reports, in
+small letters with `_` for blanks (gres.conf, "Type"): guests call a vGPU "GRID A100-40C" or "NVIDIA
+A100-40C", by their driver, so the profile is written without the word before its first `_`.
 
 A job for sbatch that trains on all workers, in the image by pyxis where the plan has one.
 
-`--container-image` and `--container-mounts` are pyxis' (its README; plugstack.conf loads it): an image stands
-as REGISTRY#IMAGE:TAG, which enroot fetches. One task per node starts torchrun there, and srun starts every
-rank itself of what uses MPI.
+`--container-image` and `--container-mounts` are pyxis' (its README; plugstack.conf loads it): an image is
+written as REGISTRY#IMAGE:TAG, which enroot fetches. One task per node starts torchrun there, and srun starts
+every rank itself of what uses MPI.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFAULT_PORT = 29400
 
 
 def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
-    """Write slurm.conf and what it includes, gres.conf, topology.conf, and a job."""
+    """Write slurm.conf and its include file, gres.conf, topology.conf, and a job."""
     notes = [
         "all of it but the job belongs into /etc/slurm of every machine",
         f"a slurm.conf that is there already takes the line: include {NODES_FILE}",

@@ -1,1 +1,1 @@
-"""What each module of a guest writes: one file per kind, by subject, each with `stage(module, context)`."""
+"""The output of each guest module: one file per kind, by subject, each with `stage(module, context)`."""

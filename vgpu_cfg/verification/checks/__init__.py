@@ -1,1 +1,1 @@
-"""Checks: what is asked of hosts, guests, pairs and all workers together, and what a failure means."""
+"""Checks of hosts, guests, pairs and all workers together, and the meaning of their failures."""

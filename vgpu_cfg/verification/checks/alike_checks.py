@@ -1,4 +1,4 @@
-"""What is asked of all workers together besides training: one driver, one image, one shared folder."""
+"""Checks of all workers together, except training: one driver, one image, one shared folder."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
 
 
 def _export_of(text: str) -> str:
-    """Return the server of the last NFS mount that `findmnt -o FSTYPE,SOURCE` lists, "" where it tells none.
+    """Return the server of the last NFS mount that `findmnt -o FSTYPE,SOURCE` lists, "" if it lists none.
 
     With systemd's automount the line before is that of autofs, whose source is no server.
     """

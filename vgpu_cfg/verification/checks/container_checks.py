@@ -1,6 +1,6 @@
-"""What is asked of a guest about containers: runtime, GPUs, the framework in the image, the worker.
+"""Container checks of a guest: runtime, GPUs, the framework in the image, the worker.
 
-What is asked of the running worker container: locked memory, shared memory, GPUs and RDMA devices.
+Checks of the running worker container: locked memory, shared memory, GPUs and RDMA devices.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, pas
 from vgpu_cfg.verification.views import GuestView
 
 CLIENTS = {"docker": "docker", "containerd": "nerdctl", "apptainer": "apptainer"}
-"""The command that tells each runtime what to do; nerdctl takes docker's words."""
+"""The command of each runtime; nerdctl accepts docker's arguments."""
 
 WORKER_UNIT = "vgpu-cfg-worker.service"
 IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
-"""Where Apptainer's files of images lie, by the first 16 hex digits of their names' SHA-256."""
+"""The folder of Apptainer's image files, by the first 16 hex digits of their names' SHA-256."""
 
 _NO_TOOLKIT = "could not select device driver"
-"""What docker says to `--gpus` where it knows of no toolkit (moby, daemon/devices.go)."""
+"""docker's message on `--gpus` without a toolkit (moby, daemon/devices.go)."""
 
 _WITHOUT_TOOLKIT = (
     "NVIDIA Container Toolkit is gone, or the runtime was not restarted since it came",
@@ -120,7 +120,7 @@ def ask_horovod(view: GuestView) -> Asking:
 
 
 def ask_framework(view: GuestView) -> Asking:
-    """See whether what trains has PyTorch, or Open MPI, where the plan trains by these."""
+    """Check that the training environment has PyTorch, or Open MPI, if the plan trains with these."""
     framework = view.framework
     if framework == "torchrun":
         return (yield from _ask_torch(view))
@@ -188,7 +188,7 @@ def ask_worker(view: GuestView) -> Asking:
 
 
 def ask_worker_limits(view: GuestView) -> Asking:
-    """See what the worker container really has, which a new one of its image does not tell."""
+    """Check the worker container's actual settings, which a new one of its image does not show."""
     worker = view.worker
     if worker is None:
         return skipped("it runs no worker container")

@@ -1,4 +1,4 @@
-"""What is asked of a guest about GPUDirect: that the NIC may reach GPU memory, and that ATS is on in it."""
+"""GPUDirect checks of a guest: that the NIC may reach GPU memory, and that ATS is on in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vgpu_cfg.verification.views import GuestView
 
 MELLANOX = "15b3"
 VIRTUAL = "Virtual Function"
-"""What pci.ids calls a function that is cut from a NIC."""
+"""The name in pci.ids of a function that is cut from a NIC."""
 
 FIRST_KERNEL = (5, 12)
 """The first Linux whose RDMA takes dma-buf: commit bfe0cc6 of torvalds/linux."""
@@ -37,13 +37,13 @@ FIRST_OPEN_BRANCH = 515
 """NVIDIA's first driver with open modules, which came with CUDA 11.7."""
 
 DMABUF_WORD = "DMABUF_ENABLE"
-"""What a library of NCCL holds that knows dma-buf: the name of its variable, NCCL_DMABUF_ENABLE."""
+"""The text in an NCCL library with dma-buf support: the name of its variable, NCCL_DMABUF_ENABLE."""
 
 FIND_NCCL = (
     "find / -xdev -type f -name 'libnccl.so*' "
     f"-exec grep -aoh -e 'NCCL version [0-9][0-9.]*' -e {DMABUF_WORD} {{}} + 2>/dev/null | sort -u"
 )
-"""Prints what a library of NCCL says of itself; seen with 2.18.1 of nvidia-nccl-cu12."""
+"""Prints the version text of an NCCL library; seen with 2.18.1 of nvidia-nccl-cu12."""
 
 FIRMWARE_TOOLS = ("mstconfig", "mlxconfig")
 """The distribution's tool for a NIC's firmware, and MFT's; both take a PCI address."""
@@ -74,7 +74,7 @@ def ask_peermem(view: GuestView) -> Asking:
 
 
 def _ask_nccl(view: GuestView, so_far: str) -> Asking:
-    """See whether the NCCL of the image knows dma-buf, as the words in its library tell."""
+    """Check that the NCCL of the image supports dma-buf, by the text in its library."""
     image = view.image
     if image is None:
         return passed(so_far)

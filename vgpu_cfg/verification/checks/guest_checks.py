@@ -1,4 +1,4 @@
-"""What is asked of a guest about itself: that it answers, its staging, its driver, its GPUs and licences."""
+"""Checks of a guest itself: that it answers, its staging, its driver, its GPUs and licenses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _BRAND = re.compile(r"^(?:grid|nvidia)[ _]+")
 _NO_SIGN = re.compile(r"[^a-z0-9-]")
 _SIZE_SLACK = 0.1
-"""Older drivers leave what the driver keeps for itself out of a framebuffer's size."""
+"""Older drivers exclude the memory they reserve for themselves from a framebuffer's size."""
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
 
@@ -71,7 +71,7 @@ def ask_reached(view: GuestView) -> Asking:
 
 
 def ask_staged(view: GuestView) -> Asking:
-    """See what the guest reported of its last staging."""
+    """Check the guest's report of its last staging."""
     if not view.spec.modules:
         return skipped("nothing is staged in it")
     answer = yield Command(("cat", REPORT_FILE))
@@ -110,7 +110,7 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
 
 
 def _is_old(module: ModuleState, wanted: GuestSpec) -> bool:
-    """Whether a module was staged with other parameters; one that the plan has no more stays as it is."""
+    """Whether a module was staged with other parameters; a module removed from the plan stays unchanged."""
     own = wanted.module(module.name)
     return own is not None and bool(module.digest) and module.digest != own.digest
 
@@ -202,7 +202,7 @@ def ask_gpus(view: GuestView) -> Asking:
 
 
 MOST_HELD = 0.2
-"""A vGPU's driver keeps some of its memory for itself, up to a tenth of small ones; more is somebody's."""
+"""A vGPU's driver keeps some of its memory for itself, up to a tenth of small ones; more is in use."""
 
 
 def ask_held(view: GuestView) -> Asking:

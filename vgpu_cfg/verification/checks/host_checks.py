@@ -1,7 +1,7 @@
-"""What is asked of a host: its NVIDIA driver and modes, ATS, RoCE in its own driver, firmware, licences.
+"""Checks of a host: its NVIDIA driver and modes, ATS, RoCE in its own driver, firmware, licenses.
 
-Most of it vCenter has told already. Where the host's shell is open (`access: {ssh: on}` and a service
-that somebody started), nvidia-smi and mlxconfig say the rest; a check never opens one.
+Most of it comes from vCenter. If the host's shell is open (`access: {ssh: on}` and a running service),
+nvidia-smi and mlxconfig supply the rest; a check never opens one.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def ask_host_ats(view: HostView) -> Asking:
 
 
 def ask_host_roce(view: HostView) -> Asking:
-    """See whether the host's NIC driver has PFC and marks as planned, where it carries RDMA of VMs."""
+    """Check that the host's NIC driver has PFC and marks as planned, if it carries RDMA of VMs."""
     yield from ()
     if not view.carries_rdma:
         return skipped("no RDMA of the plan's VMs goes through the host's own driver")
@@ -187,7 +187,7 @@ def _number(text: str | None) -> int | None:
 
 
 def ask_nic_firmware(view: HostView) -> Asking:
-    """See whether ATS is on in the firmware of NICs that the host still has; guests tell of the others."""
+    """Check that ATS is on in the firmware of NICs that the host still has; guests check the others."""
     if not view.wants_ats:
         return skipped("no VM of the plan asks for `rdma: gpudirect` here")
     functions = sorted({address for vm in view.vms for address in vm.nic_functions})
@@ -234,7 +234,7 @@ def ask_near(view: HostView) -> Asking:
 
 
 def ask_tenants(view: HostView) -> Asking:
-    """See whether VMs of others take time of the GPUs that train."""
+    """Check that other VMs do not use time of the training GPUs."""
     yield from ()
     if not view.vgpus:
         return skipped("no VM of the plan has a vGPU here")
@@ -254,7 +254,7 @@ def ask_tenants(view: HostView) -> Asking:
 
 
 def ask_host_licences(view: HostView) -> Asking:
-    """See what the host's driver says of the licences of vGPUs, without going into a guest."""
+    """Check the host driver's state of vGPU licenses, without entering a guest."""
     if not view.vgpus and not view.licence_of_all:
         return skipped("no VM of the plan has a vGPU here")
     if not view.has_shell:

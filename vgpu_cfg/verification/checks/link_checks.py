@@ -1,10 +1,10 @@
-"""What is asked of a guest about its NICs' links: whether port and PCIe run at what the board is made for.
+"""Link checks of a guest's NICs: whether port and PCIe run at the board's rated speed.
 
-A port that came up slower reports its own speed as the line rate, so that measurements against it look
-well. What it should be comes from elsewhere: the plan file, else the catalogue of NICs, and what the port
-says it could do.
+A port that came up slower reports its own speed as the line rate, so that measurements against it look well.
+The expected rate comes from elsewhere: the plan file, else the catalog of NICs, and the port's reported
+maximum.
 
-What NICs counted while a pair was measured: loss, pauses and notifications, and on which priority it ran.
+NIC counters during a pair's measurement: loss, pauses and notifications, and the priority in use.
 
 A network that is lossless for RDMA pauses and marks; it never loses or reorders a packet of its priority.
 """
@@ -53,11 +53,12 @@ _FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_lin
 
 Rail: TypeAlias = tuple[RdmaNic, RdmaNic]
 Counters: TypeAlias = dict[tuple[str, str, str], dict[str, int]]
-"""By end of the pair, interface and source ("ethtool", "sysfs"): what each counter stands at."""
+"""By end of the pair, interface and source ("ethtool", "sysfs"): the value of each counter."""
 
 SOURCE, TARGET = "source", "target"
 _MUCH_PAUSED, _MANY_PAUSES = 0.05, 10_000
-"""Below this share of the time, or so many where a NIC tells no time, pauses do not explain a slow pair."""
+"""Below this share of the time, or this number if a NIC reports no time, pauses do not explain a slow pair.
+"""
 
 _ENOUGH_BYTES = 100_000_000
 """Below this the share of a priority says nothing."""
@@ -109,7 +110,7 @@ def ask_port(view: GuestView) -> Asking:
 
 
 def _nominal(view: GuestView, nic: RdmaNic, port: PortSpeed) -> tuple[float | None, str]:
-    """Return what a port shall run at; None, and why, where that is not known."""
+    """Return the required rate of a port; None, and why, if that is not known."""
     stated = view.thresholds.line_gbps
     if stated is not None:
         return stated, ""
@@ -124,7 +125,7 @@ def _nominal(view: GuestView, nic: RdmaNic, port: PortSpeed) -> tuple[float | No
 
 
 def ask_pcie(view: GuestView) -> Asking:
-    """See whether the PCIe link of each RDMA NIC has all its lanes and carries what the port needs."""
+    """Check that the PCIe link of each RDMA NIC has all its lanes and enough bandwidth for the port."""
     if not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
     bad: list[str] = []
@@ -154,7 +155,7 @@ def _link_fault(view: GuestView, nic: RdmaNic, link: PcieLink) -> str:
 
 
 def read_counters(view: PairView, rails: Sequence[Rail]) -> Generator[Step, ShellResult, Counters]:
-    """Read what the NICs of both ends have counted; what a NIC does not tell is left out."""
+    """Read the counters of the NICs of both ends; missing ones are left out."""
     found: Counters = {}
     for own, other in rails:
         for end, vm, nic in ((SOURCE, view.source.name, own), (TARGET, view.target.name, other)):
@@ -203,7 +204,7 @@ def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
 
 
 def paused_words(view: PairView, counts: Mapping[str, float]) -> str:
-    """Say how often the sender's port was told to pause, and for how long; "" where that was little."""
+    """Describe how often the sender's port was paused, and for how long; "" if that was little."""
     priority = _priority(view)
     times = counts.get(f"{SOURCE}_{paused(priority)[0]}", 0)
     seconds = counts.get(f"{SOURCE}_{pause_duration(priority)}", 0) / 1e6
@@ -228,7 +229,7 @@ def _risen_words(view: PairView, counts: Mapping[str, float], names: Sequence[st
 
 
 def ask_congestion(view: PairView) -> Asking:
-    """Judge what was counted while host memory was measured."""
+    """Judge the counters of the host memory measurement."""
     yield from ()
     measured = view.earlier.get(("bandwidth", view.name))
     if measured is not None and measured.state is CheckState.SKIPPED:
@@ -282,7 +283,7 @@ def _elsewhere(view: PairView, counts: Mapping[str, float], priority: int) -> st
 
 
 def _words(counts: Mapping[str, float], priority: int) -> str:
-    """Say how often was paused and marked, as far as it is told."""
+    """Describe the number of pauses and marks, as far as known."""
     received, sent = (
         [counts[key] for end in (SOURCE, TARGET) if (key := f"{end}_{name}") in counts]
         for name in paused(priority)

@@ -1,6 +1,6 @@
-"""What is asked of a guest about its machine: failing hardware, GPUs that slow down, room on disks.
+"""Machine checks of a guest: failing hardware, GPUs that slow down, room on disks.
 
-What is asked of a guest about its clock: whether it is right, and whether something keeps it so.
+Clock checks of a guest: whether it is right, and whether a service keeps it so.
 
 A licence token, a certificate, a job's time limits and the logs of several workers all rest on it.
 """
@@ -41,7 +41,7 @@ STORES = {
     "containerd": "/var/lib/containerd",
     "apptainer": "/var/lib/vgpu-cfg/images",
 }
-"""Where each runtime keeps its images, unless the template says otherwise."""
+"""The folder of each runtime's images, unless the template sets another."""
 
 LEAST_SHARE, LEAST_GIB = 0.02, 2.0
 """A file system with less than both of them free is full, for what training writes."""
@@ -58,7 +58,7 @@ def ask_gpu_health(view: GuestView) -> Asking:
 
 
 def ask_host_gpu_health(view: HostView) -> Asking:
-    """See the same of the GPUs that vGPUs run on, where the host's shell may be asked."""
+    """Check the GPUs of vGPUs in the same way, if the host's shell may be used."""
     if not view.vgpus:
         return skipped("no VM of the plan has a vGPU here")
     if not view.has_shell:
@@ -169,7 +169,7 @@ def ask_clock(view: GuestView) -> Asking:
 
 
 def _kept() -> Generator[Step, ShellResult, Tracking | None]:
-    """Ask chronyd, else systemd; None where neither tells."""
+    """Ask chronyd, else systemd; None if neither answers."""
     for words, read in (
         (("chronyc", "-n", "tracking"), parse_tracking),
         (("timedatectl", "show"), parse_timedatectl),

@@ -1,4 +1,4 @@
-"""What is asked of the exporters of metrics, and of the Prometheus that reads them."""
+"""Checks of the exporters of metrics, and of the Prometheus that reads them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = 20
 
 
 def ask_exporters(view: GuestView) -> Asking:
-    """See whether the exporters answer and tell of every GPU, and whether Prometheus reaches them."""
+    """Check that the exporters answer for every GPU, and that Prometheus reaches them."""
     monitoring = view.monitoring
     if monitoring is None:
         return skipped("the plan sets up no monitoring in it")

@@ -1,4 +1,4 @@
-"""What is asked of a guest about NCCL's settings: that they are there, and say what this run has seen."""
+"""Checks of a guest's NCCL settings: that they exist, and match the facts of this run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _parts(value: str) -> list[str]:
 
 
 def _wanted(learned: Learned, module: NcclModule) -> dict[str, str]:
-    """Return what must stand in the file, by what was seen in this run."""
+    """Return the expected content of the file, by the facts of this run."""
     devices = [f"{nic.device}:{nic.port}" for nic in learned.rdma if nic.gid is not None]
     interfaces = [seen.name for nic in module.nics if (seen := learned.interface_of(nic)) is not None]
     own = [

@@ -1,6 +1,6 @@
-"""What is asked of a guest about the network of training: NICs, RDMA devices, GIDs and RoCE.
+"""Checks of a guest's training network: NICs, RDMA devices, GIDs and RoCE.
 
-What is asked about a port that a guest owns: trust, PFC, buffers and ECN, by OFED's tools or Linux's.
+Checks of a port that a guest owns: trust, PFC, buffers and ECN, by OFED's tools or Linux's.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from vgpu_cfg.verification.learned import Learned, RdmaNic
 from vgpu_cfg.verification.views import GuestView
 
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
-"""What an RDMA device may use; RoCE takes the largest that fits into the interface's MTU."""
+"""The MTUs of an RDMA device; RoCE uses the largest that fits into the interface's MTU."""
 
 ROCE_HEADROOM = 96
-"""What the kernel takes off for RoCE's headers: GRH 40, UDP 8, BTH 12, XRC 4, atomics 28, ICRC 4.
+"""The bytes that the kernel subtracts for RoCE's headers: GRH 40, UDP 8, BTH 12, XRC 4, atomics 28, ICRC 4.
 
 Source: `iboe_get_mtu`, include/rdma/ib_addr.h; mlx5 makes `active_mtu` by it.
 """
@@ -51,7 +51,7 @@ _TABLES = ("gids", "gid_attrs/types", "gid_attrs/ndevs")
 _GIDS = " ".join(["grep -s .", *(f"{_SYSFS}/*/ports/*/{table}/*" for table in _TABLES)])
 
 ENDED = ("timeout", "20")
-"""Before dcb: where a driver does not tell what it is asked, dcb reads on without an end (seen with 6.1)."""
+"""Before dcb: if a driver does not answer, dcb reads on without an end (seen with 6.1)."""
 
 ECN_MASKS = "ROCE_CC_PRIO_MASK_P"
 """How the firmware's parameters begin that say on which priorities it answers ECN marks, a bit for each."""
@@ -248,7 +248,7 @@ def _gids_of(learned: Learned, nic: RdmaNic) -> str:
 
 
 def ask_roce(view: GuestView) -> Asking:
-    """See whether trust, PFC, ECN and traffic class are as planned; what a port hides is no pass."""
+    """Check that trust, PFC, ECN and traffic class are as planned; a port's hidden values are no pass."""
     roce = view.roce
     if roce is None or not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
@@ -289,7 +289,7 @@ def _roce_text(roce: RoceModule) -> str:
 
 @dataclass
 class PortAnswer:
-    """What was found of one port: what is wrong, what is as planned, and what nobody could tell."""
+    """The findings of one port: wrong values, planned values, and unknown ones."""
 
     wrong: list[str] = field(default_factory=list)
     reported: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is asked between two VMs: ssh in the mesh, large packets, RDMA bandwidth from host and GPU memory."""
+"""Checks between two VMs: ssh in the mesh, large packets, RDMA bandwidth from host and GPU memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_SERVER = (
     "Unexpected CM event",
     "Failed to create RDMA CM connection",
 )
-"""What a client says whose server does not listen yet: over a socket, and with `-R`, which all use here.
+"""A client's message if its server does not listen yet: over a socket, and with `-R`, which all use here.
 
 Source: linux-rdma/perftest, src/perftest_communication.c and src/write_bw.c, old and new.
 """
@@ -59,7 +59,7 @@ _PING = ("ping", "-c", "3", "-W", "2")
 _CONNECT_ATTEMPTS = 5
 _START_SECONDS = 30
 _OVER = 1.02
-"""What is measured above the line rate by so much did not go over the line."""
+"""A result above the line rate by this much did not go over the line."""
 
 _HALF = 0.65
 """Up to this share of what host memory reaches the figure is called half of it."""
@@ -253,7 +253,7 @@ def _assess(
 
 
 def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, str]:
-    """Say what made host memory slow, by what the NICs counted meanwhile; blank where nothing tells."""
+    """Explain slow host memory by the NIC counters during the test; blank without evidence."""
     if damaged := damaged_words(view, counts):
         return (
             f"a link damages packets: {damaged}",
@@ -270,7 +270,7 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
 
 
 def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
-    """Say what makes GPU memory slower than host memory, by what else was seen; blank where nothing tells."""
+    """Explain why GPU memory is slower than host memory, by other observations; blank without evidence."""
     before = view.earlier.get(("bandwidth", view.name))
     host = before.measured.get("gbps", 0.0) if before is not None else 0.0
     if not host or rate > _HALF * host:

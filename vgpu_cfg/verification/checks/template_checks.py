@@ -1,4 +1,4 @@
-"""What is asked of a clone of a template, and what the plan needs of it.
+"""Checks of a clone of a template against the plan's requirements.
 
 Paths are those of Debian, Ubuntu and RHEL; `/run/cloud-init/cloud-id` holds cloud-init's own word for its
 data source ("vmware": DataSourceVMware), and `/sys/firmware/efi` is there where the kernel was booted by EFI.
@@ -23,11 +23,11 @@ _SSHD = "/usr/sbin/sshd"
 
 @dataclass(frozen=True, slots=True)
 class TemplateNeeds:
-    """What the VMs of a plan that are made from one template ask of it, all of them together.
+    """The requirements of all VMs of a plan that are made from one template, combined.
 
-    `driver` says where NVIDIA's comes from: "template", "package", or "" where the plan does not see to it.
-    `refused` are the driver branches that their hosts do not take. `disk_gib` is what the first disk must
-    have left.
+    `driver` is the source of NVIDIA's driver: "template", "package", or "" if the plan does not manage it.
+    `refused` are the driver branches that their hosts do not accept. `disk_gib` is the free room required on
+    the first disk.
     """
 
     efi: bool = False
@@ -40,14 +40,14 @@ class TemplateNeeds:
 
 
 def look_inside(run: Run, needs: TemplateNeeds) -> tuple[TemplateRow, ...]:
-    """Ask a guest what it has; raises GuestError where it does not answer."""
+    """Read a guest's content; raises GuestError if it does not answer."""
     return tuple(_rows(run, needs))
 
 
 def seen_from_outside(
     needs: TemplateNeeds, *, firmware: str, has_tools: bool, reported: bool
 ) -> tuple[TemplateRow, ...]:
-    """Say what vCenter alone tells of a clone in which nobody could look."""
+    """Return the facts from vCenter alone about a clone without guest access."""
     unknown = [
         _row("VMware Tools", needs=True, has=has_tools or None, found="running" if has_tools else ""),
         _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=reported, found="no report"),

@@ -1,8 +1,8 @@
-"""What is asked of all workers together: an allreduce over all of their GPUs, exact and as fast as the line.
+"""Training check of all workers together: an allreduce over all of their GPUs, exact and as fast as the line.
 
-It is started as training is, by `train` on the first VM, with the framework that the plan trains by. Where
-MPI starts it and the image holds nccl-tests, `all_reduce_perf` measures; else a small program of this tool's,
-which needs Horovod or PyTorch only, is put on every worker and taken away again.
+It is started as training is, by `train` on the first VM, with the framework that the plan trains by. If MPI
+starts it and the image holds nccl-tests, `all_reduce_perf` measures; else a small program of this tool, which
+needs Horovod or PyTorch only, is put on every worker and removed again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TrainingView:
 
     @property
     def line_rate_gbps(self) -> float | None:
-        """What the slowest worker's RDMA NICs can together; None where one worker tells none."""
+        """The combined rate of the slowest worker's RDMA NICs; None if one worker's is unknown."""
         rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.trained]
         return min(rates) if rates and all(rates) else None
 
@@ -148,7 +148,7 @@ def _train(words: tuple[str, ...]) -> Command:
 
 
 def _read_sum(view: TrainingView, answer: ShellResult, parse: Callable[[str], AllReduce]) -> Verdict:
-    """Read what it came to; see that it is exact, whole, on GPUs and as fast as the line."""
+    """Read the result; check that it is exact, whole, on GPUs and as fast as the line."""
     if is_absent(answer):
         return failed(VerifyCode.ALLREDUCE_FAILED, f"there is no {TRAIN}", "the command `train`")
     try:

@@ -1,3 +1,3 @@
-"""How a guest gets at its GPUs: driver, licence, and containers' way to them."""
+"""GPU access of a guest: driver, license, and containers."""
 
 from __future__ import annotations

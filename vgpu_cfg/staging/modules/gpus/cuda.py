@@ -1,4 +1,4 @@
-"""How the CUDA Toolkit comes into a guest: by a package that brings no driver, with its PATH.
+"""Install the CUDA Toolkit in a guest: from a package without a driver, with its PATH.
 
 NVIDIA, CUDA Installation Guide for Linux 12.9, "Package Manager Installation" (repositories, cuda-keyring,
 packages: `cuda` brings a driver, `cuda-toolkit-X-Y` does not), "Runfile Installation" (--toolkit) and
@@ -27,7 +27,7 @@ DRIVERS = (
     ),
     *("nvidia-kernel*", "nvidia-compute-utils*", "libnvidia-*", "libcuda1", "kmod-nvidia*", "nvidia-kmod*"),
 )
-"""What of NVIDIA's repository would replace the vGPU's own guest driver, by the names that it has there."""
+"""The packages in NVIDIA's repository that would replace the vGPU's own guest driver."""
 
 
 KEYRINGS = {

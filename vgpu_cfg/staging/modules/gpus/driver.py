@@ -1,4 +1,4 @@
-"""How NVIDIA's guest driver comes into a guest, and how its branch is held against the host's."""
+"""Install NVIDIA's guest driver, and compare its branch with the host's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a guest's GPUs get their licence: gridd.conf, the client configuration token, and nvidia-gridd."""
+"""License a guest's GPUs: gridd.conf, the client configuration token, and nvidia-gridd."""
 
 from __future__ import annotations
 

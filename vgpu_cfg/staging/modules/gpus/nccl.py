@@ -1,8 +1,8 @@
-"""How a guest tells NCCL what is there: one file of variables, and the host's wiring in NCCL's own format.
+"""NCCL settings of a guest: one file of variables, and the host's wiring in NCCL's own format.
 
 The variables are those of NVIDIA's NCCL documentation, "Environment Variables" (docs/userguide/source/env.rst
-in the sources of 2.31), the file is read by `ncclTopoGetXmlFromFile` (src/graph/xml.cc). Which variable came
-with which version stands in docs/reference/train.md.
+in the sources of 2.31), the file is read by `ncclTopoGetXmlFromFile` (src/graph/xml.cc).
+docs/reference/train.md lists the version that introduced each variable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the nouveau driver is kept from loading, so that NVIDIA's own finds the GPU free (NVAIE5 3.4)."""
+"""Prevent the nouveau driver from loading, so that NVIDIA's own finds the GPU free (NVAIE5 3.4)."""
 
 from __future__ import annotations
 

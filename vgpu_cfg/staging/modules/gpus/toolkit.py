@@ -1,4 +1,4 @@
-"""How containers get at the GPUs: NVIDIA's container toolkit, and the runtime told of it.
+"""GPU access for containers: NVIDIA's container toolkit, and its configuration in the runtime.
 
 https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
 """

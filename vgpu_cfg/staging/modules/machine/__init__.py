@@ -1,3 +1,3 @@
-"""How a guest is named, logged in to, networked and limited, whatever it is for."""
+"""Name, logins, network and limits of a guest, whatever its purpose."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a guest gets its name, now and at every boot."""
+"""Set a guest's name, now and at every boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the plan's hosts stand in a guest's /etc/hosts: in a block of ours, and never behind the loopback."""
+"""The plan's hosts in a guest's /etc/hosts: in a block of their own, and never after the loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory logins and services may lock, and how large /dev/shm is: RDMA and NCCL need both large."""
+"""Limits for locked memory of logins and services, and /dev/shm size: RDMA and NCCL need both large."""
 
 from __future__ import annotations
 

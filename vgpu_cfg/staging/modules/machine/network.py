@@ -1,7 +1,7 @@
-"""How a guest's NICs get their addresses after the first boot, without a fight with cloud-init.
+"""Network configuration of a guest's NICs after the first boot, without conflict with cloud-init.
 
-At the first boot cloud-init renders the same configuration from the metadata. This module then owns it:
-it writes a file of its own, takes cloud-init's away, and tells cloud-init to leave the network alone.
+At the first boot cloud-init renders the same configuration from the metadata. This module then owns it: it
+writes a file of its own, removes cloud-init's, and disables cloud-init's network configuration.
 """
 
 from __future__ import annotations

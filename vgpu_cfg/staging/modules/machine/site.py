@@ -1,6 +1,6 @@
-"""How a guest is told of its site: files for apt, dnf, container runtimes and readers of proxy variables.
+"""Site settings of a guest: files for apt, dnf, container runtimes and readers of proxy variables.
 
-Where each was read: apt.conf(5), sources.list(5) and apt-transport-http(1); dnf.conf(5) and yum's variables;
+Sources: apt.conf(5), sources.list(5) and apt-transport-http(1); dnf.conf(5) and yum's variables;
 docs.docker.com (dockerd: "HTTP/HTTPS proxy", "registry-mirrors", certs.d); containerd's docs/hosts.md;
 containers-registries.conf(5), which Apptainer reads but for 1.4.0 to 1.4.2; update-ca-certificates(8) and
 update-ca-trust(8).
@@ -28,12 +28,12 @@ _DISTRIBUTIONS = (
     ".debian.org", ".ubuntu.com", ".rockylinux.org", ".almalinux.org", ".centos.org", ".fedoraproject.org",
     ".redhat.com", ".oracle.com",
 )  # fmt: skip
-"""Where distributions have their packages: what a mirror takes the place of."""
+"""The distributions' own package servers, which a mirror replaces."""
 _ALWAYS_DIRECT = ("localhost", "127.0.0.1", "::1")
 
 
 def stage(module: SiteModule, context: StagingContext) -> Staged:
-    """Write what the site asks for, and take away what it asked for before. Raises `GuestError`."""
+    """Write the site's settings, and remove its earlier ones. Raises `GuestError`."""
     proxy = [] if module.proxy is None else [(ENVIRONMENT, "proxy.env"), (_APT_PROXY, "apt-proxy.conf")]
     plain = dict(_runtime_files(module)) | (dict(_drop_ins(module)) if module.proxy is not None else {})
     named = [(path, f"site/{number}", "644") for number, path in enumerate(plain, 1)]

@@ -1,4 +1,4 @@
-"""What keeps a guest's clock right: chronyd, else systemd-timesyncd, else chronyd from a package.
+"""Keep a guest's clock right: chronyd, else systemd-timesyncd, else chronyd from a package.
 
 Sources: chrony.conf(5) and chronyc(1) (`server`, `iburst`, `makestep`, `rtcsync`, `waitsync`);
 timesyncd.conf(5) (`NTP=`, an empty `FallbackNTP=` takes the compiled-in servers away).

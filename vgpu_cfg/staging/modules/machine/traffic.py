@@ -1,4 +1,4 @@
-"""How the management NIC is shared out: the control plane is sure of its part, others may borrow it.
+"""Share the management NIC: the control plane has a guaranteed part, which others may borrow.
 
 HTB shapes what leaves this guest; what arrives is shaped where it leaves. Each class ends in fq_codel.
 """

@@ -1,4 +1,4 @@
-"""How accounts are made: with their keys in a block of ours, and sudo by a file that visudo has checked."""
+"""Create accounts: with their keys in a block of their own, and sudo by a file that visudo has checked."""
 
 from __future__ import annotations
 

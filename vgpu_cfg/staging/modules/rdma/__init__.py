@@ -1,3 +1,3 @@
-"""How a guest gets at its NICs for RDMA."""
+"""RDMA access of a guest through its NICs."""
 
 from __future__ import annotations

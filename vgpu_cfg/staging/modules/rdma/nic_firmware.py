@@ -1,4 +1,4 @@
-"""How firmware parameters of a passed-through NIC are set in the guest, which alone can reach it."""
+"""Set firmware parameters of a passed-through NIC in the guest, which alone can reach it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the RDMA stack comes into a guest."""
+"""Install the RDMA stack in a guest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a NIC gets at GPU memory: by dma-buf, or by nvidia-peermem, which an earlier driver may lack."""
+"""GPU memory access of a NIC: by dma-buf, or by nvidia-peermem, which an earlier driver may lack."""
 
 from __future__ import annotations
 

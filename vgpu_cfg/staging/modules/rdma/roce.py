@@ -1,4 +1,4 @@
-"""How RoCE packets of a guest are marked and, where it owns the port, how that port treats them."""
+"""Marking of a guest's RoCE packets and, if it owns the port, their treatment by that port."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""How guests train together: containers, data, the mesh, the launcher, watching."""
+"""Joint training of guests: containers, data, the mesh, the launcher, monitoring."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a container runtime comes into a guest: the distribution's own, unless the template has one."""
+"""Install a container runtime in a guest: the distribution's own, unless the template has one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vgpu_cfg.staging.runtimes import COMMANDS, SERVICES, STORES
 
 
 def stage(module: ContainersModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
-    """Install the runtime and start it; what is there already is taken, wherever it came from."""
+    """Install the runtime and start it; an installed one is used, whatever its source."""
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],

@@ -1,4 +1,4 @@
-"""How a container image comes into a guest, and the proof that it holds what training relies on."""
+"""Load a container image in a guest, and prove that it holds the requirements of training."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How training starts: the host file, and the command `train` on the first VM.
+"""Start of training: the host file, and the command `train` on the first VM.
 
-What is known beforehand stands in files; what only the guests can tell (interfaces, RDMA devices, GID
-indexes) `train` asks them at each start, by `look`, over the mesh.
+Facts known beforehand are in files; facts that only the guests know (interfaces, RDMA devices, GID indexes)
+`train` reads at each start, by `look`, over the mesh.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILES = {
     f"{FOLDER}/train": "755",
     COMMAND: "755",
 }
-"""What the module puts in place, by permissions."""
+"""The installed files of the module, by permissions."""
 
 
 def stage(module: LauncherModule, context: StagingContext) -> Staged:
@@ -68,7 +68,7 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
 
 
 def source_name(path: str) -> str:
-    """Return what a file is called until it is put in its place."""
+    """Return the temporary name of a file until it is installed."""
     return "launcher/command" if path == COMMAND else f"launcher/{path.rpartition('/')[2]}"
 
 
@@ -82,7 +82,7 @@ def host_file(module: LauncherModule) -> str:
 
 
 def mounts_entered(context: StagingContext) -> tuple[tuple[str, str], ...]:
-    """List what is mounted in containers that are entered: source and target."""
+    """List the mounts of containers that are entered: source and target."""
     worker = context.spec.get(WorkerModule)
     return mount_pairs(worker, context) if worker is not None and not worker.sshd else ()
 

@@ -1,6 +1,6 @@
-"""How the GPUs are watched: exporters on workers, Prometheus and Grafana on the head, all pinned.
+"""GPU monitoring: exporters on workers, Prometheus and Grafana on the head, all pinned.
 
-The nvidia-smi way writes what it reads under the names that DCGM exporter uses, so one dashboard shows both.
+The nvidia-smi method writes its values under the names that DCGM exporter uses, so one dashboard shows both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How every process of a training starts on its worker, and how all of them are ended there.
+"""Start every process of a training on its worker, and end all of them there.
 
-`rank` starts each process with the plan's variables; `node` ends what a job left and gives out its logs;
+`rank` starts each process with the plan's variables; `node` ends the rest of a job and prints its logs;
 `enter` leads into a container that has no sshd.
 """
 
@@ -12,7 +12,7 @@ from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render,
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file
 
 FOLDER = "/opt/vgpu-cfg"
-"""Where containers find what is staged for training: it is mounted at the same path."""
+"""The container path of the files staged for training: they are mounted at the same path."""
 
 
 def stage(module: RankModule, context: StagingContext) -> Staged:
@@ -40,7 +40,7 @@ def enters(context: StagingContext) -> bool:
 
 
 def container_words(worker: WorkerModule, context: StagingContext) -> dict[str, object]:
-    """Return by what a template leads into the worker's container; whoever enters it takes these."""
+    """Return the values with which a template enters the worker's container; each caller uses these."""
     return {
         "image": checked_image(worker.image, "training.image"),
         "runtime": worker.runtime,
@@ -51,7 +51,7 @@ def container_words(worker: WorkerModule, context: StagingContext) -> dict[str, 
 
 
 def environment_file(module: RankModule) -> str:
-    """Return what the plan file starts training with, to be read by a shell."""
+    """Return the plan file's training command, to be read by a shell."""
     lines = [
         f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
         for name, value in sorted(module.environment.items())

@@ -1,4 +1,4 @@
-"""How a guest logs in at a container registry: the password goes from its file into standard input."""
+"""Log in to a container registry from a guest: the password goes from its file into standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data and code are shared: the head exports a folder over NFS, the workers mount it at its first use."""
+"""Share data and code: the head exports a folder over NFS, the workers mount it at its first use."""
 
 from __future__ import annotations
 

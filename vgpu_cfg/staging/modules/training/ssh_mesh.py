@@ -1,7 +1,7 @@
-"""How hosts that train together reach each other by ssh: /etc/vgpu-cfg/mesh, in guests and containers.
+"""ssh between hosts that train together: /etc/vgpu-cfg/mesh, in guests and containers.
 
-known_hosts holds the host keys that guests have told vCenter; one of which none is known yet has no line, and
-is refused until it has. The sshd in a container shows the guest's own host key. The container mounts the
+known_hosts holds the host keys that guests have reported to vCenter; a guest without a known key has no line,
+and is refused until it has. The sshd in a container shows the guest's own host key. The container mounts the
 folder where it lies, and sshd and ssh read authorized_keys, known_hosts and ssh_config at each login: a
 worker that is added changes those three, and nothing is restarted.
 """
@@ -29,7 +29,7 @@ PUBLIC = {
 
 HOST_KEY_PUBLIC = "host_key.pub"
 HOST_KEYS = tuple(f"/etc/ssh/ssh_host_{kind}_key" for kind in ("ed25519", "ecdsa", "rsa"))
-"""The guest's own host keys; the first that is there is the one that it tells and shows."""
+"""The guest's own host keys; the first existing one is the one that it reports and shows."""
 UNIT = "vgpu-cfg-mesh.service"
 
 

@@ -11,7 +11,7 @@ START = "/opt/vgpu-cfg/worker-start"
 
 
 def stage(module: WorkerModule, context: StagingContext) -> Staged:
-    """Write the unit and what it runs; it is started anew only where these changed."""
+    """Write the unit and its program; it is restarted only if these changed."""
     files = container_files(
         CONTAINER,
         command=COMMANDS[module.runtime],
