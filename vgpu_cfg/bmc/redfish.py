@@ -1,8 +1,8 @@
 """Redfish, as far as it takes to switch a server on: its one system, its power state, its reset action.
 
 Source: DMTF DSP0266 (Redfish Specification: service root, HTTP basic authentication, actions) and DSP2046
-(ComputerSystem: PowerState, Reset, ResetType). Nothing is sent twice, no redirect is followed, and what a
-BMC names is only asked on itself, below /redfish/.
+(ComputerSystem: PowerState, Reset, ResetType). Nothing is sent twice, no redirect is followed, and addresses
+from a BMC are only requested on itself, below /redfish/.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _few(names: Mapping[str, str]) -> str:
 
 
 def _said(answer: bytes) -> str:
-    """Return what a BMC says of an error, in short (DSP0266, error responses)."""
+    """Return a BMC's error message, in short (DSP0266, error responses)."""
     try:
         error = _mapping(_mapping(json.loads(answer)).get("error"))
     except (ValueError, RecursionError):

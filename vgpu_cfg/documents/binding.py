@@ -1,7 +1,7 @@
-"""What pydantic's errors say to somebody who wrote a YAML file.
+"""Conversion of pydantic's errors for authors of YAML files.
 
-Each error becomes one fault at the place where it stands in the text, in the
-words of the document: keys, text, lists and mappings, not fields and types.
+Each error becomes one fault at its place in the text, in the words of the document: keys, text, lists and
+mappings, not fields and types.
 
 A part of a document whose data may have been replaced while its places stayed.
 """
@@ -51,7 +51,7 @@ _KINDS = {
 
 
 def build(document: Document, model: type[M], *, loc: Loc = (), data: object = None) -> M:
-    """Make `model` of what the document holds at `loc`.
+    """Make `model` of the document's content at `loc`.
 
     `data` takes the place of the document's own data there, for a caller that has
     replaced something in it; its shape must still be the document's.
@@ -148,7 +148,7 @@ def _fault(
 
 
 def _place(document: Document, loc: Loc) -> Loc:
-    """Keep of pydantic's location what the document knows: union tags are not in the text."""
+    """Reduce pydantic's location to the document's own parts: union tags are not in the text."""
     kept: list[str | int] = []
     node = document.root
     for element in loc:
@@ -226,7 +226,7 @@ def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
 
 
 def _models_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[type[BaseModel]]:
-    """List the models that may stand at `loc`."""
+    """List the possible models at `loc`."""
     candidates: list[Any] = [model]
     for element in loc:
         following: list[Any] = []
@@ -258,7 +258,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _step(annotation: Any, element: str | int) -> list[Any]:
-    """List the annotations of what stands under `element`."""
+    """List the annotations of the items below `element`."""
     found: list[Any] = []
     for part in _alternatives(annotation):
         if isinstance(part, type) and issubclass(part, BaseModel):
@@ -278,7 +278,7 @@ def _step(annotation: Any, element: str | int) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What stands at `loc` of a document. `data` keeps the document's shape, not always its values."""
+    """The content of a document at `loc`. `data` keeps the document's shape, not always its values."""
 
     document: Document
     loc: Loc
@@ -289,7 +289,7 @@ class Part:
         return self.document.fault((*self.loc, *loc), message, hint, at_key=at_key)
 
     def refused(self, loc: Loc, error: ValueError, *, at_key: bool = False) -> DocumentFault:
-        """Make a fault at `loc` of an error whose lines are what is wrong and what to do."""
+        """Make a fault at `loc` of an error whose lines are the problem and the fix."""
         message, _, hint = str(error).partition("\n")
         return self.fault(loc, message, hint, at_key=at_key)
 
@@ -299,6 +299,6 @@ class Part:
 
     @property
     def origin(self) -> str:
-        """Where it begins, as `file:line:column`."""
+        """Its beginning, as `file:line:column`."""
         node = self.document.node(self.loc)
         return f"{self.document.name}:{node.line}:{node.column}"

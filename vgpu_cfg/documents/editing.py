@@ -32,9 +32,9 @@ class Edit:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits made; what they do not concern stays as it is written.
+    """Return the text with the edits made; the rest stays unchanged.
 
-    Raises DocumentError where the text cannot be read, or has no place for an edit.
+    Raises DocumentError if the text cannot be read, or has no place for an edit.
     """
     yaml, before = _as_dumped(text)
     root = _load(yaml, text)
@@ -83,7 +83,7 @@ def _parents(lines: Sequence[str], index: int) -> list[int]:
 
 
 def _depth(line: str) -> int:
-    """Return a line's indent; an item stands deeper than the key of its list, however it is indented."""
+    """Return a line's indent; an item is deeper than the key of its list, however it is indented."""
     bare = line.lstrip()
     return (len(line) - len(bare)) * 2 + bare.startswith("- ")
 
@@ -179,7 +179,7 @@ def _no_place(edit: Edit) -> DocumentError:
 
 
 def _styled(value: Any, depth: int) -> Any:
-    """Write new parts of the top as blocks, and what is deeper on one line."""
+    """Write new parts of the top as blocks, and deeper ones on one line."""
     if isinstance(value, Mapping):
         made: CommentedMap | CommentedSeq = CommentedMap(
             {key: _styled(one, depth + 1) for key, one in value.items()}
@@ -196,7 +196,7 @@ def _styled(value: Any, depth: int) -> Any:
 def _merged(text: str, before: str, after: str) -> str:
     """Carry what changed from `before` to `after` over to the text that was dumped as `before`.
 
-    Where a changed line was written in another form there, the whole is as it was dumped.
+    If a changed line was written in another form there, the whole is as it was dumped.
     """
     own, old, new = text.splitlines(), before.splitlines(), after.splitlines()
     places: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """YAML of other programs, which read version 1.1: there `yes` is a boolean and 0644 is octal.
 
-What is read here means what those programs take it for; what is written means the same to readers of
-1.1 and of 1.2, since every text stands in quotes or as a block.
+Files read here have the meaning that those programs give them; written ones mean the same to readers of 1.1
+and of 1.2, since every text is in quotes or in a block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 _BLOCK = re.compile(r"[^ \n\t][^\t\r]*\n")
 """Text that reads well as a block: more than one line, no tabs, and it begins with no blank.
 
-What cannot be printed has no place in a block: nothing can be escaped there, and readers refuse it.
+Unprintable characters are not possible in a block: it has no escapes, and readers refuse them.
 """
 
 
@@ -53,7 +53,7 @@ def write_foreign(data: Any) -> str:
 
 class _Quoting(SafeRepresenter):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - ruamel's signature
-        """Write what stands twice twice: not every reader of small YAML knows aliases."""
+        """Write repeated content in full: not every reader of small YAML knows aliases."""
         return True
 
     def represent_text(self, data: str) -> Any:

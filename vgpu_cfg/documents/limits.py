@@ -1,4 +1,4 @@
-"""How much is read of a file, and what is none to read: a pipe would be waited for, a device never ends.
+"""The limits on reading a file, and the kinds of file never read: a pipe would block, a device never ends.
 
 Each limit has a variable of the environment that names another.
 
@@ -37,7 +37,7 @@ class Limit:
 
     @property
     def value(self) -> int:
-        """What holds now. Raises DocumentError where the variable holds no number."""
+        """The value in effect. Raises DocumentError if the variable holds no number."""
         text = os.environ.get(self.variable, "").strip()
         if not text:
             return self.default
@@ -53,7 +53,7 @@ class Limit:
 
 
 MOST_FILE_BYTES = Limit("VGPU_CFG_MOST_FILE_BYTES", 512 << 10)
-"""Of a file that people write: a plan file, what it includes, variables, the config file, an estate."""
+"""The limit of a file that people write: a plan file, its includes, variables, the config file, an estate."""
 MOST_DATA_BYTES = Limit("VGPU_CFG_MOST_DATA_BYTES", 128 << 20)
 """Of a file that this program writes: a recording (packed and unpacked), a saved plan, a journal."""
 MOST_NAMES = Limit("VGPU_CFG_MOST_NAMES", 20_000)
@@ -65,7 +65,7 @@ class OpenToOthersError(OSError):
 
 
 def read_bytes(path: str | Path, limit: Limit, *, private: bool = False) -> bytes:
-    """Return what is in a file. Raises OSError with its reason, also for what is no file or too much.
+    """Return a file's content. Raises OSError with its reason, also if it is not a file or too long.
 
     Raises OpenToOthersError if the file must be `private` and is not.
     """
@@ -90,7 +90,7 @@ def unpacked(content: bytes, limit: Limit) -> bytes:
 
 
 def read_within(file: BinaryIO | io.BufferedIOBase, limit: Limit, name: str) -> bytes:
-    """Return what is left in an open file, of `name`. Raises OSError where that is too much."""
+    """Return the rest of an open file, of `name`. Raises OSError if that is too much."""
     most = limit.value
     content = file.read(most + 1)
     if len(content) > most:
@@ -107,8 +107,8 @@ def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
 def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
     """Suggest the known word closest to `word`.
 
-    Where nothing is close, the known words are listed if they are few and `noun`
-    (such as "keys") is given; otherwise the answer is empty.
+    If nothing is close, the known words are listed if they are few and `noun` (such as "keys") is given;
+    otherwise the answer is empty.
     """
     choices = sorted(set(known))
     close = close_to(word, choices, 1)

@@ -45,13 +45,13 @@ _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What a terminal obeys: with it a plan could forge what its reader sees. And halves of characters."""
+"""Control characters of terminals: with them a plan could forge the output. And surrogates."""
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
 @dataclass(slots=True)
 class Node:
-    """One value of a document: where it begins, where its key stands, and what is in it."""
+    """One value of a document: its beginning, the place of its key, and its content."""
 
     value: Any
     line: int
@@ -61,10 +61,10 @@ class Node:
     key_column: int = 0
     children: dict[str | int, Node] = field(default_factory=dict)
     written: str = ""
-    """A scalar's text as it stands there: `016`, not 16."""
+    """A scalar's text as written: `016`, not 16."""
 
     def under(self, line: int, column: int) -> Node:
-        """Return the same value with a key at this place; an alias may stand under several keys."""
+        """Return the same value with a key at this place; an alias may be below several keys."""
         return Node(
             self.value, self.line, self.column, self.weight, line, column, self.children, self.written
         )
@@ -74,8 +74,8 @@ class Node:
 class Document:
     """A document's plain data, and the place of everything in it.
 
-    `faults` is empty unless the document was read with `lenient`: it then holds what
-    is wrong with the text though it could be read to its end, such as a repeated key.
+    `faults` is empty unless the document was read with `lenient`: it then holds faults that do not prevent
+    reading to the end, such as a repeated key.
     """
 
     name: str
@@ -127,7 +127,7 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
 def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
     """Read YAML text; see `read_document`.
 
-    Nobody changes what is in a document: who reads the same text again shares it.
+    The content is never changed: a second reader of the same text shares it.
     """
     return _parsed(text, name, lenient)
 
@@ -166,7 +166,7 @@ def dump(data: Any) -> str:
 
 
 def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
-    """Write plain data as a person would: down to a depth as blocks, what is deeper on one line.
+    """Write plain data as a person would: blocks down to a depth, deeper parts on one line.
 
     It is read back as the same data, as what `dump` writes.
     """

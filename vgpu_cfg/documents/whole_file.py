@@ -1,6 +1,6 @@
-"""How a file that is written is there as a whole or not at all, never where a link leads, and for whom.
+"""Write files whole or not at all, never through a link, and with the right permissions.
 
-What tells of an estate or of a plan is for its user's eyes: see `PRIVATE`.
+Files about an estate or a plan are private to their user: see `PRIVATE`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _pipes = ExitStack()
 def put_whole(
     path: Path, content: str | bytes, put: Callable[[Path], object], *, mode: int | None = None
 ) -> None:
-    """Write a text or bytes into a draft beside a file, and let `put` give the draft the file's name.
+    """Write a text or bytes into a draft next to a file, and let `put` give the draft the file's name.
 
-    Without a `mode` the file has the rights that the umask leaves. Raises OSError where that cannot be, and
-    where a folder, a terminal or a pipe has the name.
+    Without a `mode` the file has the rights that the umask leaves. Raises OSError if that is not possible,
+    and if a folder, a terminal or a pipe has the name.
     """
     if path.exists() and not path.is_file():
         raise OSError("it is no file")
@@ -88,7 +88,7 @@ def probe_written(path: Path) -> None:
 
 
 def _open_written(path: Path) -> int:
-    """Open what is there to be written. Raises OSError; never waits for a pipe's reader."""
+    """Open an existing file for writing. Raises OSError; never waits for a pipe's reader."""
     try:
         return os.open(path, _WRITTEN)
     except OSError as error:
@@ -98,7 +98,7 @@ def _open_written(path: Path) -> int:
 
 
 def _encoded(content: str | bytes) -> bytes:
-    """Return the bytes of a text; what is not UTF-8 in a file's name is escaped."""
+    """Return the bytes of a text; parts of a file's name that are not UTF-8 are escaped."""
     return content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
 
 

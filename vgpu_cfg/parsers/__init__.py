@@ -1,1 +1,1 @@
-"""What tools on hosts and guests print, as plain values: text in, model out, nothing else."""
+"""Output of tools on hosts and guests as plain values: text in, model out, nothing else."""

@@ -1,9 +1,9 @@
-"""What an allreduce over all workers prints: nccl-tests' table, this tool's own line, and NCCL's transports.
+"""An allreduce over all workers: nccl-tests' table, this tool's own line, and NCCL's transports.
 
-Sources: NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md` (the column "busbw" stands twice, out of
+Sources: NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md` (the column "busbw" appears twice, out of
 place and in place; up to 2.11 there was no column "root"; mpirun may prefix every line with
-`[1,0]<stdout>:`); NVIDIA/nccl, lines of `NCCL_DEBUG=INFO` in public logs (`via NET/IB/0/GDRDMA`,
-`via NET/Socket/0`).
+`[1,0]<stdout>:`); NVIDIA/nccl, lines of `NCCL_DEBUG=INFO` in public logs (`via NET/IB/0/GDRDMA`, `via
+NET/Socket/0`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _RECEIVED = re.compile(r"NCCL INFO Channel .*\[receive\] via (?P<via>NET/\S+)")
 
 
 class AllReduce(Frozen):
-    """What an allreduce came to. `busbw_gigabytes` is in GB/s, of the largest size that was tried.
+    """The result of an allreduce. `busbw_gigabytes` is in GB/s, of the largest size that was tried.
 
-    `is_exact` tells whether every number was right; None where nothing checked them. `is_on_gpu` is None
-    where that is not told.
+    `is_exact` is whether every number was right; None if they were not checked. `is_on_gpu` is None if
+    unknown.
     """
 
     by: Literal["nccl-tests", "horovod", "torch"]
@@ -51,7 +51,7 @@ class AllReduce(Frozen):
 def parse_nccl_tests(text: str) -> AllReduce:
     """Read the table of `all_reduce_perf`: the last row, which is of the largest size.
 
-    Raises ToolFailed for the error it ended with, UnreadableOutput for what is no table.
+    Raises ToolFailed for the error it ended with, UnreadableOutput if there is no table.
     """
     ranks, rows, wrong = 0, [], None
     failure = ""
@@ -94,7 +94,7 @@ def _bus_bandwidth(row: list[str]) -> float:
 
 
 def parse_probe(text: str) -> AllReduce:
-    """Read the line of this tool's own probe among what the launcher and the ranks print.
+    """Read the line of this tool's own probe in the output of the launcher and the ranks.
 
     Raises UnreadableOutput where there is none, or more than one.
     """
@@ -126,10 +126,10 @@ def transports(text: str) -> frozenset[str]:
 
 
 def is_direct(text: str) -> bool | None:
-    """Tell whether the network reaches GPU memory on every channel; None where NCCL told of no network.
+    """Return whether the network reaches GPU memory on every channel; None if NCCL reported no network.
 
-    Where NCCL says which way a channel goes, what receives counts: without NVLink it sends by way of the
-    host's memory unless NCCL_NET_GDR_READ is 1.
+    If NCCL reports a channel's direction, receiving ones count: without NVLink it sends by way of the host's
+    memory unless NCCL_NET_GDR_READ is 1.
     """
     received = [found["via"] for found in map(_RECEIVED.search, text.splitlines()) if found is not None]
     reported = received or [via for via in transports(text) if via.startswith("NET")]

@@ -1,4 +1,4 @@
-"""What is raised where a tool's output is not what its documentation shows: tool, line, what to do."""
+"""Errors for tool output that differs from its documentation: tool, line, remedy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _SHOWN_AT_MOST = 200
 class UnreadableOutput(ReachError):
     """A tool printed something that is not understood, so nothing is taken from it.
 
-    `tool` is the command as a user knows it ("nvidia-smi -q"), `line` what was printed, shortened,
-    and `number` its place, counted from 1; 0 where no single line is at fault.
+    `tool` is the command as a user knows it ("nvidia-smi -q"), `line` the printed line, shortened, and
+    `number` its place, counted from 1; 0 if no single line is at fault.
     """
 
     def __init__(self, tool: str, why: str, *, line: str = "", number: int = 0, remedy: str = "") -> None:
@@ -31,7 +31,7 @@ class UnreadableOutput(ReachError):
 
 
 class ToolFailed(UnreadableOutput):
-    """The tool printed an error of its own instead of what was asked; `line` is that error."""
+    """The tool printed an error of its own instead of the result; `line` is that error."""
 
     def __init__(self, tool: str, *, line: str, number: int = 0, remedy: str = "") -> None:
         super().__init__(

@@ -33,8 +33,8 @@ _QUOTES = {"&quot;": '"', "&apos;": "'"}
 def parse_records(command: str, response: str) -> tuple[Record, ...]:
     """Read a list, or one thing as a list of one: values by their element's name ("VMkernelName").
 
-    Elements that repeat are joined with a comma, as esxcli's own text has it; what is nested is named
-    "Outer.Inner". An empty list is empty.
+    Repeated elements are joined with a comma, as in esxcli's own text; nested ones are named "Outer.Inner".
+    An empty list is empty.
     Raises UnreadableOutput where it is no XML, or a plain result.
     """
     root = _root(command, response)

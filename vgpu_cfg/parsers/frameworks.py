@@ -3,7 +3,7 @@
 Sources: PyTorch's `torch.__version__`, `torch.version.cuda` and `torch.cuda.nccl.version()`, which is one
 number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print.
 
-What /opt/vgpu-cfg/nccl.env of a guest says: variables that are set, and why one is not.
+The content of a guest's /opt/vgpu-cfg/nccl.env: the set variables, and why one is not set.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Mpi:
 
     @property
     def is_open_mpi(self) -> bool:
-        """Whether `train` can tell it what to do."""
+        """Whether `train` can start it."""
         return self.name == "Open MPI"
 
 

@@ -1,23 +1,23 @@
-"""What small tools of a Linux guest print: lsmod, ip, ethtool, systemctl, Horovod's list of its parts.
+"""Output of small tools of a Linux guest: lsmod, ip, ethtool, systemctl, Horovod's list of its parts.
 
 Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; `systemctl(1)`, is-active;
 horovod/horovod, `horovod/runner/launch.py`, `--check-build`.
 
-What a guest tells of its clock: the time, and whether something keeps it right.
+A guest's clock: the time, and whether a service keeps it right.
 
 Sources: coreutils `date +%s.%N`; chrony, `chronyc tracking` ("Leap status     : Not synchronised"); systemd,
 `timedatectl show` ("NTPSynchronized=yes").
 
-Work that runs in a guest, from its processes and containers: one line of shell, and what it prints.
+Work that runs in a guest, from its processes and containers: one line of shell, and its output.
 
-A process that uses CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. What `train` starts has its
-variables. Containers of this tool are known by their names, and are no work by themselves.
+A process that uses CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. Processes started by `train`
+have its variables. Containers of this tool are known by their names, and are no work by themselves.
 
 How much room file systems have: `df -Pk`, in POSIX' form; and whether the root is read-only.
 
 Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5), /proc/mounts.
 
-Which lines of the kernel's log tell of hardware that fails: GPUs by Xid, PCIe, NICs, disks.
+The lines of the kernel's log that show failing hardware: GPUs by Xid, PCIe, NICs, disks.
 
 Sources: Xid numbers: NVIDIA's Xid catalogue, and this tool's own rows of them; PCIe: kernel,
 `drivers/pci/pcie/aer.c` (`PCIe Bus Error: severity=Uncorrected (Fatal)`); NICs: `mlx5/core/health.c`
@@ -57,7 +57,7 @@ TIMEDATECTL = "timedatectl show"
 _TIME = re.compile(r"\d{9,11}(?:\.\d{1,9})?")
 _FIELD = re.compile(r"(?P<key>[A-Z][\w .]*?)\s*: (?P<value>.*)")
 _NO_REFERENCE = ("00000000 ()", "7F7F0101 ()")
-"""What chronyd has for a source where it has none, and where it follows the machine's own clock."""
+"""chronyd's source if it has none, and if it follows the machine's own clock."""
 
 _FORMAT = "'container {{.Names}} {{.Image}}'"
 QUESTION = (
@@ -67,7 +67,7 @@ QUESTION = (
     f"nerdctl ps --no-trunc --format {_FORMAT} 2>/dev/null; "
     "command -v find"
 )
-"""Ends with the path of `find`, without which it tells nothing. Root's rights see all processes."""
+"""Ends with the path of `find`, without which the output is incomplete. Root's rights see all processes."""
 
 _PROCESS = re.compile(r"/proc/(\d+)/(fd/\d+|environ)")
 _OWN = "vgpu-cfg-"
@@ -86,7 +86,8 @@ OF_PROGRAMS = frozenset({13, 31, 43, 45})
 """Xids that a program on the GPU causes by its own fault, or by being stopped (NVIDIA's Xid catalogue)."""
 
 MOST_CORRECTED = 10
-"""So many corrected PCIe errors since the boot are no chance any more; a number of this tool's own."""
+"""From this number of corrected PCIe errors since the boot they are not chance; a number of this tool's own.
+"""
 
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d{1,4})\b")
 _UNCORRECTED = re.compile(r"PCIe Bus Error: severity=Uncorrected")
@@ -112,7 +113,7 @@ class Interface(Frozen):
 
 
 class HorovodBuild(Frozen):
-    """What a Horovod was built with, in its own words, by the heading they stand under."""
+    """The features of a Horovod build, in its own words, by their heading."""
 
     version: str
     frameworks: tuple[str, ...] = ()
@@ -135,7 +136,7 @@ def bus_of(text: str) -> str | None:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """Read `ip -json address show`. Raises UnreadableOutput for what is no such JSON."""
+    """Read `ip -json address show`. Raises UnreadableOutput for any other JSON."""
     try:
         listed: Any = json.loads(text)
         return tuple(_interface(one) for one in listed if one)
@@ -187,7 +188,7 @@ def parse_check_build(text: str) -> HorovodBuild:
 
 
 class Tracking(Frozen):
-    """Whether a clock is kept right, and by which source ("" where that is not told)."""
+    """Whether a clock is kept right, and by which source ("" if unknown)."""
 
     is_synchronised: bool
     source: str = ""
@@ -219,7 +220,7 @@ def parse_tracking(text: str) -> Tracking:
 
 
 def parse_timedatectl(text: str) -> Tracking:
-    """Read `timedatectl show`. Raises UnreadableOutput where it does not tell."""
+    """Read `timedatectl show`. Raises UnreadableOutput if the value is missing."""
     for line in lines_with_content(text):
         name, sign, value = line.text.strip().partition("=")
         if name == "NTPSynchronized" and sign:
@@ -245,7 +246,7 @@ def parse_guest_work(text: str) -> tuple[str, ...] | None:
 
 
 class Room(Frozen):
-    """A file system: where it is mounted, its size and what is free, in KiB."""
+    """A file system: its mount point, its size and its free room, in KiB."""
 
     path: str
     size_kib: int
@@ -274,14 +275,14 @@ def parse_room(text: str) -> tuple[Room, ...]:
 
 
 def is_read_only(text: str) -> bool:
-    """Tell whether the last mount at the root, as /proc/mounts has it, is read-only."""
+    """Return whether the last mount at the root, as /proc/mounts has it, is read-only."""
     mounts = [line.text.split() for line in lines_with_content(text)]
     options = [words[_OPTIONS].split(",") for words in mounts if len(words) > _OPTIONS and words[1] == "/"]
     return bool(options) and "ro" in options[-1]
 
 
 class KernelLog(Frozen):
-    """What the log tells. `troubles` are whole lines, `of_programs` Xids that prove nothing of the GPU."""
+    """The findings. `troubles` are whole lines, `of_programs` Xids that prove nothing of the GPU."""
 
     troubles: tuple[str, ...] = ()
     of_programs: tuple[int, ...] = ()

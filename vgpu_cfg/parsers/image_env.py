@@ -1,8 +1,8 @@
-"""What the environment of a container image tells of what is in it.
+"""The content of a container image by its environment.
 
 Sources: the Dockerfiles of nvidia/cuda (`CUDA_VERSION`, `NCCL_VERSION`), of which NVIDIA's and PyTorch's are
-made; `PYTORCH_VERSION` of PyTorch's (pytorch/pytorch, issue 48324). PyTorch may carry an NCCL of its own
-beside that of the image (pytorch/pytorch, issue 150049).
+made; `PYTORCH_VERSION` of PyTorch's (pytorch/pytorch, issue 48324). PyTorch may carry an NCCL of its own in
+addition to that of the image (pytorch/pytorch, issue 150049).
 """
 
 from __future__ import annotations

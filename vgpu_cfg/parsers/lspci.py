@@ -1,4 +1,4 @@
-"""What `lspci -vvv` tells of a function: its link, its read requests, and whether it uses ATS.
+"""`lspci -vvv` of a function: its link, its read requests, and whether it uses ATS.
 
 Source: pciutils, `ls-caps.c` and `ls-ecaps.c` (`ATSCtl: Enable+, Smallest Translation Unit: 00`, `LnkSta:
 Speed 16GT/s (ok), Width x16 (ok)`, `MaxPayload 256 bytes, MaxReadReq 512 bytes`). Without root's rights it
@@ -27,7 +27,7 @@ class PciFunction(Frozen):
     """A function as the guest sees it.
 
     `ats` is None where the function has no such capability, else whether it is enabled. `is_readable` is
-    False where the capabilities were kept from whoever asked.
+    False if the user may not read the capabilities.
     """
 
     pci_id: str

@@ -1,4 +1,4 @@
-"""What exporters and Prometheus answer: samples in the text format, and the targets that are up.
+"""Answers of exporters and Prometheus: samples in the text format, and the targets that are up.
 
 Sources: Prometheus, "Exposition formats" and "HTTP API" (instant queries); DCGM exporter's labels (`gpu`,
 `UUID`), which this tool's collector of nvidia-smi writes, too.
@@ -22,7 +22,7 @@ _GPU = re.compile(r'\bgpu="(?P<gpu>[^"]*)"')
 
 
 def gpus_in_metrics(text: str) -> frozenset[str]:
-    """Return the GPUs of which samples tell, by their label; empty where none does."""
+    """Return the GPUs with samples, by their label; empty if there are none."""
     samples = (_SAMPLE.fullmatch(line.text.strip()) for line in lines_with_content(text))
     named = (_GPU.search(one["labels"] or "") for one in samples if one and one["name"].startswith("DCGM_"))
     return frozenset(found["gpu"] for found in named if found is not None)

@@ -1,4 +1,4 @@
-"""What every tool's output is freed of before it is read, and how PCI addresses are spelled here."""
+"""Cleanup of every tool's output before parsing, and the spelling of PCI addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PCI_ID = re.compile(
 )
 
 NOTHING = frozenset({"", "n/a", "[n/a]", "not found", "[not supported]", "[unknown error]", "[not found]"})
-"""What tools print where there is no value, in lower case."""
+"""The output of tools for a missing value, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def lines_with_content(text: str) -> tuple[Line, ...]:
 def pci_id_of(text: str) -> str | None:
     """Spell a PCI address as `dddd:bb:dd.f` in lower case; None where the text is none.
 
-    nvidia-smi prints an eight-digit domain in upper case, mst none at all. A domain that needs more
-    than four digits, as behind Intel VMD, keeps what it needs.
+    nvidia-smi prints an eight-digit domain in upper case, mst none at all. A domain that needs more than four
+    digits, as with Intel VMD, keeps them.
     """
     found = _PCI_ID.fullmatch(text.strip())
     if found is None:

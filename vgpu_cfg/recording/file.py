@@ -2,9 +2,9 @@
 
 When two requests ask the same: method, object and arguments, and nothing else.
 
-Headers, namespace prefixes, white space and the cookie do not count, nor does who logs in.
-What a session made (views, collectors, page tokens) counts by the id that the recorded
-answers gave it, which is the one that a playing client sends.
+Headers, namespace prefixes, white space and the cookie do not count, nor does who logs in. The objects of a
+session (views, collectors, page tokens) count by the id in the recorded answers, which is the one that a
+playing client sends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _whole(text: str) -> str:
 
 
 class Exchange(Frozen):
-    """One answer. `call` names the request for a reader, `key` is what it is found by."""
+    """One answer. `call` names the request for a reader, `key` is its lookup key."""
 
     call: str
     key: str

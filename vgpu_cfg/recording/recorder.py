@@ -1,6 +1,6 @@
 """A Transport that keeps, scrubbed, what another one answers.
 
-What is taken out of a recorded answer, found by parsing it: session keys, tickets, passwords.
+Removal of secrets from a recorded answer, by parsing it: session keys, tickets, passwords.
 
 The bytes around them stay as the server sent them, prefixes and all, so that an answer
 plays back as it was. Ids that belong to a session are replaced by plain ones, the same
@@ -38,11 +38,11 @@ _SECRET_KEYS = re.compile(
 )
 """extraConfig keys whose value may be a secret: user data, old VNC keys, whatever is named like one.
 
-What a guest reports of its staging holds none.
+A guest's staging report holds none.
 """
 
 _BLANK = frozenset({"", "---"})
-"""Values that tell only that there is nothing: cloud-init leaves the second where it has redacted one."""
+"""Values without content: cloud-init leaves the second in place of a redacted one."""
 
 _ROOTS = "ServiceInstance.RetrieveServiceContent"
 _NEWEST = re.compile(b"(?<=<apiVersion>)[^<]*")
@@ -78,7 +78,7 @@ class RecordingTransport:
         self._inner.close()
 
     def recording(self, recorded_at: datetime) -> Recording:
-        """Return what has been kept so far."""
+        """Return the answers kept so far."""
         return Recording(
             address=self._address,
             api_version=self._api_version,
@@ -192,11 +192,11 @@ def _is_secret(name: str, parent_key: str, *, is_login: bool) -> bool:
 
 
 class PlayingTransport:
-    """Answers each request with what was recorded for it; where that was more than once, in that order.
+    """Answers each request with its recorded answer; several for one request come in their recorded order.
 
-    The last answer to a request is given again and again. It is a Clock too, stopped at the
-    moment of the recording. The server speaks no newer API version than was recorded, so that a newer client
-    asks what was asked then.
+    The last answer to a request is given again and again. It is a Clock too, stopped at the moment of the
+    recording. The server speaks no newer API version than was recorded, so that a newer client sends the same
+    requests.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -225,7 +225,7 @@ class PlayingTransport:
         return status, {}, answer
 
     def now(self) -> datetime:
-        """Return when the recording was made: a reader's clock, so that a reading is as old as it is."""
+        """Return when the recording was made: a reader's clock, so that a reading has its true age."""
         return self.recording.recorded_at
 
     def close(self) -> None:

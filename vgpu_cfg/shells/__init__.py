@@ -1,1 +1,1 @@
-"""How a shell on another machine is reached and used: SSH, a plan's keys, root's rights, whole files."""
+"""Shells on other machines: SSH, a plan's keys, root's rights, whole files."""

@@ -1,4 +1,4 @@
-"""The seam between what a machine is asked and how the words reach it: a line, bytes in, bytes out."""
+"""The channel to a machine: a command line, bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_cfg.ports import ShellResult
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What a command line left: its exit status and, as bytes, what it printed."""
+    """The result of a command line: its exit status and, as bytes, its output."""
 
     status: int
     stdout: bytes = b""
@@ -19,7 +19,7 @@ class Executed:
 
     @property
     def as_text(self) -> ShellResult:
-        """The same, with what it printed read as UTF-8; other bytes are replaced."""
+        """The same, with the output read as UTF-8; other bytes are replaced."""
         return ShellResult(
             status=self.status,
             stdout=self.stdout.decode("utf-8", errors="replace"),
@@ -43,8 +43,8 @@ class Channel(Protocol):
 
 
 class GuestChannel(Channel, Protocol):
-    """A channel into a guest, where work goes on by itself."""
+    """A channel into a guest, which can run background work."""
 
     def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
-        """Begin a command that goes on when nobody listens; `prefix` gives it root's rights."""
+        """Start a background command that outlives the connection; `prefix` gives it root's rights."""
         ...

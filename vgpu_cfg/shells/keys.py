@@ -1,4 +1,4 @@
-"""How the ssh keys of a plan follow from its seed: HKDF-SHA256 to ed25519, written as OpenSSH writes keys.
+"""The ssh keys of a plan, derived from its seed: HKDF-SHA256 to ed25519, written as OpenSSH writes keys.
 
 The same seed gives the same keys to the byte, so that a key that is already there is seen to be the same.
 """
@@ -51,7 +51,7 @@ class PlanKeyRing:
         return self._pair(f"host:{vm}", vm)
 
     def public_host_key(self, vm: str, known: str) -> str:
-        """Return the public host key, without a comment, that `known` stands for; "" where none is told."""
+        """Return the public host key, without a comment, that `known` describes; "" if there is none."""
         return " ".join(self.host_key(vm).public.split()[:2]) if known == DERIVED else known
 
     def mesh_key(self) -> Ed25519Pair:
@@ -87,7 +87,7 @@ def _word(comment: str) -> str:
 def _repeatable(text: str) -> str:
     """Put zeros where OpenSSH's format has a random number, twice, by which a passphrase is checked.
 
-    It stands at the head of the private section, which is the last thing in the file (PROTOCOL.key).
+    It is at the head of the private section, which is the last part of the file (PROTOCOL.key).
     """
     content = bytearray(base64.b64decode("".join(text.splitlines()[1:-1])))
     at = len(b"openssh-key-v1\0")

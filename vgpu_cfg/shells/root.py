@@ -1,7 +1,7 @@
-"""How a guest is worked in with root's rights over any channel: sudo, quoting, and files that arrive whole.
+"""Root's rights in a guest over any channel: sudo, quoting, and files that arrive whole.
 
-Arguments are quoted for a POSIX shell by `shlex`. What may be secret never stands in them: it goes through
-the standard input of the command that takes it.
+Arguments are quoted for a POSIX shell by `shlex`. Possible secrets are never in them: they go through the
+standard input of the command that reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READ = 'test -e "$1" && cat -- "$1"'
 
 
 class RootShell:
-    """A `ports.GuestShell` on a channel, for a user who is root or may become it without a password."""
+    """A `ports.GuestShell` on a channel, for a user who is root or may become root without a password."""
 
     def __init__(self, channel: GuestChannel, name: str, user: str) -> None:
         self._channel = channel
@@ -57,7 +57,7 @@ class RootShell:
         return self._execute(arguments[0], arguments, timeout_seconds, stdin).as_text
 
     def start(self, arguments: Sequence[str]) -> None:
-        """Begin one command that goes on when nobody listens any more; what it prints is lost."""
+        """Start one background command that outlives the connection; its output is lost."""
         self._check(arguments)
         self._channel.start(self._prefix, arguments)
 

@@ -1,10 +1,9 @@
-"""How a machine is reached by SSH: the login, its time limits, and what kinds of failure there are.
+"""SSH connections: the login, its time limits, and the kinds of failure.
 
-What a failure means to a user depends on the machine, so it is told here by its kind alone; the rooms of
-hosts and guests put their own words and remedies to it. No agent is ever forwarded, and no terminal is asked
-for.
+The meaning of a failure depends on the machine, so only its kind is given here; the modules for hosts and
+guests add their own words and remedies. No agent is ever forwarded, and no terminal is asked for.
 
-What the user's own OpenSSH configuration says of a machine: its address, port, user and key files.
+A machine's entry in the user's own OpenSSH configuration: its address, port, user and key files.
 
 Of all the options these four are honoured; a jump host is refused rather than left out, since without
 it another machine might answer.
@@ -35,7 +34,7 @@ from vgpu_cfg.shells.channel import Executed
 DEFAULT_PORT = 22
 _CHUNK = 65536
 _SEND_SECONDS = 0.05
-"""So long is waited for what a command prints while it does not take its input."""
+"""Seconds to wait for a command's output while it does not read its input."""
 _KEY_TYPES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 _NOT_HONOURED = ("proxyjump", "proxycommand")
@@ -60,7 +59,7 @@ class SshProblem(StrEnum):
     LOCKED_KEY = "locked key"
     """The private key has a passphrase."""
     NO_KEY = "no key"
-    """What was given as a private key is none."""
+    """The text given as a private key is not a key."""
     LATE = "late"
     BROKEN = "broken"
     """The connection broke, or a command ended without a status."""
@@ -69,7 +68,7 @@ class SshProblem(StrEnum):
 
 
 class SshFailure(Exception):
-    """A failure by its kind; `said` is what is known of it, in words."""
+    """A failure by its kind; `said` is its known detail, in words."""
 
     def __init__(self, problem: SshProblem, said: str = "") -> None:
         super().__init__(said or problem)
@@ -79,11 +78,11 @@ class SshFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to log in, as whom, with what.
+    """The login: address, account, credentials.
 
     `key` is the text of a private key; `key_files` are tried only where neither it nor a password is given,
-    as are the agent's. `timeout_seconds` is for the connection, the greeting and the login, each; what a
-    command may print is in `limits`.
+    as are the agent's. `timeout_seconds` is for the connection, the greeting and the login, each; `limits`
+    bounds a command's output.
     """
 
     host: str
@@ -138,7 +137,7 @@ class SshConnection:
 
 
 class SshChannel:
-    """A `remote.Channel` over one login; `to_error` says what a failure and its line mean to a user."""
+    """A `remote.Channel` over one login; `to_error` makes the user's error from a failure and its line."""
 
     def __init__(
         self, connection: SshConnection, to_error: Callable[[SshFailure, str], VgpuCfgError]
@@ -149,7 +148,7 @@ class SshChannel:
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line and wait for its end.
 
-        Raises what `to_error` makes, where it takes longer, prints too much, or the connection breaks.
+        Raises the result of `to_error` if it takes longer, prints too much, or the connection breaks.
         """
         try:
             return self._connection.execute(line, timeout_seconds, stdin)
@@ -162,9 +161,9 @@ class SshChannel:
 
 
 def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> SshConnection:
-    """Log in once; `trust` tells the client whose host key to believe.
+    """Log in once; `trust` sets the host keys that the client trusts.
 
-    Raises SshFailure; what `trust` and its policy raise leaves as it is, and so does
+    Raises SshFailure; errors of `trust` and its policy are passed on unchanged, and so is
     `paramiko.BadHostKeyException`.
     """
     client = paramiko.SSHClient()
@@ -198,7 +197,7 @@ def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> 
 def secret_value(
     secrets: Mapping[str, str], name: str | None, subject: str, failure: type[ReachError]
 ) -> str | None:
-    """Return what the name of a secret stands for, None for no name. Raises `failure` if it has no value."""
+    """Return the value of a secret's name, None for no name. Raises `failure` if it has no value."""
     if name is None:
         return None
     if name not in secrets:
@@ -319,7 +318,7 @@ def _said(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """What the configuration says of one host; `user` None where it says none."""
+    """The configuration of one host; `user` None if it sets none."""
 
     host: str
     port: int = DEFAULT_PORT
@@ -328,9 +327,9 @@ class HostOptions:
 
 
 def options_for(host_name: str, path: Path | None, failure: type[ReachError]) -> HostOptions:
-    """Look a machine up in an OpenSSH configuration file; without one, its name stands.
+    """Look a machine up in an OpenSSH configuration file; without one, its name is used.
 
-    Raises `failure` where the file cannot be read, or asks for a jump host.
+    Raises `failure` if the file cannot be read, or asks for a jump host.
     """
     if path is None or not path.exists():
         return HostOptions(host_name)

@@ -1,4 +1,4 @@
-"""Tests of users' own repositories: what a plan file would do to a recorded vCenter or to a lab, asserted.
+"""Tests for users' own repositories: assert the effect of a plan file on a recorded vCenter or a lab.
 
 Nothing heavy is loaded until a plan file or a vCenter is named, and nothing is ever sent over a network.
 """

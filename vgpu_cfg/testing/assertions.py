@@ -1,7 +1,7 @@
-"""What can be asserted of a plan for a vCenter, and what a failure says: the findings, what lacks, a fix.
+"""Assertions on a plan for a vCenter, and their failure messages: the findings, missing resources, a fix.
 
-Each takes the plan file and the vCenter, which is planned for once. What says something of a plan's outcome
-takes a plan without errors, so that none holds because nothing could be planned.
+Each takes the plan file and the vCenter, which is planned for once. Assertions on a plan's outcome require a
+plan without errors, so that none holds because planning failed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def assert_fits(plan: PlanFile, site: Site) -> None:
-    """Assert that no error stands against a plan: `apply` would carry it out.
+    """Assert that a plan has no errors: `apply` would carry it out.
 
-    A failure shows the errors with what stands in the way, and what would help.
+    A failure shows the errors with their obstacles and a fix.
     """
     __tracebackhide__ = True
     made = site.planned(plan).plan

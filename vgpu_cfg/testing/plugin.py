@@ -1,4 +1,4 @@
-"""How pytest comes by a recording, a lab and a plan file: fixtures, their markers and settings.
+"""pytest fixtures for a recording, a lab and a plan file, with their markers and settings.
 
 pytest loads this module wherever the package is installed. It imports nothing else until a fixture is used.
 """
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(name=_RECORDING)
 def recording(request: pytest.FixtureRequest) -> RecordedVCenter:
-    """Give a recorded vCenter; what was planned for it stays known to the tests that follow."""
+    """Return a recorded vCenter; its plans are reused by the tests that follow."""
 
     def make(path: str | Path) -> RecordedVCenter:
         from vgpu_cfg.testing.subjects import RecordedVCenter
@@ -109,7 +109,7 @@ def _from_root(request: pytest.FixtureRequest, path: str | Path) -> Path:
 
 
 def _once(request: pytest.FixtureRequest, name: str, make: Callable[..., _Made]) -> _Made:
-    """Return what was made for the same words before, else make it."""
+    """Return the object made before for the same words, else make it."""
     args, keywords = _words(request, name)
     kept: dict[tuple[str, str], Any] = request.config.stash.setdefault(_kept, {})
     key = (name, repr((args, sorted(keywords.items()))))
@@ -120,7 +120,7 @@ def _once(request: pytest.FixtureRequest, name: str, make: Callable[..., _Made])
 
 
 def _words(request: pytest.FixtureRequest, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return what the nearest marker says; a marker may leave the path to the settings."""
+    """Return the values of the nearest marker; a marker may leave the path to the settings."""
     marker = request.node.get_closest_marker(name)
     args, keywords = (marker.args, dict(marker.kwargs)) if marker is not None else ((), {})
     setting = str(request.config.getini(name))
@@ -136,7 +136,7 @@ def _words(request: pytest.FixtureRequest, name: str) -> tuple[tuple[Any, ...], 
 
 
 def _made(name: str, make: Callable[..., _Made], args: tuple[Any, ...], keywords: dict[str, Any]) -> _Made:
-    """Make it; what is wrong with a file or a marker is told as that, without a traceback."""
+    """Make it; a fault in a file or a marker is reported without a traceback."""
     try:
         inspect.signature(make).bind(*args, **keywords)
     except TypeError as error:

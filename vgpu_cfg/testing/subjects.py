@@ -1,4 +1,4 @@
-"""What a test is about: a plan file with what its command line would say, and the vCenter that it is for."""
+"""The subjects of a test: a plan file with its command-line options, and its vCenter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlanFile:
-    """A plan file, read with the values of its variables and with what the command line would allow.
+    """A plan file, read with the values of its variables and the approvals of the command line.
 
     `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move`, `delete`,
     `allow_destroy` and `allow` the options of these names. Raises AssertionError with every fault of the
@@ -64,11 +64,11 @@ class PlanFile:
         return tuple(vm.name for vm in self._request.desired.vms)
 
     def request(self) -> PlanRequest:
-        """Return what the file asks for, as commands take it."""
+        """Return the file's content, in the form for commands."""
         return self._request
 
     def options(self, *, with_leave: bool = False) -> PlanOptions:
-        """Return what is allowed; `with_leave` all that may be asked for: power cycles, moves, approvals."""
+        """Return the approvals; with `with_leave` all possible ones: power cycles, moves, approvals."""
         from vgpu_cfg.model.approvals import Approval
         from vgpu_cfg.planning.findings.options import PlanOptions
 
@@ -83,7 +83,7 @@ class PlanFile:
 
 
 class Site:
-    """A vCenter that plans are made for, without a network. What was planned once is not planned again."""
+    """A vCenter that plans are made for, without a network. Each plan is made only once."""
 
     def __init__(self, name: str, flags: ConnectionFlags, folder: Path) -> None:
         self.name = name
@@ -96,7 +96,7 @@ class Site:
         return f"{type(self).__name__}({self.name!r})"
 
     def planned(self, plan: PlanFile, *, with_leave: bool = False) -> Planned:
-        """Plan for what is there now. Raises AssertionError where it cannot be read."""
+        """Make a plan for the current inventory. Raises AssertionError if it cannot be read."""
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.flow import plan_once
 
@@ -124,7 +124,7 @@ class Site:
         return self._fixes[plan]
 
     def request_of(self, plan: PlanFile) -> PlanRequest:
-        """Return what a plan file asks of this vCenter."""
+        """Return the content of a plan file for this vCenter."""
         return plan.request()
 
 
@@ -161,8 +161,8 @@ class LabEstate(Site):
     def apply(self, plan: PlanFile, *, done: Iterable[str] = ()) -> None:
         """Carry a plan out; `done` names the manual steps that are done.
 
-        Raises AssertionError with what `apply` printed, where it did not end with exit code 0. No file is
-        written beside the plan file: the plan has an id of its own on labs, unless the file states one.
+        Raises AssertionError with the output of `apply`, if it did not end with exit code 0. No file is
+        written next to the plan file: the plan has an id of its own on labs, unless the file states one.
         """
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.running import apply_flow
@@ -199,7 +199,7 @@ class LabEstate(Site):
             raise AssertionError(f"{verb} of {plan.path} on {self.name}: exit {code}\n\n{printed.getvalue()}")
 
     def request_of(self, plan: PlanFile) -> PlanRequest:
-        """Return what a plan file asks, with an id that no file is written for."""
+        """Return the content of a plan file, with an id that is not written to a file."""
         request = plan.request()
         if not request.desired.id_file:
             return request

@@ -1,4 +1,4 @@
-"""What a test of a user's must not notice of this machine: its settings, its contexts, its state folder."""
+"""Isolation of a user's tests from this machine: its settings, its contexts, its state folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PREFIX = "VGPU_CFG_"
 
 @contextmanager
 def surroundings(folder: Path) -> Iterator[None]:
-    """Hide every setting of the user's for a while; what is kept goes below `folder`, and no lab waits.
+    """Hide all of the user's settings for a while; files are kept below `folder`, and no lab waits.
 
     Raises AssertionError, with what `vgpu-cfg` would print, in place of an error of the tool's.
     """

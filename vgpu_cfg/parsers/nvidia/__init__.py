@@ -1,1 +1,1 @@
-"""What NVIDIA's tools print of GPUs, vGPUs, MIG instances and NVLink."""
+"""Output of NVIDIA's tools on GPUs, vGPUs, MIG instances and NVLink."""

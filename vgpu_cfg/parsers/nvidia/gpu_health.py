@@ -1,9 +1,9 @@
-"""What `nvidia-smi -q` tells of a GPU's health: errors of its memory, what slows it down, its PCIe link.
+"""A GPU's health from `nvidia-smi -q`: memory errors, causes of slowdown, its PCIe link.
 
 Sources: nvidia-smi manual page ("ECC Errors", "Retired pages", "Remapped Rows", "GPU Reset Status", "Clocks
 Event Reasons", which drivers before R535 print as "Clocks Throttle Reasons"); NVIDIA GPU Memory Error
-Management, "Row remapping": a remapping that failed, or that waits for a reset, is what a GPU is taken out
-for. A vGPU prints N/A.
+Management, "Row remapping": a GPU is taken out of service if a remapping failed, or waits for a reset. A vGPU
+prints N/A.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, tree_of
 from vgpu_cfg.parsers.text import value_or_none
 
 SLOWDOWNS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
-"""Reasons for lower clocks that are somebody's to mend; a power cap under load, and idling, are not."""
+"""Reasons for lower clocks that need a repair; a power cap under load, and idling, do not."""
 
 _FLAGS = (
     ("remapping of memory rows failed", ("Remapped Rows", "Remapping Failure Occurred")),
@@ -29,19 +29,19 @@ _WIDTH = re.compile(r"(\d{1,2})x")
 
 
 class GpuHealth(Frozen):
-    """A GPU's state. `troubles` are words for people; `is_told` tells whether anything of it was told."""
+    """A GPU's state. `troubles` are words for people; `is_told` is whether the output has any of it."""
 
     pci_id: str
     troubles: tuple[str, ...] = ()
     is_told: bool = False
     capped: str = ""
-    """Its power limit and the board's own, where it is below that."""
+    """Its power limit and the board's own, if it is below that."""
 
 
 def parse_health(text: str) -> tuple[GpuHealth, ...]:
     """Read `nvidia-smi -q`, of a guest or a host, GPU by GPU.
 
-    Raises ToolFailed where the driver is not loaded, UnreadableOutput for what is not understood.
+    Raises ToolFailed if the driver is not loaded, UnreadableOutput for unknown output.
     """
     root = tree_of(QUERY, text)
     return tuple(_health(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
@@ -64,7 +64,7 @@ _LIMITS = (
     ("Power Readings", "Enforced Power Limit"),
     ("Power Readings", "Power Limit"),
 )
-"""Where releases print the limit that is in force, the newest first (reports of R460 to R580)."""
+"""The places of the limit in effect by release, the newest first (reports of R460 to R580)."""
 
 
 def _capped(block: Node) -> str:

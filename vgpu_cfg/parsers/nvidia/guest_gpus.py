@@ -1,4 +1,4 @@
-"""What nvidia-smi tells inside a guest: the licence of each vGPU, what it is, and what a container sees.
+"""nvidia-smi inside a guest: the license of each vGPU, its kind, and the GPUs that a container sees.
 
 Sources: NVIDIA AI Enterprise, "vGPU for Compute licensing" (section "vGPU Software Licensed Product",
 `Licensed (Expiry: 2022-11-23 5:2:12 GMT)`); the states `Unlicensed (Unrestricted)` and `Unlicensed
@@ -29,11 +29,11 @@ _SLICE = re.compile(r"\s+MIG (?P<name>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?
 class GuestGpu(Frozen):
     """A GPU as the guest sees it.
 
-    `licence` is the state as printed, None where there is no such section and where it says N/A.
-    `expiry` is when the licence ends, None where that is not printed ("Permanent" is no moment either).
-    `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` tells whether it is divided,
-    `compute_mode` who may use it: "Default", "Exclusive_Process", "Prohibited". `used_mib` is what is held
-    of its memory, `processes` who holds some, as `python3 (2211)`; `ecc` is "Enabled" or "Disabled".
+    `licence` is the state as printed, None where there is no such section and where it says N/A. `expiry` is
+    when the licence ends, None where that is not printed ("Permanent" is no moment either). `mode` is the
+    virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` is whether it is divided, `compute_mode` its
+    permitted use: "Default", "Exclusive_Process", "Prohibited". `used_mib` is its memory in use, `processes`
+    are those that hold some, as `python3 (2211)`; `ecc` is "Enabled" or "Disabled".
     """
 
     pci_id: str
@@ -55,14 +55,14 @@ class GuestGpu(Frozen):
 
 
 class GuestGpus(Frozen):
-    """What `nvidia-smi -q` tells in a guest."""
+    """The content of `nvidia-smi -q` in a guest."""
 
     driver_version: str | None = None
     gpus: tuple[GuestGpu, ...] = ()
 
     @property
     def branch(self) -> str:
-        """The driver's branch, as "580"; "" where no version is told."""
+        """The driver's branch, as "580"; "" if the version is missing."""
         return (self.driver_version or "").partition(".")[0]
 
 
@@ -77,7 +77,7 @@ class ListedGpu(Frozen):
 def parse_guest_query(text: str) -> GuestGpus:
     """Read `nvidia-smi -q` as a guest prints it.
 
-    Raises ToolFailed where the driver is not loaded, UnreadableOutput for what is not understood.
+    Raises ToolFailed if the driver is not loaded, UnreadableOutput for unknown output.
     """
     root = tree_of(QUERY, text)
     gpus = tuple(_gpu(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
@@ -125,7 +125,7 @@ def _gpu(pci_id: str, block: Node) -> GuestGpu:
 
 
 def _processes(block: Node) -> Iterator[str]:
-    """Yield who uses the GPU. A process's lines stand under `Process ID`, or beside it, as releases print."""
+    """Yield who uses the GPU. A process's lines are below `Process ID`, or on its line, by release."""
     section = block.find("Processes")
     pid = ""
     for node in _below(section) if section is not None else ():

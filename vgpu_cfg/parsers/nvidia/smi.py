@@ -1,16 +1,16 @@
-"""What `nvidia-smi -q` tells of the driver and of every GPU, and `--query-gpu` with `--format=csv`.
+"""`nvidia-smi -q` on the driver and every GPU, and `--query-gpu` with `--format=csv`.
 
-Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi;
-the nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a
-module stands as "Module ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info"
-in those of 565.57.01, 570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1.
+Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi; the
+nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a module
+is printed as "Module ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info" in
+those of 565.57.01, 570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1.
 
-What `nvidia-smi vgpu -q` tells of the vGPUs that run on a host.
+`nvidia-smi vgpu -q`: the vGPUs that run on a host.
 
 Source: NVIDIA Virtual GPU Software User Guide and NVIDIA AI Enterprise User Guide, chapters on monitoring;
 public logs of hosts for `License Status : N/A (Expiry: N/A)`.
 
-What `nvidia-smi mig -lgi` lists: the GPU instances that there are, and where each stands.
+`nvidia-smi mig -lgi`: the existing GPU instances, and their placement.
 
 Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, chapter on MIG-backed
 vGPUs.
@@ -55,7 +55,7 @@ _LINK = re.compile(r"Link \d{1,3}: (?P<state>.*)")
 
 
 class SmiGpu(Frozen):
-    """One GPU as `nvidia-smi -q` tells it; None where it prints N/A or has no such line.
+    """One GPU of `nvidia-smi -q`; None if it prints N/A or has no such line.
 
     `host_vgpu_mode` is "SR-IOV" or "Non SR-IOV", `module_id` numbers the module on an HGX board.
     """
@@ -70,7 +70,7 @@ class SmiGpu(Frozen):
 
     @property
     def facts(self) -> GpuShellFacts:
-        """What preparing a host needs of it."""
+        """The values for preparing a host."""
         return GpuShellFacts(
             mig_current=self.mig_current,
             mig_pending=self.mig_pending,
@@ -109,9 +109,9 @@ def parse_query(text: str) -> SmiReport:
 
 
 def parse_query_leniently(text: str) -> SmiReport:
-    """Read `nvidia-smi -q`; a GPU that is not understood stands in `unreadable`, the others are read.
+    """Read `nvidia-smi -q`; a GPU that cannot be parsed is in `unreadable`, the others are read.
 
-    Raises as `parse_query` where no GPU can be told from another.
+    Raises as `parse_query` if the GPUs cannot be separated.
     """
     root = tree_of(QUERY, text)
     gpus: list[SmiGpu] = []

@@ -1,4 +1,4 @@
-"""What `nvidia-smi topo -m` tells: which link joins which GPUs and NICs, and which of them NVLink joins.
+"""`nvidia-smi topo -m`: the links between GPUs and NICs, and the GPUs that NVLink joins.
 
 Sources: nvidia-smi's own legend; NVIDIA Virtual GPU Software User Guide, appendix B.1.2. The header is
 underlined with escape sequences even where no terminal reads it.
@@ -36,8 +36,8 @@ _AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 class Topology(Frozen):
     """The matrix: `rows` maps a device to its links by device, in the order of the header.
 
-    `cpus` and `numa` hold what stands in the affinity columns of a GPU, as printed; a GPU whose cells
-    cannot be told apart, and one whose columns are absent, is not in them. `nics` maps NIC0 to mlx5_0.
+    `cpus` and `numa` hold the affinity columns of a GPU, as printed; a GPU whose cells are ambiguous, and one
+    whose columns are absent, is not in them. `nics` maps NIC0 to mlx5_0.
     """
 
     devices: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How nvidia-smi nests `key : value` lines by indentation, and what it prints instead when it fails.
+"""nvidia-smi's nesting of `key : value` lines by indentation, and its output on failure.
 
 `-q`, `vgpu -s -v`, `vgpu -c -v` and `vgpu -q` share the form: GPU blocks that begin with
 `GPU <address>`, sections without a value, and values that have children.
@@ -31,7 +31,7 @@ _FAILURES = (
 """How nvidia-smi begins its own errors, and ESXi's shell its own, as far as either was seen in public."""
 
 _NO_LICENCE = re.compile(r"N/A(?:\s*\(Expiry:\s*N/A\))?", re.IGNORECASE)
-"""What R550 and later print of a GPU without a guest driver, and of one that needs no licence."""
+"""The values of R550 and later for a GPU without a guest driver, and for one that needs no license."""
 
 NO_DRIVER = "NVIDIA-SMI has failed"
 NO_GPUS = "No devices were found"

@@ -1,1 +1,1 @@
-"""What the tools of NICs and of RDMA print: firmware, links, settings, counters, bandwidth."""
+"""Output of NIC and RDMA tools: firmware, links, settings, counters, bandwidth."""

@@ -1,7 +1,7 @@
-"""What a NIC has counted: mlx5's statistics by `ethtool -S`, and the RDMA device's counters in sysfs.
+"""A NIC's counters: mlx5's statistics by `ethtool -S`, and the RDMA device's counters in sysfs.
 
 Names and meanings: the kernel's documentation, networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
-(`rx_prio3_pause`, `rx_discards_phy`; a virtual function tells nothing of the physical port), and NVIDIA's
+(`rx_prio3_pause`, `rx_discards_phy`; a virtual function has no counters of the physical port), and NVIDIA's
 "Understanding mlx5 Linux counters" for `ports/1/hw_counters` (`np_cnp_sent`, `out_of_sequence`).
 """
 
@@ -38,7 +38,7 @@ NOTIFIED = ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_c
 """Marks of the switch that came in; the notifications (CNP) sent for them, heeded and not heeded."""
 
 GLOBAL_PAUSE = ("rx_global_pause", "tx_global_pause")
-"""Pauses of the whole link (802.3x), where PFC should pause one priority."""
+"""Pauses of the whole link (802.3x), instead of PFC for one priority."""
 
 _LINE = re.compile(r"\s*(?P<name>[A-Za-z][\w.\[\] -]{0,79}): (?P<value>\d{1,20})")
 _FILE = re.compile(
@@ -57,14 +57,14 @@ def pause_duration(priority: int) -> str:
 
 
 def dropped(priority: int) -> tuple[str, ...]:
-    """Name the counters of what a port dropped, of one priority and of all."""
+    """Name the counters of a port's dropped packets, of one priority and of all."""
     return *DISCARDED, f"rx_prio{priority}_discards", f"rx_prio{priority}_buf_discard"
 
 
 def parse_statistics(text: str) -> dict[str, int]:
-    """Read `ethtool -S INTERFACE`; a driver without statistics tells none.
+    """Read `ethtool -S INTERFACE`; a driver without statistics has none.
 
-    Raises ToolFailed for what it prints instead.
+    Raises ToolFailed for any other output.
     """
     found: dict[str, int] = {}
     lines = lines_with_content(text)
@@ -103,5 +103,5 @@ def risen(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]
 
 
 def sent_by_priority(counts: Mapping[str, int], side: str) -> dict[int, int]:
-    """Return the bytes of each priority that tells them; `side` is "tx" or "rx"."""
+    """Return the bytes of each priority that has a counter; `side` is "tx" or "rx"."""
     return {number: counts[name] for number in range(8) if (name := f"{side}_prio{number}_bytes") in counts}

@@ -1,4 +1,4 @@
-"""What a guest tells of its RDMA devices: `ibv_devinfo`, and the GID table by `show_gids` or from sysfs.
+"""A guest's RDMA devices: `ibv_devinfo`, and the GID table by `show_gids` or from sysfs.
 
 Sources: rdma-core, `libibverbs/examples/devinfo.c`; MLNX_OFED's script `show_gids` as public logs show it
 (columns apart by tabs, no IPv4 for a GID that holds none); kernel ABI,
@@ -8,8 +8,8 @@ How fast a NIC's port and its PCIe link are, and could be: `ethtool INTERFACE`, 
 
 Sources: ethtool, `ethtool.c` and `common.c` ("Supported link modes:", "Speed: 100000Mb/s", "Speed:
 Unknown!"); kernel, `drivers/pci/pci-sysfs.c` and `pci_speed_string` of `drivers/pci/probe.c`:
-`current_link_speed` reads `16.0 GT/s PCIe` (`8 GT/s` before 5.10), `Unknown` where the device does not tell;
-`current_link_width` reads 0 or 255 then.
+`current_link_speed` reads `16.0 GT/s PCIe` (`8 GT/s` before 5.10), `Unknown` if the device does not report
+it; `current_link_width` reads 0 or 255 then.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _ipv4_in(gid: str) -> str | None:
 
 
 class PortSpeed(Frozen):
-    """What a port runs at and what it could, in Gb/s; None where ethtool does not tell."""
+    """A port's current rate and its maximum, in Gb/s; None if ethtool does not show it."""
 
     gbps: float | None = None
     most_gbps: float | None = None
@@ -214,7 +214,7 @@ class PcieLink(Frozen):
 
     @property
     def gbps(self) -> float | None:
-        """What it carries, without the encoding, in Gb/s."""
+        """Its capacity, without the encoding, in Gb/s."""
         if self.speed is None or self.width is None:
             return None
         share = next(share for most, share in _ENCODED if self.speed < most)
@@ -231,7 +231,7 @@ class PcieLink(Frozen):
 
 
 def parse_port_speed(text: str) -> PortSpeed:
-    """Read what `ethtool` prints of a port. Raises ToolFailed, UnreadableOutput for what is no such text."""
+    """Read what `ethtool` prints of a port. Raises ToolFailed, UnreadableOutput for any other text."""
     lines = lines_with_content(text)
     if not lines or not lines[0].text.strip().startswith("Settings for"):
         first = lines[0].text.strip() if lines else "printed nothing"

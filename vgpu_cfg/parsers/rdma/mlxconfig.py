@@ -1,4 +1,4 @@
-"""What `mlxconfig -d <device> [-e] query` tells of a NIC's firmware, and which device `mst status -vv` names.
+"""A NIC's firmware by `mlxconfig -d <device> [-e] query`, and its device name by `mst status -vv`.
 
 Sources: NVIDIA Firmware Tools (MFT) documentation, "mlxconfig" and "mst Synopsis - VMware"; Mellanox/mstflint
 `mlxconfig/mlxcfg_ui.cpp` (the same tool in the open) for the columns, the marks and the errors.
@@ -44,8 +44,8 @@ _MST_ROW = re.compile(
 class FirmwareQuery(Frozen):
     """One device's answer.
 
-    `device` is what the tool calls it, `parameters` are by name, each without the number in
-    brackets; an array shows its range, `Array[0..7]`, never its values.
+    `device` is the tool's name for it, `parameters` are by name, each without the number in brackets; an
+    array shows its range, `Array[0..7]`, never its values.
 
     A parameter that is not in it is one that this firmware does not have, unless `is_partial`: then
     the tool could not read all.

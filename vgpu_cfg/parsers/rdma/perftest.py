@@ -1,8 +1,8 @@
-"""What `ib_write_bw --report_gbits` prints: its table, and whether it really used GPU memory.
+"""The output of `ib_write_bw --report_gbits`: its table, and whether it really used GPU memory.
 
 Source: linux-rdma/perftest, `src/perftest_parameters.c` and issues 61 and 241: builds without CUDA took
-`--use_cuda` without a word, so that only "allocated GPU buffer" proves it. With `-D` the peak is 0. A
-warning on CPU frequencies may stand inside the table; blanks and tabs separate the columns.
+`--use_cuda` without a word, so that only "allocated GPU buffer" proves it. With `-D` the peak is 0. The table
+may contain a warning on CPU frequencies; blanks and tabs separate the columns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_INLINE = "Device not recognized to implement inline feature"
 
 
 class Bandwidth(Frozen):
-    """The last row of a table, in Gb/s. `used_gpu` tells whether buffers were in GPU memory."""
+    """The last row of a table, in Gb/s. `used_gpu` is whether buffers were in GPU memory."""
 
     average_gbps: float
     used_gpu: bool = False
@@ -47,8 +47,8 @@ class Bandwidth(Frozen):
 def parse_bandwidth(text: str) -> Bandwidth:
     """Read the table that the client prints.
 
-    Raises ToolFailed with perftest's own word where it measured nothing, UnreadableOutput for a table in
-    another unit than Gb/s and for what is no table.
+    Raises ToolFailed with perftest's own message if it measured nothing, UnreadableOutput for a table in
+    another unit than Gb/s and for any other text.
     """
     lines = lines_with_content(text)
     rows: list[tuple[str, ...]] = []

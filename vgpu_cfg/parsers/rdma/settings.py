@@ -1,4 +1,4 @@
-"""How a guest's NIC treats RDMA traffic: `mlnx_qos`, the traffic class in sysfs, and the port's rate.
+"""RDMA settings of a guest's NIC: `mlnx_qos`, the traffic class in sysfs, and the port's rate.
 
 Sources: MLNX_OFED documentation, "Quality of Service", and public outputs of `mlnx_qos -i` (the columns of
 priorities are apart by blanks, "buffer" follows "enabled" since MLNX_OFED 4.3); `tc/1/traffic_class`
@@ -29,7 +29,7 @@ _FLAGS = re.compile(r"enabled\s+((?:[01]\s*){8})")
 
 
 class PortQos(Frozen):
-    """What `mlnx_qos` tells: what the port trusts ("dscp", "pcp"), the priorities that PFC protects.
+    """The values of `mlnx_qos`: the port's trust mode ("dscp", "pcp"), the priorities that PFC protects.
 
     `priority_of` maps a DSCP to its priority; empty where the port does not trust DSCP.
     """
@@ -42,7 +42,7 @@ class PortQos(Frozen):
 def parse_qos(text: str) -> PortQos:
     """Read `mlnx_qos -i INTERFACE`.
 
-    Raises ToolFailed for what it prints instead, UnreadableOutput where trust or PFC are missing.
+    Raises ToolFailed for other output, UnreadableOutput if trust or PFC are missing.
     """
     lines = lines_with_content(text)
     if not lines:
@@ -68,7 +68,7 @@ def parse_qos(text: str) -> PortQos:
 def parse_dcb(pfc: str, app: str) -> PortQos:
     """Read `dcb -j pfc show` and `dcb -j app show`: mlx5 trusts DSCP while one of them has a priority.
 
-    Raises UnreadableOutput for what is neither.
+    Raises UnreadableOutput for any other text.
     """
     flags = _told(pfc, "prio_pfc")
     if len(flags) != _PRIORITIES or not all(isinstance(flag, bool) for flag in flags):
@@ -86,7 +86,7 @@ def parse_dcb(pfc: str, app: str) -> PortQos:
 def parse_dcb_buffers(text: str, priority: int) -> tuple[frozenset[int], int]:
     """Read `dcb -j buffer show`: which other priorities have the priority's receive buffer, and its bytes.
 
-    Raises UnreadableOutput where it tells no buffers.
+    Raises UnreadableOutput if it has no buffers.
     """
     owners, sizes = _told(text, "prio_buffer"), _told(text, "buffer_size")
     if (
@@ -117,7 +117,7 @@ def _is_entry(entry: object) -> bool:
 def parse_traffic_class(text: str) -> int | None:
     """Read the type-of-service byte that the device gives to all its traffic; None where none is set.
 
-    Raises UnreadableOutput for what is no such line.
+    Raises UnreadableOutput for any other line.
     """
     for line in lines_with_content(text):
         found = _CLASS.fullmatch(line.text.strip())
@@ -131,7 +131,7 @@ def parse_traffic_class(text: str) -> int | None:
 
 
 def parse_rate(text: str) -> float:
-    """Read a port's rate in Gb/s. Raises UnreadableOutput for what is none."""
+    """Read a port's rate in Gb/s. Raises UnreadableOutput for other text."""
     found = _RATE.fullmatch(text.strip())
     if found is None:
         raise UnreadableOutput(RATE, "no rate", line=text.strip()[:200])

@@ -1,1 +1,1 @@
-"""How the shell of an ESXi host is reached, and what its tools are asked."""
+"""The shell of an ESXi host, and the questions to its tools."""

@@ -17,11 +17,11 @@ from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.shells.ssh import fingerprint
 
 _KEYGEN = "/usr/lib/vmware/openssh/bin/ssh-keygen"
-"""Where ESXi keeps it; it is not in the path there."""
+"""Its path on ESXi; it is not in PATH there."""
 
 
 class UnknownHostKey(HostShellError):
-    """Nobody vouches for the host's key yet."""
+    """The host's key is not yet trusted."""
 
 
 class ChangedHostKey(HostShellError):
@@ -29,7 +29,7 @@ class ChangedHostKey(HostShellError):
 
 
 class FirstKeyPolicy(paramiko.MissingHostKeyPolicy):
-    """What is done with the key of a host that no file knows: refuse it, or pin it."""
+    """The handling of a host key that no file knows: refuse it, or pin it."""
 
     def __init__(self, policy: Literal["known", "pin"], pinned: Path, known: Sequence[Path]) -> None:
         self._policy = policy

@@ -1,4 +1,4 @@
-"""Who may log in to which host's shell, with what, and how long a service that just started is waited for."""
+"""Logins to hosts' shells: accounts, credentials, and the wait for a service that just started."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ATTEMPTS = 6
 class EsxiShells:
     """Logs in to ESXi hosts by SSH, as `ports.HostShells`.
 
-    secrets: what the names in `access` stand for; nothing else is read from the surroundings but files.
+    secrets: the values of the names in `access`; all other input comes from files.
     pinned: this tool's own known_hosts file, in its state folder; first keys are written there.
-    known_hosts: files that are read besides; the user's own where none is given.
-    ssh_config: an OpenSSH configuration whose HostName, Port, User and IdentityFile are honoured. Its
-        User counts only where the plan file leaves the default, root.
+    known_hosts: additional files to read; the user's own by default.
+    ssh_config: an OpenSSH configuration whose HostName, Port, User and IdentityFile are honoured. Its User
+        counts only if the plan file keeps the default, root.
     timeout_seconds: for the connection, the greeting and the login, each.
     limits: how much a command may print.
     """
@@ -52,8 +52,8 @@ class EsxiShells:
     def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
         """Log in, as the plan file says.
 
-        Where the plan file lets the SSH service be started for the work, one that does not answer yet is
-        tried again, for some seconds; a key or a login that is refused never is.
+        If the plan file lets the SSH service be started for the work, one that does not answer yet is tried
+        again, for some seconds; a refused key or login never is.
         Raises HostShellError.
         """
         from vgpu_cfg.shells.esxi.ssh import ConnectionRefused, Login, open_channel

@@ -1,4 +1,4 @@
-"""One ESXi host's shell: how argument lists become command lines, and which tools tell the facts.
+"""One ESXi host's shell: command lines from argument lists, and the tools for the facts.
 
 ESXi runs busybox ash, which takes POSIX quoting: every argument arrives as it was given.
 """
@@ -27,8 +27,8 @@ class EsxiShell:
     def run(self, arguments: Sequence[str], *, timeout_seconds: float = 60.0) -> ShellResult:
         """Run one command and wait for it; a status other than 0 is returned, not raised.
 
-        Where mlxconfig is told a device by its PCI address, it gets the name that mst has for it, since
-        that is what it takes on ESXi; an address that mst does not list stays.
+        If mlxconfig gets a device by its PCI address, that is replaced by mst's name, which it requires on
+        ESXi; an address that mst does not list stays.
         Raises HostShellError, also for arguments that no command line can carry.
         """
         if not arguments:
@@ -41,11 +41,11 @@ class EsxiShell:
         return self._execute(words, timeout_seconds)
 
     def read_facts(self, groups: frozenset[FactGroup], nic_pci_ids: Sequence[str]) -> ShellFacts:
-        """Ask nvidia-smi and mlxconfig; what a tool does not tell stands in `unread`.
+        """Ask nvidia-smi and mlxconfig; values that a tool does not report are in `unread`.
 
-        Of GPUs "" stands for all of them; a NIC is always in `firmware` or in `unread`. With the
-        topology come the GPUs, for their module ids.
-        Raises HostShellError where the connection breaks.
+        For GPUs "" means all of them; a NIC is always in `firmware` or in `unread`. With the topology come
+        the GPUs, for their module ids.
+        Raises HostShellError if the connection breaks.
         """
         facts = ShellFacts()
         if groups & {FactGroup.SHELL_GPUS, FactGroup.SHELL_TOPOLOGY}:
@@ -69,7 +69,7 @@ class EsxiShell:
         return facts
 
     def mst_names(self) -> Mapping[str, str]:
-        """Return mst's names of devices by PCI address, read once; empty where mst tells none."""
+        """Return mst's names of devices by PCI address, read once; empty if mst lists none."""
         if self._mst_names is None:
             self._mst_names = tools.read_mst_names(lambda words: self._execute(words, 60.0))
         return self._mst_names

@@ -1,7 +1,7 @@
-"""What a failed login or command on an ESXi host means to a user, and what they can do about it.
+"""The meaning of a failed login or command on an ESXi host, and the remedy.
 
-ESXi's SSH server takes a password by keyboard-interactive, or a key; it locks an account after a few wrong
-tries (Security.AccountLockFailures), so only what the plan file names is tried where it names something.
+ESXi's SSH server accepts a password by keyboard-interactive, or a key; it locks an account after a few wrong
+tries (Security.AccountLockFailures), so if the plan file names credentials, only these are tried.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConnectionRefused(HostShellError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where to log in, and whose key to believe.
+    """The login address, and the trusted keys.
 
     `known_hosts` are read, `pinned` is read and, under policy "pin", written.
     """
@@ -69,7 +69,7 @@ def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellErr
 
 
 def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
-    """Say what a failed login means."""
+    """Return the meaning of a failed login."""
     subject = endpoint.subject
     match failure.problem:
         case SshProblem.NOT_LET_IN:

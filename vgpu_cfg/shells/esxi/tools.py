@@ -1,9 +1,9 @@
-"""Which command of which tool tells a fact on an ESXi host, and what its silence means.
+"""The command for each fact on an ESXi host, and the meaning of a missing answer.
 
-nvidia-smi stands in the path once the NVIDIA host driver's VIB is installed. mlxconfig and mst come with
-the MFT VIBs, in /opt/mellanox/bin. On ESXi mlxconfig takes mst's device names (NVIDIA MFT documentation,
-"mst Synopsis - VMware"); that it takes a PCI address there too, as it does on Linux, is unproven and only
-tried where mst lists no name.
+nvidia-smi is in the path once the NVIDIA host driver's VIB is installed. mlxconfig and mst come with the MFT
+VIBs, in /opt/mellanox/bin. On ESXi mlxconfig takes mst's device names (NVIDIA MFT documentation, "mst
+Synopsis - VMware"); that it takes a PCI address there too, as it does on Linux, is unproven and only tried
+where mst lists no name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MST = "/opt/mellanox/bin/mst"
 Run = Callable[[Sequence[str]], ShellResult]
 
 _NOT_THERE = frozenset({126, 127})
-"""What a POSIX shell returns for a command that it cannot execute, or find."""
+"""A POSIX shell's exit statuses for a command that it cannot execute, or find."""
 
 
 def read_gpus(run: Run) -> ShellFacts:
@@ -119,7 +119,7 @@ def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:
 
 
 def read_mst_names(run: Run) -> Mapping[str, str]:
-    """Ask `mst status -vv` for its names of devices, by PCI address; empty where it tells none."""
+    """Ask `mst status -vv` for its names of devices, by PCI address; empty if it lists none."""
     result = run((MST, "status", "-vv"))
     try:
         devices = parse_mst_status(result.stdout) if result.status == 0 else ()

@@ -1,1 +1,1 @@
-"""How the shell of a guest is reached over SSH: whose host key is believed, and who logs in."""
+"""The shell of a guest over SSH: trusted host keys, and logins."""

@@ -1,4 +1,4 @@
-"""Who logs in to which guest by SSH, with what, and under which of its addresses it is looked for."""
+"""SSH logins to guests: accounts, credentials, and the addresses to try."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OWN_USER: str = UsersModule.model_fields["machine_user"].default
 class SshGuestShells:
     """Logs in to guests by SSH, as `ports.GuestShells`.
 
-    keys: the plan's own; the login where the plan file names none, and host keys that guests did not make.
-    secrets: what the names in a login stand for.
-    known_hosts: files that vouch for host keys besides; the user's own where none is given.
+    keys: the plan's own; the login if the plan file names none, and host keys that guests did not make.
+    secrets: the values of the names in a login.
+    known_hosts: additional files with trusted host keys; the user's own by default.
     ssh_config: an OpenSSH configuration whose HostName, Port and IdentityFile are honoured, looked up by the
         VM's name, then by its addresses.
     timeout_seconds: for the connection, the greeting and the login, each.

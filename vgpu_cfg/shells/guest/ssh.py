@@ -1,9 +1,9 @@
-"""What a failed login or command in a guest means to a user, and how a command is left running there.
+"""The meaning of a failed login or command in a guest, and background commands.
 
-Whose host key is believed of a guest: the one that it has told vCenter, or one that the user vouches for.
+The trusted host key of a guest: the one that it has reported to vCenter, or one in the user's known_hosts.
 
-No first key is ever taken on trust. A guest that has told none, as one that this tool has not set up yet or
-whose VMware Tools do not run, is let pass by the user's known_hosts alone.
+No first key is ever taken on trust. A guest that has reported none, as one that this tool has not set up yet
+or whose VMware Tools do not run, is accepted by the user's known_hosts alone.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def open_channel(endpoint: Endpoint, host_keys: GuestHostKeys) -> SshGuestChanne
 
 
 def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
-    """Say what a failed login means."""
+    """Return the meaning of a failed login."""
     subject = endpoint.subject
     match failure.problem:
         case SshProblem.NOT_LET_IN:
@@ -144,7 +144,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
 
 
 class GuestHostKeys(paramiko.MissingHostKeyPolicy):
-    """Checks the key that a guest shows. `public` are those it may be known by, "" where it has told none."""
+    """Checks the key that a guest shows. `public` are the accepted ones, "" if it has reported none."""
 
     def __init__(self, name: str, public: Sequence[str], known_hosts: Sequence[Path]) -> None:
         self._name = name
