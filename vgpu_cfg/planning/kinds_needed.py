@@ -1,7 +1,7 @@
-"""Whether a plan depends on what hosts tell by their kind: profiles, device groups, newest hardware version.
+"""Whether a plan depends on facts of host kinds: profiles, device groups, newest hardware version.
 
-Placing asks for these, and so does whatever counts what is free. A VM that runs on with the devices that it
-has needs none of it. Nor does one that stays off and that its own host could start, by what its lists say.
+Placing needs these, and so does counting free capacity. A VM that runs on with its present devices needs none
+of it. Nor does one that stays off and that its own host could start, by its lists.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _TOO_SMALL = 2
 
 
 def needs_kinds(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> bool:
-    """Whether the plan could be another one with what kinds of hosts tell; `observed` is without it.
+    """Whether facts of host kinds could change the plan; `observed` is without them.
 
-    It could not where all VMs of the plan file exist, keep their devices, places and hardware versions, none
-    is started, no host is prepared and no GPU is reserved or set free.
+    It could not if all VMs of the plan file exist, keep their devices, places and hardware versions, none is
+    started, no host is prepared and no GPU is reserved or set free.
     """
     is_reserved = observed.reservations is not None and bool(observed.reservations.kept)
     is_more = desired.hosts or desired.ends is not None or is_reserved or options.delete
@@ -99,8 +99,8 @@ def _is_told_by_lists(resolved: ResolvedVm, reader: CapacityReader) -> bool:
 def _fits(off: Sequence[ResolvedVm], vms: Sequence[ResolvedVm], resolver: VmResolver) -> bool:
     """Whether VMs that stay off have room on their own hosts, whatever GPUs NVLink joins there.
 
-    Device groups tell which idle GPUs are better left to others. That counts for nothing where each VM gets
-    the GPU that its host's own policy would choose.
+    Device groups show which idle GPUs are better left to others. That counts for nothing if each VM gets the
+    GPU that its host's own policy would choose.
     """
     own = {vm.host.moid for vm in off if vm.host is not None}
     hosts = [host for host in resolver.hosts if host.moid in own]
@@ -122,6 +122,6 @@ def _fits(off: Sequence[ResolvedVm], vms: Sequence[ResolvedVm], resolver: VmReso
 
 
 def _may_join(host: Host, reader: CapacityReader) -> bool:
-    """Whether device groups may tell that NVLink joins GPUs of a host."""
+    """Whether device groups may show that NVLink joins GPUs of a host."""
     boards = (reader.board_of(gpu.pci) for gpu in host.gpus)
     return any(board is not None and board.nvlink_p2p_profile is not None for board in boards)

@@ -1,4 +1,4 @@
-"""What nobody else may change while a plan is carried out, and which runs have locked it now."""
+"""The objects locked while a plan is carried out, and the runs that have locked them now."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
 def change_locks(changes: Iterable[Change], observed: Inventory) -> tuple[LockName, ...]:
-    """Return what a run locks before its first change.
+    """Return the locks of a run before its first change.
 
     Each host that it works on, and each cluster where it makes, starts, moves, stops or deletes VMs, sets
-    rules or prepares hosts: there another run would place VMs on what this one takes, or take down what it
-    starts. Settings of a VM that is off take nothing: its memory counts once it runs, and its devices stay.
+    rules or prepares hosts: there another run could place VMs on the same capacity, or take down VMs that
+    this one starts. Settings of a VM that is off need none: its memory counts once it runs, and its devices
+    stay.
     """
     hosts: dict[str, None] = {}
     pools: dict[str, None] = {}
@@ -33,9 +34,9 @@ def change_locks(changes: Iterable[Change], observed: Inventory) -> tuple[LockNa
 
 
 def plan_lock(plan: PlanIdentity) -> LockName:
-    """Return what locks a plan: its id, or its name where it has none yet.
+    """Return the lock of a plan: its id, or its name if it has none yet.
 
-    Whoever takes the one sees the other among the locks that it reads then (`RunLocks.is_alone`).
+    A holder of the one sees the other among the locks that it reads then (`RunLocks.is_alone`).
     """
     if plan.id:
         return LockName(kind="id", key=plan.id, label=plan.name)
@@ -45,7 +46,7 @@ def plan_lock(plan: PlanIdentity) -> LockName:
 def report_locks(
     plan: PlanIdentity, changes: Iterable[Change], observed: Inventory, findings: Findings
 ) -> None:
-    """Tell of other runs that hold a lock of the plan, or of what it would change: `apply` ends there."""
+    """Report other runs that hold a lock of the plan, or of its changes: `apply` ends there."""
     if observed.locks is None:
         return
     wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}

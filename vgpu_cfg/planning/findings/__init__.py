@@ -1,3 +1,3 @@
-"""What planning can find: the codes, what each weighs, and what the plan file makes of them."""
+"""The findings of planning: the codes, their severity, and the plan file's changes to it."""
 
 from __future__ import annotations

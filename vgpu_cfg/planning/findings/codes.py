@@ -1,8 +1,8 @@
-"""Every finding that planning can make: its code, what it found, how much it weighs, and what that rests on.
+"""Every finding of planning: its code, its subject, its severity, and its basis.
 
 They are grouped: VG0xx ownership and safety, VG1xx profiles and GPU capacity, VG2xx VM hardware and
-templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts, VG6xx
-guests and training. Each has a page in docs/reference/checks.
+templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts, VG6xx guests
+and training. Each has a page in docs/reference/checks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vgpu_cfg.changes.severity import Severity
 
 
 class Basis(StrEnum):
-    """Where a check's facts come from."""
+    """The source of a check's facts."""
 
     DOCUMENTED = "documented"
     """The vendor's documentation or API reference states it."""
@@ -31,7 +31,7 @@ _D, _O, _R, _F = tuple(Basis)
 
 
 class Code(StrEnum):
-    """The codes by what they find, each with a summary, a severity and a basis."""
+    """The codes by their subjects, each with a summary, a severity and a basis."""
 
     summary: str
     severity: Severity

@@ -1,10 +1,10 @@
-"""The findings of one planning: what the plan file's `checks` make of them, and how like ones are folded.
+"""The findings of one planning: adjusted by the plan file's `checks`, and similar ones folded.
 
-Which findings tell of a difference from the plan file that no change of the plan fixes.
+The findings that report a difference from the plan file which no change of the plan corrects.
 
 One that only informs is none: the plan file states a wish (`must: false`), or made it so by `checks`.
 
-Which changes of a plan an error stands against: the plan shows them marked, and is not carried out.
+The changes of a plan with an error: the plan shows them marked, and is not carried out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
 
 _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
-"""What is equal where VMs share a finding: code, severity, message, remedy, and what stands in the way."""
+"""The common values of VMs that share a finding: code, severity, message, remedy, and obstacles."""
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 DIFFERENCES_OF_VMS = frozenset(
@@ -42,12 +42,12 @@ DIFFERENCES_OF_VMS = frozenset(
 anew, left the file, or has devices that it does not ask for."""
 
 DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE, Code.HOST_LOST})
-"""A host does not answer, or others work on it: what is asked of it and of VMs there is not brought about."""
+"""A host does not answer, or others work on it: its settings and VMs are not brought to the wanted state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why something cannot be as it is asked for: a finding of this code."""
+    """The reason why a request cannot be met: a finding of this code."""
 
     code: Code
     message: str
@@ -80,7 +80,7 @@ class Findings:
     def add(
         self, code: Code, subject: Subject, message: str, remedy: str = "", severity: Severity | None = None
     ) -> None:
-        """Take a finding; `severity` stands in for the table's, not for the plan file's."""
+        """Add a finding; `severity` replaces the table's, not the plan file's."""
         weight = self.severity_of(code, severity)
         self._others[
             Diagnostic(code=code.value, severity=weight, subject=subject, message=message, remedy=remedy)
@@ -181,7 +181,7 @@ def blocked_changes(
     """Return the ids of the changes that errors are about, and of those that need them.
 
     `vms` are the names of the VMs with an error: a finding about several of a line names them together. A VM
-    that is switched off only for what is blocked stays on.
+    that is switched off only for blocked changes stays on.
     """
     refused = {(one.subject.kind, one.subject.name) for one in findings if one.severity is Severity.ERROR} | {
         ("vm", name) for name in vms

@@ -1,4 +1,4 @@
-"""What the user allows a plan to do, and which part of it is wanted."""
+"""The user's permissions for a plan, and the wanted part of it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ class PlanOptions:
     """The command line's say in planning.
 
     `allow_power_cycle` lets running VMs be switched off for a change, `allow_move` lets VMs of the plan be
-    moved to where the plan file says. `delete` names VMs of the plan that
-    the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
-    `only` selects, and no other such VM is. A name in the form `[datastore] path` is a disk's: if its VM is
-    deleted, it goes along, though the plan did not make it. Of many VMs so
-    many may go as `allow_destroy` says. `only` restricts the plan to VMs by glob (`hvd-*`,
-    `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
-    part of it. `fingerprints` tell by its name what a secret is now, without telling it; `PLAN_KEYS` stands
-    for the plan's own keys, and `former_keys` are the fingerprints of those before them that are still kept.
-    `expiries` tell until when tokens hold, by the names of their secrets. `rotate` names what is replaced in
-    guests: "keys", "licence", "registry". So many VMs go first as `canary` says.
+    moved to their place in the plan file. `delete` names VMs of the plan that the plan file does not name, by
+    name or inventory path, never by glob: they are deleted, whatever `only` selects, and no other such VM is.
+    A name in the form `[datastore] path` is a disk's: if its VM is deleted, it goes along, though the plan
+    did not make it. `allow_destroy` is how many VMs may be deleted. `only` restricts the plan to VMs by glob
+    (`hvd-*`, `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
+    part of it. `fingerprints` identify the present secrets by name, without revealing them; `PLAN_KEYS` is
+    the name of the plan's own keys, and `former_keys` are the fingerprints of earlier ones that are still
+    kept. `expiries` are the expiry times of tokens, by the names of their secrets. `rotate` names the parts
+    to replace in guests: "keys", "licence", "registry". `canary` is how many VMs go first.
     """
 
     allow_power_cycle: bool = False

@@ -1,1 +1,1 @@
-"""What guests get: their specs, what of them is outdated, and what stands against it."""
+"""The guests: their specs, outdated parts, and obstacles."""

@@ -21,10 +21,10 @@ _VERSIONS = "CUDA_VERSION, NCCL_VERSION and the framework's version inside the i
 
 @dataclass(frozen=True, slots=True)
 class StackFacts:
-    """What was found of one VM's stack; "" where nothing tells it.
+    """The facts found on one VM's stack; "" if unknown.
 
     `boards` are its host's GPUs that serve vGPUs, each with the name that the host shows. `image` is the
-    container image that it trains with, `licence` the state of its vGPUs' licence as the guest prints it.
+    container image that it trains with, `licence` the state of its vGPUs' license as the guest prints it.
     """
 
     vm: str
@@ -44,7 +44,7 @@ class StackFacts:
 
 
 def stack_of(facts: StackFacts, target: str) -> VmStack:
-    """Judge one VM's stack beside its host's driver of today, and beside one of branch `target`."""
+    """Judge one VM's stack with its host's present driver, and with one of branch `target`."""
     branches = (facts.host_branch, target)
     parts = [
         StackPart(
@@ -84,7 +84,7 @@ def stack_of(facts: StackFacts, target: str) -> VmStack:
 
 
 def about_branch(number: str) -> tuple[str, ...]:
-    """Say what is known of a branch, a line each: its release, its kind, its dates, which guests it takes."""
+    """Describe a branch, a line each: its release, its kind, its dates, the guests it accepts."""
     known = load_driver_branches()
     branch = known.find(number)
     if branch is None:
@@ -116,7 +116,7 @@ def _unknown(why: str, ask: str) -> BranchVerdict:
 
 
 def _host(facts: StackFacts, number: str) -> BranchVerdict:
-    """Judge whether a branch serves the host's boards: documents name what it leaves, not all it keeps."""
+    """Judge whether a branch serves the host's boards: documents name dropped boards, not all it keeps."""
     known = load_driver_branches()
     branch = known.find(number)
     if not number:
@@ -178,7 +178,7 @@ def _cuda(cuda: str, guest: str) -> BranchVerdict:
 
 
 def _with_cuda(found: str, cuda: str, guest: str) -> BranchVerdict:
-    """Judge what the image brings with its CUDA, and rests on it."""
+    """Judge the image's CUDA, and its requirements."""
     if not found:
         return _unknown("nothing tells its version", _VERSIONS)
     verdict = _cuda(cuda, guest)
@@ -186,14 +186,14 @@ def _with_cuda(found: str, cuda: str, guest: str) -> BranchVerdict:
 
 
 def _operator(number: str) -> BranchVerdict:
-    """Judge nothing where nobody told the operator's version: only say which versions list the branch."""
+    """Judge nothing if the operator's version is unknown: only list the versions with the branch."""
     listing = [one for one in load_driver_branches().gpu_operator if number in one.branches]
     known = "; ".join(f"{one.version} lists R{number} ({one.source})" for one in listing)
     return _unknown(known or f"no version that was read about lists R{number or '?'}", _OPERATOR)
 
 
 def _order(facts: StackFacts, target: str) -> tuple[str, ...]:
-    """Say in which order host and guest go there, where the rule tells."""
+    """Return the order in which host and guest are upgraded, if the rule defines it."""
     if not facts.has_vgpus or not facts.guest_branch or not guest_branches(target):
         return ()
     verdict = _guest(facts, target)

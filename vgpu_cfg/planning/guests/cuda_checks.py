@@ -1,4 +1,4 @@
-"""Whether the CUDA Toolkit that a guest shall have goes with its driver.
+"""Compatibility of the CUDA Toolkit that a guest requests with its driver.
 
 Source: NVIDIA, CUDA Toolkit release notes 13.2, "CUDA Toolkit and Corresponding Driver Versions" (Linux
 x86_64, the first driver of each release), and CUDA Compatibility, "Minor Version Compatibility", table 1.

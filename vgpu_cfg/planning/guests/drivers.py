@@ -1,8 +1,8 @@
-"""Which guest driver branches a host's NVIDIA driver takes.
+"""The guest driver branches that a host's NVIDIA driver accepts.
 
 The rule is that of NVIDIA's vGPU 19.0 release notes for VMware vSphere, 1.2: the guest driver is of the
 host's release, of the branch before it, or, on a host of a long-term support branch, of the long-term one
-before. The branches stand in profiles/drivers.
+before. The branches are in profiles/drivers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def guest_branches(host_branch: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GuestDrivers:
-    """What one host takes: the branches that may run, and those that its guests' own check refuses."""
+    """One host's compatible branches: those that may run, and those that its guests' own check refuses."""
 
     branches: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
 
 def guest_drivers(host_branch: str, *, is_strict: bool = True) -> GuestDrivers:
-    """Return what a host of this branch takes; not strict, nothing is refused inside its guests."""
+    """Return the branches for a host of this branch; if not strict, nothing is refused inside its guests."""
     return GuestDrivers(guest_branches(host_branch), refused_branches(host_branch) if is_strict else ())
 
 
@@ -52,7 +52,7 @@ def refused_branches(host_branch: str) -> tuple[str, ...]:
 
 
 def is_unproven(host_branch: str, guest_branch: str) -> bool:
-    """Whether nobody has said that a host's driver takes guests of this branch, nor that it does not.
+    """Whether no document says that a host's driver accepts guests of this branch, or rejects them.
 
     A guest's branch that is not known at all is `is_unknown`'s.
     """
@@ -76,9 +76,9 @@ def _named(host: DriverBranch) -> set[str]:
 
 
 def _unproven(host: DriverBranch) -> set[str]:
-    """Return the branches one step further, where the host's own release notes were not read.
+    """Return the branches one step further, if the host's own release notes were not read.
 
-    One step: what a guest's branch that is taken would take if it were the host's.
+    One step: the branches that an accepted guest's branch would accept as the host's.
     """
     if host.rule.read:
         return set()
@@ -91,9 +91,9 @@ def _unproven(host: DriverBranch) -> set[str]:
 
 
 def host_branches(desired: DesiredPlan, observed: Inventory) -> Mapping[str, str]:
-    """Return by moid the branch of each host's driver: what the plan file asks for, else what is there.
+    """Return by moid the branch of each host's driver: the plan file's, else the present one.
 
-    Hosts of which neither is known are left out.
+    Hosts with neither are left out.
     """
     found: dict[str, str] = {}
     for moid, facts in observed.facts.hosts.items():

@@ -1,6 +1,6 @@
-"""What stands against staging one guest: its system, the way in, its driver, licence, disk and user data.
+"""Obstacles to staging one guest: its system, access, driver, license, disk and user data.
 
-What is told of a plan's keys and of secrets that are replaced: absent, foreign, stuck, to be revoked.
+Findings on a plan's keys and on replaced secrets: absent, foreign, stuck, to be revoked.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 SYSTEM_GIB = 15
-"""What a system with the NVIDIA driver and a container runtime takes (recalled)."""
+"""The size of a system with the NVIDIA driver and a container runtime (recalled)."""
 DRIVER_GIB = 8
-"""What a system takes that gets the NVIDIA driver's package, and what that is built with (recalled)."""
+"""The size of a system that gets the NVIDIA driver's package, and its build tools (recalled)."""
 
 _HOW_TO = "docs/how-to/share-a-plans-keys.md"
 
@@ -88,7 +88,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 
 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
-    """Check what is to be staged against the VM's hardware and its host's driver."""
+    """Check the modules to stage against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
     check_cuda(resolved, update, findings)
     vm = resolved.desired
@@ -105,7 +105,7 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
 def check_secrets(
     resolved: ResolvedVm, update: GuestUpdate, fingerprints: Mapping[str, str], findings: Findings
 ) -> None:
-    """Tell of secrets that were not there to compare: they are taken to be those that were written."""
+    """Report secrets that were not there to compare: they are assumed to be unchanged."""
     staged = [one for one in update.spec.modules if one.kind in update.known.mark]
     unseen = {name for one in staged for name in one.secrets if name not in fingerprints} - {PLAN_KEYS}
     if not unseen:
@@ -133,9 +133,9 @@ def check_pinned(
     desired: DesiredPlan,
     findings: Findings,
 ) -> None:
-    """Refuse to fetch what root runs without a checksum, unless the plan file says `unpinned`; then say so.
+    """Refuse to fetch root's code without a checksum, unless the plan file has `unpinned`; then report it.
 
-    What is staged already is not fetched again.
+    Modules that are staged already are not fetched again.
     """
     staged = {name for change in changes for name in change.modules}
     for module in update.spec.modules:
@@ -218,7 +218,7 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
 
 
 def _read(user_data: str) -> Mapping[str, object]:
-    """Read a user's #cloud-config; what is no YAML has no keys here, and staging complains of it."""
+    """Read a user's #cloud-config; invalid YAML has no keys here, and staging reports it."""
     try:
         return read_foreign(user_data, "user_data")
     except DocumentError:
@@ -232,7 +232,7 @@ def keys_home(desired: DesiredPlan) -> str:
 
 
 def is_printed_by_command(desired: DesiredPlan) -> bool:
-    """Whether the keys of a plan are what a command prints, which nobody runs who only looks."""
+    """Whether the keys of a plan are printed by a command, which read-only commands never run."""
     name = desired.training.keys if desired.training is not None else None
     return name is not None and name in desired.secrets and desired.secrets[name].kind == "command"
 
@@ -248,7 +248,7 @@ def remedy_absent(desired: DesiredPlan) -> str:
 
 
 def remedy_foreign(desired: DesiredPlan, *, is_former: bool) -> str:
-    """Say what to do where guests have other keys; `is_former` are those that stand behind the new ones."""
+    """Return the remedy for guests with other keys; `is_former` are those after the new ones."""
     if is_former:
         return "`--rotate keys` replaces them in the guests"
     return (
@@ -290,7 +290,7 @@ def check_rotation(
     rotate: Collection[str],
     findings: Findings,
 ) -> None:
-    """Say where there are no new keys to take, and where those before them are kept for nobody any more."""
+    """Report missing new keys, and former ones that no guest needs."""
     if not keys.is_taken:
         return
     subject = Subject(kind="plan", name=desired.name)
@@ -312,7 +312,7 @@ def check_replaced(
     rotate: Collection[str],
     findings: Findings,
 ) -> None:
-    """Say what is left to do at the issuer once a token or a registry's key is replaced."""
+    """Report the remaining work at the issuer once a token or a registry's key is replaced."""
     brought = {name for change in changes for name in change.modules} & set(rotate) & update.known.mark.keys()
     for module in update.spec.modules:
         if module.kind not in brought:

@@ -1,7 +1,7 @@
-"""Who is in the list of hosts that other tools are handed, and by which address each is reached.
+"""The list of hosts for other tools, and the address of each.
 
-Where the plan says who trains, it is these; else every VM of the plan that has GPUs. An address that the
-plan gives goes before one that a guest shows: the latter is known only while its tools run.
+If the plan defines a training, these are its VMs; else every VM of the plan that has GPUs. An address in the
+plan goes before one that a guest shows: the latter is known only while its tools run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _seen(vm: Vm | None) -> GuestSeen:
 
 
 def _guest_as_seen(vm: DesiredVm, seen: GuestSeen) -> DesiredGuest:
-    """Return what a VM is called of which the plan file says nothing: as its guest says, else as the VM."""
+    """Return the name of a VM without one in the plan file: the guest's, else the VM's."""
     name, _, domain = seen.host_name.partition(".")
     try:
         return DesiredGuest(host_name=check_host_name(name), domain=check_domain(domain) if domain else "")
@@ -112,10 +112,10 @@ def _cluster(vm: DesiredVm, host: Host | None, observed: Inventory) -> str:
 
 
 def _management(nics: Iterable[NicAddress], seen: GuestSeen, training: str) -> str:
-    """Return the address on a NIC that carries no RDMA: the plan's, else what the guest shows there.
+    """Return the address on a NIC that carries no RDMA: the plan's, else the guest's.
 
-    A VM whose every NIC carries RDMA is reached by its address in training. That of one that has another NIC,
-    whose address nobody knows yet, is none to log in at: its network may be cabled among the hosts only.
+    A VM whose every NIC carries RDMA is reached by its address in training. If a VM has another NIC with an
+    unknown address, the training address is not used for logins: its network may join the hosts only.
     """
     nics = tuple(nics)
     others = [nic for nic in nics if nic.rdma is None]

@@ -44,7 +44,7 @@ class OwnGuest:
     nics: tuple[PlannedNic, ...]
     takes: GuestDrivers = field(default_factory=GuestDrivers)
     training: DesiredTraining | None = None
-    """The plan's training, where this VM takes part in it."""
+    """The plan's training, if this VM takes part in it."""
 
     @property
     def rdma_nics(self) -> tuple[PlannedNic, ...]:

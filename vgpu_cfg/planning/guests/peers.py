@@ -1,10 +1,10 @@
-"""Who trains with whom: the VMs of a training, their names in it, and the addresses they reach each other by.
+"""Peers in training: the VMs of a training, their names in it, and the addresses they reach each other by.
 
-All of them must be able to reach each other, so one network is looked for on which each has an address
-that the plan knows: that of the training first, then any other. What the workers' processes say to each
-other goes over the network of the training, where a head need not be.
+All of them must be able to reach each other, so one network is looked for on which each has an address that
+the plan knows: that of the training first, then any other. The workers' processes communicate over the
+network of the training, on which a head is not required.
 
-Which of a guest's NICs carry RDMA and which the rest, and what netplan is told of each.
+A guest's NICs with RDMA and without, and the netplan settings of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Addresses = Mapping[str, Sequence[NicAddress]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedNic:
-    """A NIC of a VM: what the plan file asks for, and what its guest is told."""
+    """A NIC of a VM: the plan file's request, and the guest's settings."""
 
     desired: DesiredNic
     guest: GuestNic

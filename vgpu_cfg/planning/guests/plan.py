@@ -1,10 +1,10 @@
 """The guests of one plan: their specs, findings and changes, in the order in which planning asks for them.
 
-What a staged guest reports: what failed in it, what must be done manually, what is not asked for.
+Findings of a staged guest's report: failures, manual steps, and modules that are not requested.
 
-What of a guest can be read in vCenter, and whether what is secret has a way in that nobody else reads.
+The parts of a guest that are readable in vCenter, and whether secrets have a private way in.
 
-What stands against a site: what staging would fetch from beyond it, and mirrors that nobody asks.
+Conflicts with a site: fetches from outside it, and mirrors that nothing uses.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _beside_their_vms(
 
 
 def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
-    """Show what a guest reports of the spec that the plan asks for now."""
+    """Show a guest's report on the spec that the plan requests now."""
     report = present_report(update.spec, update.known)
     if report is None:
         return
@@ -230,7 +230,7 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 
 
 def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
-    """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
+    """Report staged modules that are no longer requested: they stay, since others may use them by now."""
     requested = {module.kind for module in update.spec.modules}
     left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
@@ -274,7 +274,7 @@ def pending_restarts(updates: Iterable[tuple[ResolvedVm, GuestUpdate]]) -> list[
 
 
 def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change]) -> list[Change]:
-    """Put the restart of a host, by hand, before the staging that sees its effect.
+    """Put the manual restart of a host before the staging that sees its effect.
 
     A host that the plan itself restarts needs no manual step.
     """
@@ -312,7 +312,7 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
 def check_exposure(
     resolved: ResolvedVm, update: GuestUpdate, specs: Mapping[str, GuestSpec], findings: Findings
 ) -> None:
-    """Check what a clone carries, and how the rest gets into its guest. `specs` are those of all VMs."""
+    """Check the content of a clone, and the way of the rest into its guest. `specs` are those of all VMs."""
     vm, spec = resolved.desired, update.spec
     private = [one.kind for one in spec.modules if one.is_private]
     if spec.is_exposed and private:
@@ -361,7 +361,7 @@ def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
 def _check_mesh(
     resolved: ResolvedVm, spec: GuestSpec, specs: Mapping[str, GuestSpec], findings: Findings
 ) -> None:
-    """Refuse a mesh in which some tell their host key later, and one is given all at its first boot."""
+    """Refuse a mesh in which some guests report their host key later, and one gets all at its first boot."""
     mesh = spec.get(SshMeshModule)
     others = [
         peer.vm for peer in (mesh.peers if mesh else ()) if peer.vm in specs and not specs[peer.vm].is_exposed
@@ -384,7 +384,7 @@ def _has_way_in(resolved: ResolvedVm, spec: GuestSpec) -> bool:
 
 
 def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, findings: Findings) -> None:
-    """Check what is to be staged in one guest against the plan's site."""
+    """Check one guest's modules to stage against the plan's site."""
     site = desired.site
     module = update.spec.get(SiteModule)
     if site is None or module is None:

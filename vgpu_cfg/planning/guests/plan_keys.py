@@ -1,7 +1,7 @@
-"""Whether guests have the keys that the plan has, or others, and what may be done about it without leave.
+"""Whether guests have the plan's keys or others, and the remedies that need no approval.
 
-The mark of a guest tells which seed its keys follow from, as a fingerprint. Keys change only where
-`--rotate keys` says so, never because they are others where the plan is made.
+The mark of a guest has a fingerprint of the seed of its keys. Keys change only with `--rotate keys`, never
+because they differ from those on the planning machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 KEYS = "keys"
 """The word of `--rotate` for a plan's own keys."""
 _KEYED = ("users", "ssh-mesh")
-"""The modules that bring the plan's keys into a guest, where their word in its mark has a fingerprint."""
+"""The modules that bring the plan's keys into a guest, if their word in its mark has a fingerprint."""
 _CARRIED = "keys="
-"""What the word of a mark begins with that says which keys a clone carries, before any module is staged."""
+"""The start of the mark's word for the keys that a clone carries, before any module is staged."""
 
 
 class Held(Enum):
-    """Which keys a guest has, beside those that the plan has where it is made."""
+    """The keys that a guest has, compared with the plan's on this machine."""
 
     NONE = auto()
     """None of the plan's, or none that anybody must care for: it is off, and others have taken the plan's."""
@@ -39,15 +39,15 @@ class Held(Enum):
     FORMER = auto()
     """Others, which the plan's are to replace."""
     FOREIGN = auto()
-    """Others, and nobody gave leave to replace them."""
+    """Others, and replacing them was not approved."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeysOfGuests:
-    """What a plan's keys are held against: `now` and `former` are the words of marks for its seeds.
+    """The references for a plan's keys: `now` and `former` are the words of marks for its seeds.
 
-    `now` is "" where the seed cannot be read. `is_changing`: there is leave to replace other keys;
-    `is_taken`: a guest of the plan has those of now.
+    `now` is "" if the seed cannot be read. `is_changing`: replacing other keys is approved; `is_taken`: a
+    guest of the plan has the current ones.
     """
 
     now: str
@@ -57,7 +57,7 @@ class KeysOfGuests:
 
     @classmethod
     def of(cls, options: PlanOptions, plan: PlanIdentity, observed: Inventory) -> KeysOfGuests:
-        """Gather what is known of the plan's seeds, and whether any guest has the first of them."""
+        """Gather the known facts of the plan's seeds, and whether any guest has the first of them."""
         now = word_of_keys(options.fingerprints[PLAN_KEYS]) if PLAN_KEYS in options.fingerprints else ""
         return cls(
             now=now,
@@ -85,7 +85,7 @@ class KeysOfGuests:
         return keys_in(mark) <= {self.now, *self.former}
 
     def is_over(self, marks: Iterable[str]) -> bool:
-        """Whether every guest has the keys of now, so that nobody needs those before them."""
+        """Whether every guest has the current keys, so that earlier ones are not needed."""
         return not any(BEGUN in mark.split() or keys_in(mark) - {self.now} for mark in marks)
 
 
@@ -103,7 +103,7 @@ def mark_of_clone(fingerprint: str) -> str:
 
 
 def marks_of(plan: PlanIdentity, observed: Inventory) -> dict[str, str]:
-    """Return the marks of all guests of a plan, by the names of their VMs; what was not read has begun."""
+    """Return the marks of all guests of a plan, by the names of their VMs; unread ones count as begun."""
     return {
         vm.name: BEGUN if vm.detail is None else vm.detail.extra_config.get(GUEST_MARK_KEY, "")
         for vm in observed.vms

@@ -1,4 +1,4 @@
-"""What a plan's `site` comes to: the module of each guest, and its hosts."""
+"""The results of a plan's `site`: the module of each guest, and its hosts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def site_module(site: DesiredSite, guest: DesiredGuest) -> SiteModule:
 
 
 def site_hosts(site: DesiredSite) -> tuple[str, ...]:
-    """Return the hosts of a site, in order; one that begins with a dot stands for every name below it.
+    """Return the hosts of a site, in order; one that begins with a dot means every name below it.
 
     The proxy is none of them: it is the way out.
     """

@@ -1,11 +1,11 @@
-"""What each guest of a plan shall have: the spec of every VM whose plan file entry has a `guest`.
+"""The wanted state of each guest of a plan: the spec of every VM whose plan file entry has a `guest`.
 
-It follows from the plan file, from the addresses given away, from what the hosts' drivers take and from how
-they are wired; never from what a VM shows, so that two plannings of one plan file come to the same.
+It follows from the plan file, from the assigned addresses, from the drivers that hosts accept and from their
+wiring; never from a VM's present state, so that two plannings of one plan file have the same result.
 
 The modules that a guest has because it trains with others: mesh, image, worker, launcher, metrics.
 
-Which guests are told what NCCL needs to know: those that train, and those with GPUs and RDMA.
+The guests with NCCL settings: those that train, and those with GPUs and RDMA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from vgpu_cfg.planning.guests.site import site_module
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring
 
 DCGM_PORT, NODE_PORT = 9400, 9100
-"""Where DCGM exporter and node exporter listen, by their own defaults."""
+"""The default ports of DCGM exporter and node exporter."""
 
 ECN_CAPABLE = 2
 """The two low bits of a type-of-service byte that say "ECN capable"."""
@@ -61,8 +61,8 @@ def guest_specs(
 ) -> dict[str, GuestSpec]:
     """Return the spec of each VM whose guest is staged, by the VM's name.
 
-    `takes` are, by VM, the guest drivers that its host takes. `team` is what `make_team` made of the same
-    plan and addresses, where it was made already. `wirings` say how the devices of VMs hang in their hosts.
+    `takes` are, by VM, the guest drivers that its host accepts. `team` is the result of `make_team` for the
+    same plan and addresses, if made already. `wirings` are the places of VMs' devices in their hosts.
     """
     team = team or make_team(desired, addresses)
     return {
@@ -88,7 +88,7 @@ def _training(team: Team | None, vm: DesiredVm) -> DesiredTraining | None:
 
 
 def _guest(desired: DesiredPlan, guest: DesiredGuest) -> DesiredGuest:
-    """Return a guest with what the site says for all of them, where it says nothing itself."""
+    """Return a guest with the site's values for all of them, if it has none itself."""
     site = desired.site
     if site is None or not site.toolkit_repository or guest.toolkit_repository is not None:
         return guest
@@ -246,7 +246,7 @@ def _monitoring(team: Team, peer: Peer) -> Iterator[GuestModule]:
 
 
 def nccl_modules(own: OwnGuest, team: Team | None, wiring: Wiring = NO_WIRING) -> Iterator[GuestModule]:
-    """Yield the module of one VM, where it has any.
+    """Yield the module of one VM, if it has any.
 
     A head that does no work has none. Without RDMA the NIC on the workers' own network carries the training.
     """

@@ -1,8 +1,8 @@
-"""What of a guest must be staged, and what that disturbs: a change per VM, of its outdated modules.
+"""The parts of a guest to stage, and their effects: a change per VM, of its outdated modules.
 
-What nobody may read in a VM's configuration does not come with its clone: a second change brings it, once the
-guest has told its host key. What was staged stands in the VM's mark. The guest's own report counts where no
-mark was written, as after a run that broke off: what it says is there needs no restart to be found again.
+Secrets must not be in a VM's configuration, so they do not come with its clone: a second change brings them,
+once the guest has reported its host key. Staged modules are in the VM's mark. The guest's own report counts
+if no mark was written, as after an interrupted run: modules it reports need no restart to be found again.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 
 @dataclass(frozen=True, slots=True)
 class GuestKnown:
-    """What a VM tells of its guest: what was staged, what it reports, whether a clone brought user data.
+    """A VM's facts on its guest: staged modules, its report, whether a clone brought user data.
 
-    `mark_text` is its mark as it stands there, `mark` what was staged by that.
-    `is_begun`: it was made for a plan, and has never been staged whole. `host_key` is the one by which it is
-    known, as `model.guests.host_keys` says it. `uptime_seconds` is None while it is off.
+    `mark_text` is its mark verbatim, `mark` the modules staged according to it. `is_begun`: it was made for a
+    plan, and has never been staged whole. `host_key` is its identity, in the form of
+    `model.guests.host_keys`. `uptime_seconds` is None while it is off.
     """
 
     mark: Mapping[str, StagedModule]
@@ -60,7 +60,7 @@ class GuestKnown:
 
 
 def known_of(detail: VmDetail | None, *, is_exposed: bool) -> GuestKnown:
-    """Read what a VM carries; of one that is not there, or was not read, nothing is known."""
+    """Read a VM's facts; for a missing or unread one nothing is known."""
     options = detail.extra_config if detail is not None else {}
     mark = options.get(GUEST_MARK_KEY, "")
     staged = parse_mark(mark)
@@ -77,7 +77,7 @@ def known_of(detail: VmDetail | None, *, is_exposed: bool) -> GuestKnown:
 
 
 def present_report(spec: GuestSpec, known: GuestKnown) -> GuestReport | None:
-    """Return the guest's report if it is about what the plan asks for now."""
+    """Return the guest's report if it is about the plan's present request."""
     report = known.report
     return report if report is not None and report.spec == spec.digest else None
 
@@ -86,7 +86,7 @@ def present_report(spec: GuestSpec, known: GuestKnown) -> GuestReport | None:
 class GuestUpdate:
     """A VM whose guest may be staged. `moid` is None for one that is yet to be made.
 
-    `is_on` tells whether it runs now, `changes` are the plan's others to it, in their order.
+    `is_on` is whether it runs now, `changes` are the plan's others to it, in their order.
     """
 
     spec: GuestSpec
@@ -127,9 +127,9 @@ class GuestUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known of the plan's secrets and guests: fingerprints by name, and by VM host keys and moids.
+    """The known facts of the plan's secrets and guests: fingerprints by name, and by VM host keys and moids.
 
-    A host key is said as `model.guests.host_keys` does. Of a VM that is yet to be made the moid is None.
+    A host key has the form of `model.guests.host_keys`. For a VM yet to be made the moid is None.
     """
 
     fingerprints: Mapping[str, str]
@@ -138,9 +138,9 @@ class Knowledge:
 
 
 def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Knowledge:
-    """Gather what is known once the plan is carried out.
+    """Gather the facts known once the plan is carried out.
 
-    A guest that is made, or tells its host key while it is staged, has one that is yet to come.
+    A guest that is made, or reports its host key while it is staged, has a future one.
     """
     host_keys = {}
     for update in updates:
@@ -153,7 +153,7 @@ def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Kno
 def stage_guest(
     update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "other secret"
 ) -> tuple[StageGuest, ...]:
-    """Return the changes that bring what is outdated; none where nothing is, or the VM does not run.
+    """Return the changes that bring outdated modules; none if there are none, or the VM does not run.
 
     `again` are kinds of modules that are brought whether they differ or not; `other` says why one is whose
     secrets differ.
@@ -204,8 +204,8 @@ def _change(
 def restarting(update: GuestUpdate, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
-    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest disturb
-    anybody that was never staged whole, or was on its way to a module it never had: nothing can rely on it.
+    Modules that the guest reports, with the same parameters, restart nothing. A guest that was never staged
+    whole, or was on its way to a module it never had, disturbs nothing: no work can rely on it.
     """
     is_down = update.is_new or not update.is_on or update.power_on is not None
     if is_down or update.known.is_begun or _comes_with_clone(update):
@@ -260,10 +260,10 @@ def _why(
 
 
 def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
-    """Put guests in line: each after what powers its VM on, host keys after the guests that tell theirs.
+    """Order the guests: each after the power-on of its VM, host keys after the guests that report theirs.
 
-    The guest from which training starts waits for its workers', where they run; one that is made waits for
-    nobody. What follows a first part stands at the end.
+    The guest from which training starts waits for its workers', if they run; one that is made waits for none.
+    Changes that follow a first part come at the end.
     """
     stages = list(of_kind(changes, StageGuest))
     last = {change.vm.name: change.id for change in stages}

@@ -1,4 +1,4 @@
-"""What stands against a training as a whole: its workers, how they reach each other, its image, its head."""
+"""Obstacles to a training as a whole: its workers, their connections, its image, its head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.peers import Addresses, Team, meeting_network, planned_nics
 
 _ELASTIC = frozenset({"torchrun", "horovod"})
-"""What goes on with fewer workers: torchrun --nnodes=MIN:MAX, horovodrun --min-np and --max-np."""
+"""The elastic launchers: torchrun --nnodes=MIN:MAX, horovodrun --min-np and --max-np."""
 _TENSORFLOW = re.compile(r"^nvcr\.io/nvidia/tensorflow(:|@|$)")
 _PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
 
@@ -69,7 +69,7 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
 
 
 def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
-    """Tell where processes will not meet by an address on the network of the training."""
+    """Report processes that will not meet by an address on the network of the training."""
     unknown = [one.vm.name for one in team.workers if not one.training_address]
     if not unknown or len(team.workers) < 2 or not team.training.rdma_network:
         return

@@ -1,9 +1,8 @@
-"""How a VM's GPUs and RDMA NICs hang in its host, as far as that is sure before ESXi chooses: for its guest.
+"""The wiring of a VM's GPUs and RDMA NICs in its host, as far as certain before ESXi chooses: for its guest.
 
-A guest sees virtual bridges only. What the plan says of the host's real wiring must hold whichever GPU a
-vGPU is given at power-on, and must be the same in every later run: so a choice of ESXi's that would make a
-difference is left out, also once it was made. A VM that comes to a host that is wired otherwise has another
-wiring.
+A guest sees virtual bridges only. The plan's description of the host's real wiring must hold for any GPU that
+a vGPU gets at power-on, and must be the same in every later run: so choices of ESXi that would make a
+difference are left out, also once made. A VM that moves to a host with other wiring has another wiring.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ def wiring_of(vm: DesiredVm, host: Host, functions: Sequence[str]) -> Wiring:
 
 
 def _rdma_functions(vm: DesiredVm, functions: Sequence[str]) -> list[str]:
-    """Return the functions of the NICs that carry RDMA; "" for one that has none, or that nobody tells."""
+    """Return the functions of the NICs that carry RDMA; "" for one without any, or if unknown."""
     left = list(functions)
     found: list[str] = []
     for nic in vm.nics:

@@ -1,3 +1,3 @@
-"""The table of host settings: how each is read, compared, written, verified and told."""
+"""The table of host settings: reading, comparison, writing, verification and description of each."""
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""What DRS and vCenter must be told before they move VMs with vGPUs: which option, and how it is turned off.
+"""Settings of DRS and vCenter for moving VMs with vGPUs: the options, and how to turn them off.
 
 `VgpuMMAutomationTimeoutSecs` = -1, an advanced option of a cluster's DRS, lets a host that enters maintenance
-mode send its vGPU VMs away (vCenter 7.0 U3f, KB 88271); without it they stay, which is why taking it
-out is turning it off. `vgpu.hotmigrate.enabled` of vCenter itself allows their vMotion at all.
-Any other option of DRS goes by the name that the plan file gives it.
+mode send its vGPU VMs away (vCenter 7.0 U3f, KB 88271); without it they stay, which is why taking it out is
+turning it off. `vgpu.hotmigrate.enabled` of vCenter itself allows their vMotion at all. Any other option of
+DRS goes by the name that the plan file gives it.
 
-The stun time limit of vSphere 8.0 U2 is no option of a cluster: it is a setting of each vGPU VM, and no
-type of the 9.1 API names it. Under which configuration parameter the vSphere Client keeps it was not
-found in public documents, so this tool writes none: who knows the name puts it under the VM's
-`extra_config`.
+The stun time limit of vSphere 8.0 U2 is no option of a cluster: it is a setting of each vGPU VM, and no type
+of the 9.1 API names it. Public documents do not name the configuration parameter of the vSphere Client, so
+this tool writes none: if you know the parameter, set it in the VM's `extra_config`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an entry of the settings table says: everything that this project knows of one host setting.
+"""An entry of the settings table: all of this project's facts on one host setting.
 
 Adding a setting is adding an entry; nothing outside the table names a single setting.
 """
@@ -22,11 +22,11 @@ from vgpu_cfg.planning.findings.collection import Objection
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """One host as it was read: inventory, facts, its cluster, and what the catalogue knows of its devices.
+    """One host as it was read: inventory, facts, its cluster, and the catalog's facts of its devices.
 
     `boards` holds the boards of GPUs and `names` all names of a device, both by PCI address. `holders` names
-    the VMs, running or not, that name a device as their own (fixed DirectPath I/O), by its PCI address;
-    under "" those of which nobody read what they hold. The VMs of the plan itself are not among them.
+    the VMs, running or not, that name a device as their own (fixed DirectPath I/O), by its PCI address; under
+    "" those whose devices were not read. The VMs of the plan itself are not among them.
     """
 
     host: Host
@@ -42,7 +42,7 @@ class HostView:
         return self.host.gpu(pci_id)
 
     def device(self, pci_id: str) -> PciDevice | None:
-        """Return the PCI function at an address, also one that stands only with its GPU or NIC."""
+        """Return the PCI function at an address, also one that is listed only with its GPU or NIC."""
         found = self.host.device(pci_id)
         if found is None:
             gpu = self.host.gpu(pci_id)
@@ -58,10 +58,10 @@ class HostView:
 class DesiredSetting:
     """One setting of one device and the value that is wanted, in the setting's canonical words.
 
-    `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
-    what the host itself loses with it. `comes_back` says that the plan gives the device back to the host,
-    which can ask it then: until that is done nothing is known of it. `tools_come` says that the plan
-    installs the tools that ask for it.
+    `is_derived` marks settings that follow from the VMs (`prepare: from_vms`); `note` is the reason.
+    `cuts_off` is the host's own loss with it. `comes_back` is whether the plan gives the device back to the
+    host, which can read it then: until then nothing is known of it. `tools_come` is whether the plan installs
+    the tools that read it.
     """
 
     setting: str
@@ -81,7 +81,7 @@ class DesiredSetting:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a host shows of a setting. `runtime` None means that the source tells only one value.
+    """A host's reading of a setting. `runtime` None means that the source reports only one value.
 
     `unread` says why nothing is known; then the values mean nothing. `is_absent` says that the host has no
     such setting at all, with the reason in `unread`.
@@ -94,7 +94,7 @@ class Reading:
 
     @property
     def in_force(self) -> str | None:
-        """The value that holds now, as far as the source tells."""
+        """The value that holds now, as far as the source reports it."""
         return self.configured if self.runtime is None else self.runtime
 
 
@@ -125,7 +125,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InFile:
-    """How an entry of `hosts` says what a host shows: keys with values, none for what a plain host shows."""
+    """The words of an entry of `hosts` for a host's reading: keys with values, none for a plain host's."""
 
     part: Part
     says: Callable[[str], Mapping[str, object]]
@@ -141,7 +141,7 @@ def only(part: Part, key: str, value: object, *, where: str) -> InFile:
 
 
 class Invalidator(StrEnum):
-    """What a remembered value does not outlive: another boot, another release, another host driver.
+    """The limit of a remembered value: another boot, another release, another host driver.
 
     New firmware, a value of mlxconfig's or nvidia-smi's that is pending, and a setting of the BIOS come into
     force with a boot, and are void with it.
@@ -154,11 +154,11 @@ class Invalidator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remembering:
-    """How a value is remembered that only a shell tells.
+    """The rule for remembering a value that only a shell reports.
 
-    `invalidated_by` is all that makes it void besides its age, `attributes` how many custom attributes a host
-    keeps for it. `words` are values that it may have: a digest is compared with theirs. `changes_unseen` says
-    of which device the value changes while nothing of `invalidated_by` does: it is not remembered.
+    `invalidated_by` are all its limits apart from its age, `attributes` how many custom attributes a host
+    keeps for it. `words` are values that it may have: a digest is compared with theirs. `changes_unseen`
+    returns the devices whose value changes while nothing of `invalidated_by` does: it is not remembered.
     """
 
     invalidated_by: tuple[Invalidator, ...]
@@ -171,31 +171,31 @@ class Remembering:
 class HostSetting:
     """One entry of the table.
 
-    key: how plans, marks and reports name it: "graphics_type".
+    key: its name in plans, marks and reports: "graphics_type".
     title: the same in words, as shown: "graphics type".
-    source: where the facts stand: a chapter of vendor documentation, an API type, "recalled".
-    facts: the groups of facts that reading it takes; BASE is always read.
-    desired_settings: what an entry of the plan file asks of a host, device by device. `model` matches and the
+    source: the source of the facts: a chapter of vendor documentation, an API type, "recalled".
+    facts: the groups of facts for reading it; BASE is always read.
+    desired_settings: an entry's requests for a host, device by device. `model` matches and the
         first-match rule are already resolved by `planning.hosts.match`.
-    read: what the host shows of it, for a device.
-    same: whether a reading's word is what is wanted.
-    impact: what must happen until a written value is in force: NONE at once; SERVICE_RESTART of
+    read: the host's reading of it, for a device.
+    same: whether a reading's word is the wanted one.
+    impact: the step until a written value is in force: NONE at once; SERVICE_RESTART of
         `service`; HOST_MAINTENANCE at once, with the host emptied; HOST_REBOOT; HOST_COLD_BOOT.
     group: writes of one group on one host at one moment become one call; `write` makes it of them,
-        or several calls where the API needs that. Where it returns nothing it is done by hand.
-    remembered: how long what a shell told of it holds; None where vCenter tells it, so that nothing need be
-        remembered. There is no default: a new row has to say.
-    in_file: how a plan file is to say what a host shows, or why none says it.
-    after: keys that must be written before this one, where both change in the same phase.
-    needs_in_force: keys that must be in force before this one can be written, where `has_need`.
-    has_need: whether a desired setting has one of these needs: what is turned off mostly has none.
-    is_dropped_by_reboot: whether a reboot of the host resets it (told for each desired setting).
+        or several calls if the API needs that. If it returns nothing, the step is manual.
+    remembered: how long a shell's reading holds; None if vCenter reports it, so that nothing need be
+        remembered. There is no default: a new row has to state it.
+    in_file: the plan file's words for a host's reading, or why there are none.
+    after: keys that must be written before this one, if both change in the same phase.
+    needs_in_force: keys that must be in force before this one can be written, if `has_need`.
+    has_need: whether a desired setting has one of these needs: turning something off mostly has none.
+    is_dropped_by_reboot: whether a reboot of the host resets it (for each desired setting).
     objects: why it must not be done here.
     other_way: a second way to the same end, for hosts that do not offer the first.
     show: the host as it will be with the desired setting in force, for placing VMs on it.
-    by_hand: the text of the manual step, where no way exists.
+    by_hand: the text of the manual step, if no way exists.
     is_tried_first: whether it is written before the host is taken down: only that shows whether it can be.
-    stays: why a rollback does not set it back to a word that a reading showed before; "" where it does.
+    stays: why a rollback does not restore an earlier reading's word; "" if it does.
     """
 
     key: str
@@ -232,6 +232,6 @@ def needs_of(setting: HostSetting, desired: DesiredSetting) -> tuple[str, ...]:
 
 
 def target(desired: DesiredSetting, reading: Reading) -> SettingTarget:
-    """Say what a reading must show once a desired setting is fulfilled."""
+    """Return the reading that fulfills a desired setting."""
     before = None if reading.unread else reading.configured
     return SettingTarget(setting=desired.setting, device=desired.device, value=desired.value, before=before)

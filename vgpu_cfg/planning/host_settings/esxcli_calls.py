@@ -18,20 +18,19 @@ class EsxcliCall:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What to type."""
+        """The words to type."""
         return ("esxcli", *self.command.split("."), *(f"--{name}={value}" for name, value in self.options))
 
     @property
     def line(self) -> str:
-        """What to type, on one line, quoted for the host's shell."""
+        """The words to type, on one line, quoted for the host's shell."""
         return shlex.join(self.words)
 
 
 def by_esxcli(calls: Sequence[EsxcliCall]) -> HostWrite | None:
-    """Return the one write that makes these calls, None where there are none.
+    """Return the one write that makes these calls, None if there are none.
 
-    Each goes over the shell in the one way and in the other with its options as listed: whoever
-    sends them through vCenter takes their dashes out.
+    Each goes over the shell with its options as listed; over vCenter the sender removes their dashes.
     """
     if not calls:
         return None

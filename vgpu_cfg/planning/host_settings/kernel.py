@@ -1,11 +1,11 @@
-"""What the VMkernel's boot setting for PCIe address translation (ATS) is called, by release, and its default.
+"""The name of the VMkernel's boot setting for PCIe address translation (ATS), by release, and its default.
 
     7.0, 7.0 U1     vtdAtsSupport    off
     7.0 U2          atsSupport       off    through esxcli only
     7.0 U3 and on   atsSupport       on     also as advanced option VMkernel.Boot.atsSupport
 
-Where it is on by default there is nothing to do and no reboot is due, unless somebody switched it off. The
-advanced option tells the configured value alone; what is in force shows through esxcli. From 9.0 on
+If it is on by default, there is nothing to do and no reboot is due, unless it was switched off. The advanced
+option has the configured value alone; the value in force shows through esxcli. From 9.0 on
 `atsDisallowPCIeVidDid` may still deny it to single devices. Sources: NVIDIA AI Enterprise 5.0 User Guide,
 chapter 4; dumps of real hosts(that U3 before U3d has the option is derived).
 """
@@ -48,7 +48,7 @@ def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterable[DesiredS
 
 
 def _read(view: HostView, _device: str) -> Reading:
-    """Read it as esxcli tells it; without that the advanced option, which tells one value."""
+    """Read it from esxcli; without that the advanced option, which has one value."""
     facts = view.facts
     found = facts.kernel.get(_name(view))
     if found is not None:

@@ -1,10 +1,10 @@
 """Whether a host has a licence: by its name, since neither plan nor reading ever holds a key.
 
-The plan file names the secret that holds the key, and the plan knows no more than that name; vCenter
-tells the licence by its name. So a host is right that has any licence but the one of the first 60 days, and
-the key is fetched only when it is assigned. A host with a licence under another key is left alone: whoever
-changes the key assigns it by hand. An empty name takes the licence away, which is a manual step: the API
-only puts another one in its place.
+The plan file names the secret that holds the key, and the plan knows no more than that name; vCenter reports
+the license by its name. So any license on a host is right but the one of the first 60 days, and the key is
+fetched only when it is assigned. A host with a license under another key is left alone: a changed key must be
+assigned manually. An empty name removes the license, which is a manual step: the API only puts another one in
+its place.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _secret(desired: DesiredSetting) -> str:
 
 
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
-    """Tell how to assign it, where it is known that it lacks: what was not read is no step of anybody's."""
+    """Describe its assignment if it is known to be missing: an unread one is no step."""
     if _read(view, "").unread:
         return ""
     licence = (

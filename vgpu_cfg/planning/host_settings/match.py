@@ -22,8 +22,8 @@ def gpu_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, HostGp
 def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, HostNicEntry]]:
     """Yield each NIC of the host that a rule matches, with that rule.
 
-    A NIC that is an uplink of another switch than the rule's is matched only where the rule names its vmnic.
-    The host lists no NIC for one that is passed through: `passed_through_nics` stands in for it.
+    A NIC that is an uplink of another switch than the rule's is matched only if the rule names its vmnic. The
+    host lists no NIC for one that is passed through: `passed_through_nics` replaces it.
     """
     for nic in (*view.host.nics, *passed_through_nics(view)):
         for rule in entry.nics:

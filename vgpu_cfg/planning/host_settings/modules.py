@@ -1,10 +1,10 @@
-"""How the option string of a kernel module is put together, and how one word of it is changed.
+"""Assemble the option string of a kernel module, and change one word of it.
 
-A string is words `name=value` with blanks between them, a value may be quoted, and order and
-unknown words are somebody's intent: `UpdateModuleOptionString` and `esxcli system module parameters set`
-replace the whole string, so whoever writes one word must write all the others again.
+A string is words `name=value` with blanks between them, a value may be quoted, and order and unknown words
+are intentional: `UpdateModuleOptionString` and `esxcli system module parameters set` replace the whole
+string, so every write of one word must write all the others again.
 
-What a setting asks of a host's packages: which release, who installs it, from which offline bundles.
+A setting's request for a host's packages: the release, its installer, its offline bundles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STAGED = "taken in, waits for the reboot"
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of an option string, `text` as it stands there; `value` is None where there is no `=`."""
+    """One word of an option string, `text` verbatim; `value` is None without a `=`."""
 
     name: str
     value: str | None
@@ -35,9 +35,9 @@ class Word:
 
 
 def parse_options(text: str) -> tuple[Word, ...]:
-    """Take an option string apart, in order; of a word that stands twice, both are kept.
+    """Split an option string, in order; of a repeated word, both are kept.
 
-    A quote that nobody closes goes to the end of the text.
+    An unclosed quote goes to the end of the text.
     """
     return tuple(_word(part) for part in _split(text))
 
@@ -51,8 +51,8 @@ def option_of(text: str, name: str) -> str | None:
 def merge_options(text: str, changes: Mapping[str, str | None]) -> str:
     """Change some words of an option string and keep every other one, in its order.
 
-    A name whose value is None is removed. A name that stood twice stands once afterwards, where it
-    first was; a new one comes last, in the order of `changes`.
+    A name whose value is None is removed. A repeated name occurs once afterwards, at its first place; a new
+    one comes last, in the order of `changes`.
     """
     found: list[str] = []
     written: set[str] = set()
@@ -146,8 +146,8 @@ class WantedPackage:
 def is_wanted_package(wanted: str, found: str) -> bool:
     """Whether an installed package is of the wanted kind and its version fits the glob.
 
-    A glob without a wildcard also fits a version with the VIB's suffix: "580.95.02" fits "580.95.02-1OEM…".
-    What is staged is taken for the wanted one: after the reboot it shows whether it was.
+    A glob without a wildcard also fits a version with the VIB's suffix: "580.95.02" fits "580.95.02-1OEM…". A
+    staged package counts as the wanted one: after the reboot it shows whether it was.
     """
     if found == STAGED:
         return True
@@ -160,8 +160,8 @@ def is_wanted_package(wanted: str, found: str) -> bool:
 def is_staged(facts: HostFacts, setting: str) -> bool:
     """Whether this tool has installed a setting's package, and the host has not rebooted since.
 
-    Until then the list of VIBs is that of the running image: the mark on the host tells, together with the
-    host's own word that it must be rebooted.
+    Until then the list of VIBs is that of the running image: the host's mark shows it, together with the
+    host's own state that it must be rebooted.
     """
     waiting = facts.mark.waiting if facts.mark is not None else {}
     return facts.reboot_required and setting in waiting and is_same_boot(waiting[setting], facts.boot_time)

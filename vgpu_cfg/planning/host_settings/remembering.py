@@ -1,7 +1,7 @@
-"""What a host's attributes tell of a setting while its shell is closed, and what they keep once it was read.
+"""A setting's value in a host's attributes while its shell is closed, and the values to keep later.
 
-A value is remembered where it is in force and waits for nothing. It is void with anything that the setting's
-row names, and nothing is written on its word: before a write a host is read.
+A value is remembered if it is in force and waits for nothing. It is void with anything that the setting's row
+names, and it never suffices for a write: before a write a host is read.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _BOOT_SECONDS = 10
 
 
 def recall(setting: HostSetting, desired: DesiredSetting, view: HostView) -> Reading | None:
-    """Return what was last read of a setting, as if it had been read now; None where that is not known.
+    """Return the last reading of a setting, as if it had been read now; None if it is unknown.
 
-    A digest is compared with the wanted value's and with those of the words that the row knows; another
-    value stays unknown.
+    A digest is compared with the wanted value's and with those of the words that the row knows; another value
+    stays unknown.
     """
     remembering, host = setting.remembered, view.host.moid
     mark = view.facts.mark
@@ -60,7 +60,7 @@ def to_remember(
 ) -> Mapping[str, str]:
     """Return the attributes that are to change, by name, after a host's shell was read; empty clears one.
 
-    What other plans keep there stays.
+    Values of other plans there stay.
     """
     asked: dict[str, tuple[HostSetting, list[DesiredSetting]]] = {}
     for setting, desired in desired_settings:
@@ -101,7 +101,7 @@ def _of_row(
 
 
 def _is_settled(setting: HostSetting, desired: DesiredSetting, reading: Reading, view: HostView) -> bool:
-    """Whether what is configured is in force: a value that waits for a restart is none to keep."""
+    """Whether the configured value is in force: one that waits for a restart is not kept."""
     if reading.configured is None or reading.in_force is None:
         return False
     mark = view.facts.mark
@@ -110,7 +110,7 @@ def _is_settled(setting: HostSetting, desired: DesiredSetting, reading: Reading,
 
 
 def _states(remembering: Remembering, view: HostView, device: str) -> tuple[str, ...]:
-    """Return what the state that a value holds in may go by, none where nothing is remembered.
+    """Return the states in which a value holds, none if nothing is remembered.
 
     ESXi's boot time wavers by seconds, so its neighbours are the same boot.
     """
@@ -130,7 +130,7 @@ def _boots(booted: datetime, invalidated_by: Collection[Invalidator]) -> tuple[i
 
 
 def _state_word(invalidator: Invalidator, view: HostView) -> str | None:
-    """Put a state into a word, empty for what is no word; None where it was not read."""
+    """Put a state into a word, empty if it cannot be one; None if it was not read."""
     match invalidator:
         case Invalidator.BOOT:
             return ""

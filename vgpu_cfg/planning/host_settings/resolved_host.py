@@ -1,4 +1,4 @@
-"""One host that the plan prepares: what is asked of it, and where it falls short."""
+"""One host that the plan prepares: its requests, and its deviations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISTURBS = (
     Impact.HOST_REBOOT,
     Impact.HOST_COLD_BOOT,
 )
-"""What a change disturbs, the least first."""
+"""The disturbances of a change, the least first."""
 
 
 class DriftKind(StrEnum):
@@ -29,7 +29,7 @@ class DriftKind(StrEnum):
     SUPPOSED = "supposed"
     """It cannot be read before other work of the plan is done, and is read before it is written."""
     UNKNOWN = "unknown"
-    """Nobody told it, and it may be as wanted: no part of the work."""
+    """An unknown value that may be as wanted: no part of the work."""
     DROPPED = "dropped"
     """It is right now, and the plan's own reboot will drop it."""
     UNDONE = "undone"
@@ -65,10 +65,10 @@ class Drift:
 
 @dataclass(slots=True)
 class ResolvedHost:
-    """A host of an entry of `hosts`. `is_blocked` where a finding forbids to change anything on it.
+    """A host of an entry of `hosts`. `is_blocked` if a finding forbids to change anything on it.
 
-    `unknown` is what was not read and may be as asked. `has_refusals` says that something asked cannot be:
-    the host is not as asked.
+    `unknown` are unread settings that may be as requested. `has_refusals` is whether a request is impossible:
+    the host does not meet it.
     """
 
     entry: DesiredHosts

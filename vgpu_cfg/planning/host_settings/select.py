@@ -1,4 +1,4 @@
-"""Which hosts the entries of `hosts` mean, and what is known of each before any setting is compared."""
+"""The hosts of the entries of `hosts`, and their facts before any setting is compared."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _clusters_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory)
 def resolve_hosts(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions, findings: Findings
 ) -> list[ResolvedHost]:
-    """Look up every host that `hosts` means; what it means and is not there is a finding."""
+    """Look up every host that `hosts` names; a missing one is a finding."""
     resolved_hosts: dict[str, ResolvedHost] = {}
     protection = Protection.of(desired)
     for index, entry in enumerate(desired.hosts):
@@ -77,7 +77,7 @@ def resolve_hosts(
 def make_view(
     host: Host, observed: Inventory, catalog: Catalog, *, plan: PlanIdentity | None = None
 ) -> HostView:
-    """Bring together what was read of a host, its VMs and what the catalogue knows of its devices.
+    """Combine the readings of a host, its VMs and the catalog's facts of its devices.
 
     The VMs of `plan` do not count as holders of devices.
     """
@@ -145,7 +145,7 @@ def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) 
 
 
 def clusters_of(resolved_hosts: Iterable[ResolvedHost]) -> dict[str, list[ResolvedHost]]:
-    """Group hosts by cluster; a host that stands alone is a group of its own."""
+    """Group hosts by cluster; a standalone host is a group of its own."""
     found: dict[str, list[ResolvedHost]] = {}
     for resolved in resolved_hosts:
         host = resolved.view.host

@@ -1,9 +1,9 @@
-"""The table of all host settings that this tool knows, in the order in which a plan tells them.
+"""The table of all host settings that this tool knows, in the order of a plan.
 
-What needs the whole machine comes first (BIOS, driver, firmware tools, kernel), then GPUs, then NICs and
-their networks.
+Settings that need the whole machine come first (BIOS, driver, firmware tools, kernel), then GPUs, then NICs
+and their networks.
 
-What a server's BIOS must be set to, and what of it shows through ESXi at all.
+The required BIOS settings of a server, and the parts of them that show through ESXi.
 
 It is only set manually, and a reading is a proof from its effects, never the BIOS's own word:
 
@@ -15,13 +15,13 @@ It is only set manually, and a reading is a proof from its effects, never the BI
     BARs      since that window has no room below (derived). Nothing proves it off: then
               `apply --done` is the only way on.
 
-A BIOS of which nothing shows is no reason to take down a host whose driver serves its GPUs: somebody looks
-into it, and gives their word. A host without the driver is seen to at a cold boot, once: if the BIOS shows
-nothing after that either, the word is asked for. One that is known to have it otherwise is switched off.
-SR-IOV and 64-bit BARs are not asked for where no GPU's board has a use for them.
+An unreadable BIOS is no reason to take down a host whose driver serves its GPUs: an admin checks it, and
+confirms it. A host without the driver is checked at a cold boot, once: if the BIOS shows nothing after that
+either, confirmation is requested. One that is known to have it otherwise is switched off. SR-IOV and 64-bit
+BARs are not requested if no GPU's board has a use for them.
 
-Menu entries are those seen in the vendors' and users' guides; others are named otherwise.
-Sources: NVIDIA AI Enterprise 5.0 User Guide (prerequisites).
+Menu entries are those seen in the vendors' and users' guides; others are named otherwise. Sources: NVIDIA AI
+Enterprise 5.0 User Guide (prerequisites).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _IOMMU_MENU = (
 
 
 def _read_sriov(view: HostView, _device: str) -> Reading:
-    """Read it from virtual functions in being, then from what the GPUs' driver says."""
+    """Read it from virtual functions in being, then from the GPUs' driver."""
     modes = _vgpu_modes(view)
     functions = [found.sriov for found in _devices(view) if found.sriov is not None]
     if "SR-IOV" in modes.values() or any(found.is_active or found.functions for found in functions):
@@ -94,14 +94,14 @@ def _read_sriov(view: HostView, _device: str) -> Reading:
 
 
 def _vgpu_modes(view: HostView) -> dict[str, str]:
-    """Return the `Host VGPU Mode` of each GPU of which `nvidia-smi -q` tells it."""
+    """Return the `Host VGPU Mode` of each GPU in the output of `nvidia-smi -q`."""
     shell = view.facts.shell
     gpus = shell.gpus if shell is not None else {}
     return {pci_id: facts.host_vgpu_mode for pci_id, facts in gpus.items() if facts.host_vgpu_mode}
 
 
 def _devices(view: HostView) -> Iterator[PciDevice]:
-    """Yield every PCI function that the host shows, also those that stand only with a NIC or GPU."""
+    """Yield every PCI function that the host shows, also those listed only with a NIC or GPU."""
     yield from view.host.pci_devices
     yield from (nic.pci for nic in view.host.nics if nic.pci is not None)
     yield from (gpu.pci for gpu in view.host.gpus)
@@ -124,13 +124,13 @@ def _read_iommu(view: HostView, _device: str) -> Reading:
 
 
 def _is_bare(view: HostView) -> bool:
-    """Whether no NVIDIA driver serves the host's GPUs yet: then each of them is `basic`, or tells no type."""
+    """Whether no NVIDIA driver serves the host's GPUs yet: then each of them is `basic`, or has no type."""
     own = [gpu for gpu in view.host.gpus if not gpu.is_passthrough]
     return bool(own) and not any(gpu.graphics_type in _SERVED for gpu in own)
 
 
 def _was_seen_to(view: HostView) -> bool:
-    """Whether the host has booted since this tool took it down: somebody had a chance to set the BIOS."""
+    """Whether the host has booted since this tool took it down: then the BIOS could have been set."""
     mark, booted = view.facts.mark, view.facts.boot_time
     return mark is not None and mark.maintenance and booted is not None and booted > mark.since
 

@@ -1,1 +1,1 @@
-"""What must be done to hosts, in which order, and with how few restarts."""
+"""Work on hosts, its order, and the fewest restarts for it."""

@@ -1,4 +1,4 @@
-"""What each host could be prepared into for the plan's VMs, with what it brings and what that disturbs."""
+"""The ways to prepare each host for the plan's VMs, with their benefits and disturbances."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 
 DesiredSettings = Mapping[str, tuple[HostSetting, DesiredSetting]]
-"""What is asked of a host, by the id of the desired setting."""
+"""A host's requests, by the id of the desired setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A host prepared in one way: as it would be (`host`), what is asked of it then, and what that costs.
+    """A host prepared in one way: its result (`host`), its requests then, and their cost.
 
-    A host that is so already (`is_so`) costs 0. The cost orders by what is disturbed beyond what the plan
-    file asks anyway; what cannot be carried out (`is_refused`) costs more than all that can.
+    One in this state already (`is_so`) costs 0. The cost orders by the disturbances beyond the plan file's
+    own requests; impossible requests (`is_refused`) cost more than all possible ones.
     """
 
     preparation: Preparation
@@ -39,17 +39,17 @@ class Alternative:
 
     @property
     def cost(self) -> int:
-        """Its place in the order of what it disturbs."""
+        """Its place in the order of disturbance."""
         if self.is_so:
             return 0
         return 1 + DISTURBS.index(self.disturbs) + (len(DISTURBS) if self.is_refused else 0)
 
 
 class Alternatives:
-    """The hosts that may be prepared for the VMs (`prepare: from_vms`), and into what each could be.
+    """The hosts that may be prepared for the VMs (`prepare: from_vms`), and the possible results of each.
 
-    What is asked here is asked quietly: only `unclear` keeps findings, of hosts whose VMs leave open how
-    GPUs are to be shared.
+    These requests are quiet: only `unclear` keeps findings, of hosts whose VMs leave the sharing of GPUs
+    open.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Alternatives:
         catalog: Catalog,
         findings: Findings,
     ) -> None:
-        """Take of the plan's `findings` what is relaxed; nothing is added to them."""
+        """Use the relaxations in the plan's `findings`; nothing is added to them."""
         self.resolved_hosts = {
             resolved.view.host.moid: resolved for resolved in resolved_hosts if is_derivable(resolved)
         }
@@ -71,14 +71,14 @@ class Alternatives:
         self._known: dict[str, tuple[AssessedHost, int]] = {}
 
     def as_stated(self) -> dict[str, Host]:
-        """Return the hosts as they will be with what the plan file itself asks of them."""
+        """Return the hosts as they will be with the plan file's own requests."""
         found = {moid: self._as_stated(resolved)[0] for moid, resolved in self.resolved_hosts.items()}
         return {moid: assessed.host for moid, assessed in found.items() if assessed.host is not None}
 
     def all(self) -> dict[str, tuple[Alternative, ...]]:
-        """Return what each host could be prepared into for all VMs that may run there, the cheapest first.
+        """Return the possible results of each host for all VMs that may run there, the cheapest first.
 
-        Where two cost the same, the one that brings less comes first.
+        If two cost the same, the one that brings less comes first.
         """
         found = {
             moid: tuple(sorted(self._of(resolved), key=lambda one: (one.cost, len(one.preparation))))
@@ -189,5 +189,5 @@ def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
 
 
 def _lacking(assessed: AssessedHost) -> list[Drift]:
-    """Return what a host falls short in, or may: a way that is known to be open is the better one."""
+    """Return a host's certain or possible deviations: a way that is known to be open is the better one."""
     return [*assessed.resolved.drifts, *assessed.resolved.unknown]

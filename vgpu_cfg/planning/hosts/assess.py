@@ -1,8 +1,8 @@
-"""What preparing one host takes, and the host as it will be then; nothing is put in line here.
+"""The work to prepare one host, and the host as it will be then; nothing is ordered here.
 
-What is not known of a host: what it is, how it is found out, and what it could come to at most.
+Unknown settings of a host: their kind, how to read them, and their largest impact.
 
-What the hosts of a plan are to keep of what their shells told: asked after the shells were read.
+A host's values to keep from its shell: determined after the shells were read.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ OPEN_SHELL = "`plan --open-shell` asks, as `apply` does"
 
 @dataclass(slots=True)
 class HostWork:
-    """What is to be done on one host that has something to change.
+    """The work on one host that has something to change.
 
-    `is_blocked` where an error stands against it: it is shown, and the plan refused.
+    `is_blocked` if an error prevents it: it is shown, and the plan refused.
     """
 
     resolved: ResolvedHost
@@ -67,10 +67,10 @@ class HostWork:
 
 @dataclass(slots=True)
 class AssessedHost:
-    """What came of one host: as it will be (None: as it was read), and what is to be done for that.
+    """The result for one host: as it will be (None: as it was read), and the work for that.
 
-    Where VMs are placed, `unknown` settings count as they are wanted. `step` is the switching on by hand that
-    a cold boot waits for. `absence` is why nothing is done there; whether a VM needs the host is known later.
+    For placing VMs, `unknown` settings count as wanted. `step` is the manual power-on that a cold boot waits
+    for. `absence` is why nothing is done there; whether a VM needs the host is known later.
     """
 
     resolved: ResolvedHost
@@ -83,14 +83,14 @@ class AssessedHost:
 
 
 class HostAssessor:
-    """Compares hosts one by one; what it finds goes where the caller says."""
+    """Compares hosts one by one; findings go to the caller's collection."""
 
     def __init__(self, desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> None:
         """`observed` has the plan's own changes to DRS and vCenter in it."""
         self.desired, self.observed, self.options = desired, observed, options
 
     def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
-        """Compare one host with what is desired of it, and say what that takes."""
+        """Compare one host with its desired state, and return the necessary work."""
         result = AssessedHost(resolved)
         if resolved.desired_settings or resolved.view.facts.mark is not None:
             check_standing(resolved, self.desired.identity, findings)
@@ -152,7 +152,7 @@ class HostAssessor:
         return result
 
     def _warn_of_who_stays(self, resolved: ResolvedHost, findings: Findings) -> None:
-        """Say who must leave before a step by hand that takes the host down: its hands see to that."""
+        """Report the VMs that must leave before a manual step that takes the host down."""
         found = Findings()
         plan_evacuation(resolved, self.desired, self.observed, self.options, found)
         for one in found.diagnostics():
@@ -204,14 +204,14 @@ class HostAssessor:
 
 
 def _is_in_sync(resolved: ResolvedHost) -> bool:
-    """Whether everything that is asked of a host was told, and is so."""
+    """Whether every request for a host was read, and is fulfilled."""
     return bool(resolved.desired_settings) and not (
         resolved.drifts or resolved.unknown or resolved.is_blocked or resolved.has_refusals
     )
 
 
 def with_profiles(boards: Mapping[str, Board], host: Host) -> Host:
-    """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
+    """Add the catalog's profiles of the host's boards: the driver's list was read before the change."""
     reported = {profile.name: profile for profile in host.profiles or ()}
     names: dict[str, None] = dict.fromkeys((*reported, *host.creatable_profiles))
     for gpu in host.gpus:
@@ -242,7 +242,7 @@ def _comes_first(drift: Drift) -> bool:
 
 
 def _see_at_cold_boot(resolved: ResolvedHost) -> None:
-    """Leave to a cold boot of the plan what needs a look into the BIOS: somebody stands there anyway."""
+    """Leave BIOS checks to a cold boot of the plan: an admin is on site then anyway."""
     if any(drift.impact is Impact.HOST_COLD_BOOT for drift in resolved.drifts):
         resolved.drifts = [
             replace(drift, impact=Impact.HOST_COLD_BOOT)
@@ -259,7 +259,7 @@ def _is_known(profile: ProfileEntry, host: Host) -> bool:
 
 
 def unknown_of(resolved: ResolvedHost) -> UnknownHost | None:
-    """Return what is not known of a host that was compared, None where all is."""
+    """Return the unknown settings of a compared host, None if there are none."""
     if not resolved.unknown:
         return None
     settings = tuple(_setting(resolved, drift) for drift in resolved.unknown)
@@ -315,7 +315,7 @@ def to_keep(
 ) -> Mapping[str, Mapping[str, str]]:
     """Return, by host moid, the custom attributes that are to change, and their texts.
 
-    A host whose shell was not read, or that is only checked, keeps what it has.
+    A host whose shell was not read, or that is only checked, keeps its own.
     """
     found: dict[str, Mapping[str, str]] = {}
     today = observed.read_at.date()

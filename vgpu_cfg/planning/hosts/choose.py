@@ -1,7 +1,7 @@
-"""Which hosts are prepared for the VMs, and how: decided in one go with where the VMs are placed.
+"""The hosts prepared for the VMs, and how: decided together with the placement of the VMs.
 
-Nothing but numbers is tried here, on the hosts as the plan file alone would have them and as they could be
-prepared. What disturbs nothing comes first: only where that leaves VMs without a place is a host prepared,
+Only numbers are tried here, on the hosts as the plan file alone would have them and as they could be
+prepared. Ways that disturb nothing come first: only if that leaves VMs without a place is a host prepared,
 then in the way that disturbs the least, for no more VMs than come to it.
 """
 
@@ -32,14 +32,14 @@ _MOST_DROPS = 8
 _MOST_NARROWINGS = 3
 
 Chosen = Mapping[str, Alternative]
-"""Hosts, by moid, each with what it is prepared into; the others stay as they are."""
+"""Hosts, by moid, each with its prepared state; the others stay unchanged."""
 
 
 @dataclass(slots=True)
 class Chooser:
     """Chooses among the alternatives of hosts, for VMs, from the baseline of the hosts as stated.
 
-    `unclear` is what keeps new VMs without a place: nobody said how the GPUs of a host are to be shared.
+    `unclear` is why new VMs have no place: the sharing of a host's GPUs is not stated.
     """
 
     alternatives: Alternatives
@@ -58,7 +58,7 @@ class Chooser:
         self._index = {host.moid: index for index, host in enumerate(self.baseline.hosts)}
 
     def choose(self, placed: Placed) -> Chosen:
-        """Return what hosts are prepared into; `placed` are the VMs on the hosts as stated."""
+        """Return the prepared states of hosts; `placed` are the VMs on the hosts as stated."""
         chosen: Chosen = {}
         if placed.failed:
             chosen, placed = self._for_places(placed)
@@ -97,7 +97,7 @@ class Chooser:
     def _with_fewer_handed_out(
         self, trial: Chosen, found: Placed, options: Mapping[str, Sequence[Alternative]]
     ) -> tuple[Chosen, Placed]:
-        """Hand out what VMs name by address on fewer hosts, where that leaves room for more VMs."""
+        """Hand out the VMs' addressed devices on fewer hosts, if that leaves room for more VMs."""
         pinned = self._hosts_of(found, lambda demand: bool(demand.shape.fixed)) & trial.keys()
         handing = {moid for moid, one in trial.items() if Preparation.PASSTHROUGH in one.preparation}
         without = [handing - pinned, *({moid} for moid in sorted(handing & pinned)[:_MOST_DROPS])]
@@ -157,7 +157,7 @@ class Chooser:
         return chosen, best
 
     def _with_rdma(self, chosen: Chosen, placed: Placed) -> Chosen:
-        """Add the hosts that have what VMs take, and that the RDMA of new ones among them needs more of."""
+        """Add the hosts that fit the VMs, and that the RDMA of new ones among them needs more of."""
         new = {
             resolved.name
             for resolved in self.resolved_vms
@@ -176,7 +176,7 @@ class Chooser:
         return {**chosen, **more}
 
     def _with_used(self, chosen: Chosen, placed: Placed) -> Chosen:
-        """Add, where hosts are prepared, those that have what their VMs need: they are told as in sync."""
+        """Add, if hosts are prepared, those that fit their VMs: they are reported as in sync."""
         if all(one.is_so for one in chosen.values()):
             return chosen
         names = self._names(placed)

@@ -1,4 +1,4 @@
-"""Where a host falls short of what is asked: every setting of the table against what the host shows."""
+"""A host's deviations from its requests: every setting of the table against the host's reading."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
 
 
 def compare_host(resolved: ResolvedHost, findings: Findings) -> None:
-    """Sort the desired settings of a host into what is right, what falls short and what is not known.
+    """Sort the desired settings of a host into correct, deviating and unknown ones.
 
-    The rest are findings. What a closed shell does not tell is recalled, where it was kept; where the shell
-    cannot be asked before something is written, that does not do.
+    The rest are findings. Values of a closed shell are recalled, if they were kept; if the shell cannot be
+    read before a write, that does not suffice.
     """
     unread: list[_Unread] = []
     recalled: list[_Unread] = []
@@ -68,7 +68,7 @@ def _sort(
     reading: Reading,
     findings: Findings,
 ) -> None:
-    """Say whether a setting that was told is right, waits for a restart, or is wrong."""
+    """Return whether a reported setting is right, waits for a restart, or is wrong."""
     if _is_right(setting, desired, reading):
         if _waits_for_restart(resolved, desired):
             _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
@@ -87,14 +87,14 @@ def _cannot_be_asked(resolved: ResolvedHost) -> bool:
 
 
 def _forget(resolved: ResolvedHost, recalled: Iterable[_Unread]) -> None:
-    """Take back what was only recalled."""
+    """Take back values that were only recalled."""
     ids = {desired.id for _, desired, _ in recalled}
     resolved.right = [one for one in resolved.right if one[1].id not in ids]
     resolved.drifts = [drift for drift in resolved.drifts if drift.desired.id not in ids]
 
 
 def _keep_right(resolved: ResolvedHost) -> None:
-    """Write along what is set as wanted and would not stay: a GPU without an own type follows the default."""
+    """Include wanted values that would not stay: a GPU without an own type follows the default."""
     host = resolved.view.host
     for drift in resolved.drifts:
         host = host if drift.kind is DriftKind.PENDING else drift.setting.show(host, drift.desired)
@@ -130,7 +130,7 @@ def _is_right(setting: HostSetting, desired: DesiredSetting, reading: Reading) -
 def _waits_for_restart(resolved: ResolvedHost, desired: DesiredSetting) -> bool:
     """Whether this tool wrote the setting and the host has not restarted since.
 
-    It decides where the source tells only what is configured.
+    It decides if the source reports only the configured value.
     """
     mark = resolved.view.facts.mark
     if mark is None or desired.id not in mark.waiting:
@@ -171,7 +171,7 @@ def _refuse(
 def _is_objected_to(
     resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting, findings: Findings
 ) -> bool:
-    """Whether something stands against setting it: it is reported, and a refusal unless it only informs."""
+    """Whether there is an objection to setting it: it is reported, and a refusal unless it only informs."""
     objection = setting.objects(resolved.view, desired)
     if objection is None:
         return False
@@ -182,7 +182,7 @@ def _is_objected_to(
 
 
 def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: Findings) -> None:
-    """Decide over settings that nobody told: what the shell would tell is unknown, and no difference."""
+    """Decide on unreported settings: those of the shell are unknown, and no difference."""
     changing = {drift.setting.key for drift in resolved.drifts}
     closed: list[str] = []
     for setting, desired, reading in unread:
@@ -246,7 +246,7 @@ def _may_show_later(resolved: ResolvedHost, setting: HostSetting, desired: Desir
 
 
 def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings) -> None:
-    """Say what keeps a shell from being asked at all; one that is only closed stands under unknown."""
+    """Report why a shell cannot be read at all; a closed one is listed under unknown."""
     facts = resolved.view.facts
     if resolved.entry.access.ssh == "off":
         message = (

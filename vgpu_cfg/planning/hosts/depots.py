@@ -1,4 +1,4 @@
-"""Whether a host finds what it would install: its depots are looked into before the host is taken down."""
+"""Whether a host finds its packages: its depots are checked before the host is taken down."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
 def _check_contents(
     resolved: ResolvedHost, drift: Drift, looks: Mapping[str, DepotLook], findings: Findings
 ) -> None:
-    """Read the setting of a host that had just what the depots hold."""
+    """Read the setting of a host that had just the content of the depots."""
     packages = tuple(package for look in looks.values() for package in look.packages)
     update = {"software": packages, "groups": frozenset({FactGroup.SOFTWARE}), "mark": None, "shell": None}
     then = replace(resolved.view, facts=resolved.view.facts.model_copy(update=update))

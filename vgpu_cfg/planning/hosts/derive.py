@@ -1,15 +1,15 @@
-"""What the plan's VMs need of a host that would run them (`prepare: from_vms`).
+"""The plan's VMs' needs of their host (`prepare: from_vms`).
 
-Graphics type sharedDirect for GPUs that serve vGPUs as they are shared already, another MIG mode for as few
-idle GPUs as the VMs need besides (`planning.hosts.mode_flips`), and passthrough for GPUs that a VM
-names by address. A rule of the plan file for the same GPU comes first; a GPU that is passed through stays so.
-What the RDMA of their NICs needs: `planning.rdma.derive`.
+Graphics type sharedDirect for GPUs that serve vGPUs in their present sharing, another MIG mode for as few
+idle GPUs as the VMs need in addition (`planning.hosts.mode_flips`), and passthrough for GPUs that a VM names
+by address. A rule of the plan file for the same GPU comes first; a passthrough GPU stays so. For the needs of
+their NICs' RDMA: `planning.rdma.derive`.
 
 How many GPUs of a host change their MIG mode for the plan's VMs: as few as these need, and only idle ones.
 
-The VMs are put on the GPUs that are shared as they want already, with what those hold now. Where one finds
-no room there, one more idle GPU changes its mode. That GPUs are filled in this order is a way to count, not
-a promise of where ESXi puts a VM.
+The VMs are put on the GPUs in the right sharing mode, with their present load. If one finds no room there,
+one more idle GPU changes its mode. That GPUs are filled in this order is a way to count, not a promise of
+ESXi's placement of a VM.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
 
 _FIXED_BY_PLAN = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
-"""What the plan itself sees to on a host that it prepares."""
+"""The settings that the plan itself makes on a host that it prepares."""
 
 
 class Preparation(Flag):
-    """What a host is prepared with for the plan's VMs. Nothing of it leaves the host as it is.
+    """The preparations of a host for the plan's VMs. Without any, the host stays unchanged.
 
-    `AS_SHARED` is the graphics type of GPUs that serve vGPUs in the mode which they are in, `OTHER_MODE`
-    another MIG mode for idle ones, `PASSTHROUGH` what VMs name by address, `RDMA` the path of their NICs.
+    `AS_SHARED` is the graphics type of GPUs that serve vGPUs in their present mode, `OTHER_MODE` another MIG
+    mode for idle ones, `PASSTHROUGH` the VMs' addressed devices, `RDMA` the path of their NICs.
     """
 
     RDMA = auto()
@@ -69,11 +69,11 @@ def derived_entry(
     names: Collection[str] | None = None,
     preparation: Preparation = Preparation.ALL,
 ) -> DesiredHosts:
-    """Return the entry with what the VMs need added to it; the entry itself where they need nothing.
+    """Return the entry with the VMs' needs added; the entry itself if they need nothing.
 
-    `names` are the VMs that are to run here, None where that is not known: all that may. Nothing is added
-    but what `preparation` names. Of a VM that exists the RDMA path is not seen to: it runs, and what its
-    path lacks is told (`rdma.chain`), since fixing it takes the VM down.
+    `names` are the VMs that are to run here, None if unknown: all that may. Only `preparation` is added. The
+    RDMA path of an existing VM is not prepared: it runs, and missing parts of its path are reported
+    (`rdma.chain`), since fixing it takes the VM down.
     """
     vms = [vm for vm in desired.vms if (names is None or vm.name in names) and may_run(vm, resolved)]
     entry = resolved.entry
@@ -235,7 +235,7 @@ class ModeChanges:
                 self.lacking.append(vm.name)
 
     def serves(self, pci_id: str, sharings: Mapping[str, Collection[Sharing]]) -> bool:
-        """Whether a GPU serves vGPUs of the VMs as it is shared now, as far as that is told."""
+        """Whether a GPU serves vGPUs of the VMs in its present sharing mode, as far as reported."""
         if self._is_handed_out(pci_id):
             return False
         state = self._states[pci_id]
@@ -263,9 +263,9 @@ class ModeChanges:
         return device is not None and (device.passthrough_active or device.passthrough_enabled)
 
     def _take(self, vm: str, wanted: GpuEntry, clear: Mapping[str, Sharing]) -> bool:
-        """Find room for one vGPU: as the GPUs are, else on one more that changes its mode.
+        """Find room for one vGPU: on the GPUs as shared, else on one more that changes its mode.
 
-        GPUs only fill: what was refused once is refused ever after.
+        GPUs only fill: once refused, always refused.
         """
         if wanted.profile in self._refused:
             return False

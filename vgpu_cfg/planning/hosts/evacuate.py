@@ -1,4 +1,4 @@
-"""Whether a host can be emptied, who moves, who is switched off, and how many hosts may be down at once."""
+"""Whether a host can be emptied, the moving and stopped VMs, and how many hosts may be down at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VSAN = "vsan"
 
 @dataclass(slots=True)
 class Evacuation:
-    """What becomes of the VMs that run on a host: DRS moves some, own ones with GPUs are switched off."""
+    """The fate of the VMs that run on a host: DRS moves some, own ones with GPUs are switched off."""
 
     moved: list[Vm] = field(default_factory=list)
     switched_off: list[Vm] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Evacuation:
 
     @property
     def memory_mib(self) -> int:
-        """What the others must carry."""
+        """The memory that the others must carry."""
         return sum(vm.detail.memory_mib or 0 for vm in self.moved if vm.detail is not None)
 
 
@@ -51,10 +51,10 @@ def plan_graphics_pause(
     options: PlanOptions,
     findings: Findings,
 ) -> Evacuation:
-    """Say which VMs a restart of the host's graphics service takes: those that use a GPU, and no others.
+    """Return the VMs stopped by a restart of the host's graphics service: only those that use a GPU.
 
-    A GPU names who uses it, also those that share its graphics without a vGPU. Nothing moves, since
-    the host stays in use. What may not be switched off is a finding.
+    A GPU names its users, also those that share its graphics without a vGPU. Nothing moves, since the host
+    stays in use. VMs that may not be switched off are a finding.
     """
     found = Evacuation()
     host = resolved.view.host
@@ -136,12 +136,12 @@ def hosts_down(
     observed: Inventory,
     findings: Findings,
 ) -> int:
-    """Return how many hosts of one cluster may be down at once, at most what the plan file allows.
+    """Return how many hosts of one cluster may be down at once, at most the plan file's limit.
 
-    The rest of the cluster must have the memory that the VMs of those hosts are configured with; vSAN
-    bears one host less, unless all data leaves it first; and of hosts that run VMs one stays up. A
-    cluster all of whose hosts may be down at once does not limit the wave. 0 where not even one may be
-    down, which is a finding.
+    The rest of the cluster must have the memory that the VMs of those hosts are configured with; vSAN bears
+    one host less, unless all data leaves it first; and of hosts that run VMs one stays up. A cluster all of
+    whose hosts may be down at once does not limit the wave. 0 if not even one may be down, which is a
+    finding.
     """
     allowed = min(resolved.entry.disruption.max_hosts_down for resolved in resolved_hosts)
     moids = {resolved.view.host.moid for resolved in resolved_hosts}
@@ -182,7 +182,7 @@ def _free_mib(host: Host, observed: Inventory) -> int:
 
 
 def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) -> None:
-    """See that DRS moves away who is to be moved: by the cluster's setting, and by the VM's own."""
+    """Check that DRS moves the evacuated VMs: by the cluster's setting, and by the VM's own."""
     own = resolved.view.cluster_facts.drs_overrides
     cluster = resolved.view.cluster
     if why := _why_none_moves(resolved):
@@ -215,7 +215,7 @@ def _why_none_moves(resolved: ResolvedHost) -> str:
 
 
 def _drs_moves(vm: Vm, resolved: ResolvedHost, observed: Inventory) -> bool:
-    """Whether DRS moves somebody else's vGPU VM when the host enters maintenance mode (KB 88271)."""
+    """Whether DRS moves another owner's vGPU VM when the host enters maintenance mode (KB 88271)."""
     if vm.detail is None or has_host_devices(vm.detail):
         return False
     is_automated = resolved.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE

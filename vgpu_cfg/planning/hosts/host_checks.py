@@ -1,6 +1,6 @@
-"""What only a check can say of hosts: drivers that differ, owners, maintenance by others, NUMA nodes.
+"""Findings only for checks of hosts: drivers that differ, owners, maintenance by others, NUMA nodes.
 
-What a reader must know of single drifts: a BIOS to see to, a restart in vain, a match for nothing.
+Notes on single drifts: a BIOS to check, a restart in vain, a match for nothing.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def report_absence(
     waiting: Sequence[str],
     findings: Findings,
 ) -> None:
-    """Say that nothing is done on a host: an error only where VMs of the plan need it.
+    """Report that nothing is done on a host: an error only if VMs of the plan need it.
 
-    `waiting` are VMs of the plan on it that wait for it to respond: they are told of apart. A host of which
-    nothing is asked is left out; that only informs.
+    `waiting` are VMs of the plan on it that wait for it to respond: they are reported separately. A host
+    without requests is left out; that only informs.
     """
     if needed_by:
         message = f"{absence.message}; needed by {listed(needed_by, shown=6)}"
@@ -81,7 +81,7 @@ def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findin
 
 
 def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
-    """Refuse to write what a host profile or a configuration profile would write back."""
+    """Refuse to write settings that a host profile or a configuration profile would revert."""
     owners = list(resolved.view.facts.owners)
     if resolved.view.cluster_facts.config_managed and resolved.view.cluster is not None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
@@ -122,7 +122,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | 
 
 
 def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
-    """Whether somebody else holds the host in maintenance mode; it is prepared there and left there."""
+    """Whether the host is in maintenance mode by another user; it is prepared there and left there."""
     mark = resolved.view.facts.mark
     if not resolved.view.host.is_in_maintenance_mode or (mark is not None and mark.maintenance):
         return False
@@ -191,9 +191,9 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
 
 
 def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory, findings: Findings) -> None:
-    """Say which hosts will not be taken down now: the window is closed, or too short for what they take.
+    """Report hosts that will not be taken down now: the window is closed, or too short for their work.
 
-    Each comes with the seconds that it is thought to be away.
+    Each comes with its expected seconds of downtime.
     """
     for text in dict.fromkeys(resolved.entry.disruption.window for resolved, _ in works):
         if not text:
@@ -274,7 +274,7 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
 
 
 def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> None:
-    """Tell of a host that stands in maintenance mode for this plan, and why."""
+    """Report a host that is in maintenance mode for this plan, and why."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if mark is None or not mark.is_of(plan):
         return
@@ -306,7 +306,7 @@ def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
 
 
 def check_restarts(resolved: ResolvedHost, findings: Findings) -> None:
-    """Say of what a restart was to bring that it did not, and what follows."""
+    """Report settings that a restart did not activate, and the consequence."""
     mark = resolved.view.facts.mark
     if mark is None:
         return

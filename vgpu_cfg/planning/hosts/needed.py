@@ -1,4 +1,4 @@
-"""What must be read of which hosts before a plan that prepares hosts can be made."""
+"""The facts to read of hosts before a plan that prepares hosts can be made."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def needed_facts(
 ) -> Mapping[str, frozenset[FactGroup]]:
     """Return, by the moid of each host that the plan prepares, the groups of facts to read.
 
-    The topology is read where VMs of the plan ask for NVLink peers, what RDMA rests on where they ask for
-    that, the driver where guests get one that must fit it. Where instances stand on GPUs in MIG mode is
-    asked of a shell that is asked something else anyway.
+    The topology is read if VMs of the plan ask for NVLink peers, the basis of RDMA if they ask for that, the
+    driver if guests get one that must fit it. The places of instances on GPUs in MIG mode are read from a
+    shell that is used anyway.
     """
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.nvlink is not None for vm in desired.vms for gpu in vm.gpus)

@@ -1,10 +1,10 @@
-"""In how many phases a host's settings are written, and what restarts lie between them.
+"""The phases in which a host's settings are written, and the restarts between them.
 
-A setting that needs another one in force, which itself needs a reboot, is written after
-that reboot: the longest such chain is the number of restarts, and no setting costs one more. What
-a reboot drops is written after the last.
+A setting that needs another one in force, which itself needs a reboot, is written after that reboot: the
+longest such chain is the number of restarts, and no setting costs one more. Settings that a reboot drops are
+written after the last.
 
-Which management controller (BMC) switches a host on, as the plan file names it.
+The management controller (BMC) that switches a host on, as the plan file names it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NEEDS_EMPTY_HOST = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_CO
 
 @dataclass(slots=True)
 class Phases:
-    """What is written between restarts, in order; restart i comes after phase i.
+    """The writes between restarts, in order; restart i comes after phase i.
 
-    `cold` says of each restart whether it must be a cold boot. `services` are restarted at
-    the end, for what no reboot brings anyway.
+    `cold` is, for each restart, whether it must be a cold boot. `services` are restarted at the end, for
+    settings that no reboot activates anyway.
     """
 
     drifts: list[list[Drift]] = field(default_factory=lambda: [[]])
@@ -97,7 +97,7 @@ def make_phases(
 
 
 def _in_order(drifts: Sequence[Drift]) -> list[Drift]:
-    """Sort so that whatever a setting needs or comes after stands before it; else as the table has it."""
+    """Sort so that a setting's needs and predecessors come before it; else in the table's order."""
     left = list(drifts)
     found: list[Drift] = []
     while left:

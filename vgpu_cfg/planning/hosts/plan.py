@@ -1,6 +1,6 @@
 """The `hosts` part of a plan: changes, findings, and the hosts as they will be for the VMs.
 
-What the branch of a host's NVIDIA driver means for the host: boards that it has left, and its own end.
+The effect of the branch of a host's NVIDIA driver: boards that it has dropped, and its own end.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from vgpu_cfg.planning.vms.new_vms import with_needs
 
 @dataclass(slots=True)
 class HostPlans:
-    """What came of the hosts.
+    """The results for the hosts.
 
-    `ready_after` names, by host moid, the change after which a VM may be put on a host that is
-    prepared; `prepared` the hosts as they will be then. `canaries` are the hosts that go first.
+    `ready_after` names, by host moid, the change after which a VM may be put on a host that is prepared;
+    `prepared` the hosts as they will be then. `canaries` are the hosts that go first.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -63,10 +63,10 @@ class HostPlans:
 
 
 class HostPlanner:
-    """Plans the hosts: what the plan file states, and what its VMs need of the hosts that run them.
+    """Plans the hosts: the plan file's requests, and its VMs' needs of the hosts that run them.
 
-    What is only stated is checked at once. What hosts could be prepared into for the VMs
-    (`alternatives`) waits until the VMs have their places: `plan` is told which of it is used.
+    Stated requests are checked at once. The possible preparations for the VMs (`alternatives`) wait until the
+    VMs have their places: `plan` gets the ones in use.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HostPlanner:
         return {moid: (one.window, 60 * one.estimate.vm) for moid, one in entries if one.window}
 
     def as_stated(self, observed: Inventory) -> Inventory:
-        """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
+        """Return the inventory with the hosts as they will be with the plan file's requests alone."""
         assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
         return observed.with_hosts(assessed | self.alternatives.as_stated())
 
@@ -160,9 +160,9 @@ class HostPlanner:
                 )
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
-        """Put the hosts of one wave in line: canaries first, no more down at once than can be.
+        """Order the hosts of one wave: canaries first, no more down at once than allowed.
 
-        What is blocked is put in line, too: the plan shows what it would do, and is refused.
+        Blocked hosts are ordered, too: the plan shows them, and is refused.
         """
         down = [
             work for work in works if work.phases.needs_empty_host and not (work.is_held or work.is_blocked)
@@ -222,7 +222,7 @@ def _canaries_first(works: Sequence[HostWork]) -> tuple[list[HostWork], int]:
 
 
 def _cost(work: HostWork) -> tuple[bool, bool, bool, int, int]:
-    """Return what it costs that a host goes first; VMs that move count before those that are switched off."""
+    """Return the cost of a host that goes first; VMs that move count before those that are switched off."""
     mark = work.resolved.view.facts.mark
     leaving = work.evacuation
     return (
@@ -272,7 +272,7 @@ def join_changes(hosts: HostPlans, of_vms: Sequence[Change]) -> list[Change]:
 
 
 def check_branches(resolved_hosts: Sequence[ResolvedHost], now: datetime, findings: Findings) -> None:
-    """Tell of boards that a host's driver, the wanted or else the present one, has left, and of its end."""
+    """Report boards that a host's driver, the wanted or else the present one, has dropped, and its end."""
     for resolved in resolved_hosts:
         branch = load_driver_branches().find(_number(resolved))
         if branch is not None and resolved.view.host.gpus:
@@ -316,7 +316,7 @@ def _check_end(resolved: ResolvedHost, branch: DriverBranch, now: datetime, find
 
 
 def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings: Findings) -> None:
-    """Tell of hosts that have a driver and get another, where none of them goes first to try it."""
+    """Report hosts that get another driver without one of them going first to try it."""
     first = {change_id for canary in canaries if canary.others for change_id in canary.first}
     upgraded = [
         change

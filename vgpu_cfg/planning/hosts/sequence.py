@@ -32,7 +32,7 @@ from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 _EVACUATION_SECONDS = 1800
-"""How long the VMs of a host may take to leave. How long all data of vSAN takes nobody knows beforehand."""
+"""The time for the VMs of a host to leave. The time for all data of vSAN is unknown beforehand."""
 
 
 def enter_id(host: str) -> str:
@@ -67,7 +67,7 @@ def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:
 
 
 IN_BIOS = "; on the way, in its BIOS"
-"""What tells a step by hand that does more than to switch a host on."""
+"""The words of a manual step that does more than to switch a host on."""
 
 
 def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
@@ -133,7 +133,7 @@ class HostSequence:
 
     @property
     def _is_marked(self) -> bool:
-        """Whether the host stands in maintenance mode for this plan already."""
+        """Whether the host is in maintenance mode for this plan already."""
         mark = self.resolved.view.facts.mark
         return mark is not None and mark.maintenance and self.resolved.view.host.is_in_maintenance_mode
 
@@ -385,7 +385,7 @@ def _shares(writes: Sequence[HostWrite], drifts: Sequence[Drift]) -> list[tuple[
 
 
 def _before(drift: Drift) -> str | None:
-    """Return the value that is to change; None where nobody told one, or where one is kept that is right."""
+    """Return the value that is to change; None if it is unknown, or if it is already right."""
     found = () if drift.reading.unread else (drift.reading.configured, drift.reading.in_force)
     return next((one for one in found if one and not drift.setting.same(drift.desired.value, one)), None)
 

@@ -41,9 +41,9 @@ class Window:
         )
 
     def seconds_left(self, now: datetime) -> float | None:
-        """Return how long it stays open, None where it is closed; one that ends as the next opens goes on.
+        """Return how long it stays open, None if it is closed; one that ends as the next opens goes on.
 
-        A week is the most that is told.
+        A week is the most that is returned.
         """
         end = now
         while (closes := self._closes_at(end)) is not None and end - now < _WEEK:
@@ -79,7 +79,7 @@ class Window:
 def parse_window(text: str) -> Window:
     """Read `Sat 22:00-04:00 Europe/Berlin`; days are also `Sat,Sun` or `daily`.
 
-    Raises ValueError, which names what is wrong, with a hint on its second line.
+    Raises ValueError, which names the fault, with a hint on its second line.
     """
     parts = split_window(text)
     return Window(parts.days, parts.start, parts.end, ZoneInfo(parts.zone))

@@ -1,10 +1,10 @@
-"""Which running VMs may go to another host, how, and what each of them needs there; and which must stay.
+"""Running VMs that may go to another host, how, and their needs there; and those that must stay.
 
-By vMotion where every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
-7.0.2) and it has no other device of its host; else with the VM off. What names one function of one host
-is bound to it. Mandatory rules of the cluster and what is protected are kept.
+By vMotion if every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API 7.0.2)
+and it has no other device of its host; else with the VM off. A VM that names one function of one host is
+bound to it. Mandatory rules of the cluster and protection are kept.
 
-In which order moves are made, and whether each VM starts on its target whichever GPU ESXi chooses.
+The order of moves, and whether each VM starts on its target for any GPU that ESXi chooses.
 
 Those that must be off are switched off first and started last. A vMotion waits for those that leave its
 target; VMs that change places in a circle cannot all run meanwhile, so one of them is switched off.
@@ -45,7 +45,7 @@ class Stay:
 
 
 class OwnHost(Enum):
-    """What the host on which a VM is means to it: it goes, or the VM may start there again, or rather there.
+    """The role of a VM's present host: it goes, or the VM may start there again, or rather there.
 
     With MAY one that vMotion moves rather goes elsewhere, and one that must be off rather stays.
     """
@@ -57,7 +57,7 @@ class OwnHost(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A running VM that may go to another host, and what it needs there.
+    """A running VM that may go to another host, and its needs there.
 
     `stun_ms` is how long vMotion would stop it at the slowest bandwidth that its host names.
     """
@@ -70,7 +70,7 @@ class Movable:
 
     @property
     def demand(self) -> Demand:
-        """What placement is asked for."""
+        """The request for placement."""
         return Demand(self.vm.moid, "", self.shape)
 
     @property
@@ -199,7 +199,7 @@ class Movables:
         return tied or "no other host of its cluster could run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
-        """Say what a VM needs of another host of its cluster: boards, devices, networks, datastores."""
+        """Return a VM's needs of another host of its cluster: boards, devices, networks, datastores."""
         variants = self._variants(detail, self.hosts[source])
         if detail.vgpus and not variants:
             return None
@@ -302,7 +302,7 @@ def find_uncertain_starts(
     later: Sequence[HostState],
     starts: Mapping[int, Sequence[Start]],
 ) -> Iterator[str]:
-    """Say of every host where what arrives and what the plan starts then could strand a VM.
+    """Return for every host whether arrivals and the plan's starts there could strand a VM.
 
     `now` are the hosts without the VMs that move, `later` also without those that the plan switches off;
     `starts` are the plan's, by host index.

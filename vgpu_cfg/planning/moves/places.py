@@ -1,7 +1,7 @@
-"""Where VMs that lose their place could run: judged alike for fixes, `fit`, `rebalance`, `drain`, lost hosts.
+"""Places for VMs that lose theirs: judged alike for fixes, `fit`, `rebalance`, `drain`, lost hosts.
 
-A VM has a place where its hardware version, devices, memory, networks, datastores, cordons and mandatory
-rules allow it, beside everything else that runs or comes there. What one of them decides, all of them do.
+A VM has a place if its hardware version, devices, memory, networks, datastores, cordons and mandatory rules
+allow it, next to everything else that runs or comes there. A criterion of one applies to all of them.
 
 The mandatory rules between VMs that those which move must keep, with others and among themselves.
 """
@@ -86,9 +86,9 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What was found for VMs, by moid: `placements` of those that have a place, `why_not` of all others.
+    """The result for VMs, by moid: `placements` of those that have a place, `why_not` of all others.
 
-    `doubts` say where ESXi could choose GPUs such that one finds none.
+    `doubts` are hosts on which ESXi could choose GPUs such that one finds none.
     """
 
     hosts: Sequence[Host]
@@ -109,10 +109,10 @@ def find_places(
     home: OwnHost = OwnHost.NEVER,
     allowed: Mapping[str, Collection[str]] = _NONE_NAMED,
 ) -> Places:
-    """Find another place for VMs, together, in an estate as it is when they look for it.
+    """Find another place for VMs, together, in an estate in its state at that time.
 
-    What these VMs hold there is free, and one that is off is to run, if room is left: `home` says whether on
-    its own host too. `allowed` are, by VM, the hosts that it may go to if not those of its cluster.
+    The VMs' holdings there are free, and one that is off is to run, if room is left: `home` is whether on its
+    own host too. `allowed` are, by VM, the hosts that it may go to if not those of its cluster.
     """
     moids = {vm.moid for vm in vms}
     off = {vm.moid for vm in then.vms if vm.moid in moids and not vm.is_on}

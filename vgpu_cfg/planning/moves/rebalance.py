@@ -1,6 +1,6 @@
 """The fewest moves of running VMs after which every VM of a plan gets a place; a proposal, never a change.
 
-`apply` carries none of it out. Who may move and how is told in `movables`, in which order in `move_order`.
+`apply` carries none of it out. The VMs that may move and how are in `movables`, the order in `move_order`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MoveMethod(StrEnum):
 
 
 class RebalanceResult(StrEnum):
-    """What the search came to."""
+    """The result of the search."""
 
     FITS = "fits"
     """Every VM has a place as things are."""
@@ -87,7 +87,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A VM that would leave room with other GPUs of its host; a hint, since nobody can choose them."""
+    """A VM that would leave room with other GPUs of its host; a hint, since they cannot be chosen."""
 
     vm: str
     moid: str
@@ -96,10 +96,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """The proposal. `unplaced` are the plan's VMs without a place as things are, `trials` what was tried.
+    """The proposal. `unplaced` are the plan's VMs without a place at present, `trials` the attempts.
 
-    `moves` are in the order in which they can be made. With `doubts` all fit, and ESXi could choose GPUs
-    such that one does not start. `stays` are VMs in question that nobody can move.
+    `moves` are in the order in which they can be made. With `doubts` all fit, and ESXi could choose GPUs such
+    that one does not start. `stays` are VMs in question that cannot be moved.
     """
 
     outcome: RebalanceResult
@@ -117,7 +117,7 @@ def plan_rebalance(
 ) -> Rebalance:
     """Look for the fewest moves: one, then two, then three; those by vMotion alone first.
 
-    Hosts are taken as they are; what the plan would do to them has not happened.
+    Hosts count in their present state; the plan's changes to them have not happened.
     """
     return _Rebalancing(desired, as_named(desired, observed), catalog, options).run()
 

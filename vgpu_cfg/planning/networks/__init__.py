@@ -1,3 +1,3 @@
-"""What distributed switches and portgroups lack, and who would suffer from a change of theirs."""
+"""Missing settings of distributed switches and portgroups, and the users that changes disturb."""
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What distributed switches and their portgroups lack of what `networks` asks.
+"""Deviations of distributed switches and their portgroups from `networks`.
 
-A line of `networks` that names a switch is a portgroup there; the NIC rules of `hosts` that name the
-switch say which hosts are its members, and through which NICs. Only what the plan file names is compared,
-and only what differs is changed: a VLAN or MTU that it leaves out stays, members are added and never
-taken away. Nothing is changed under what lives there and is not the plan's (`planning.network_users`). An
-MTU is the switch's own: of several lines for one switch the largest counts. Standard switches are each
-host's own: `planning.settings.uplinks`.
+A line of `networks` that names a switch is a portgroup there; the NIC rules of `hosts` that name the switch
+define the hosts that are its members, and their NICs. Only settings in the plan file are compared, and only
+differences are changed: a VLAN or MTU that it leaves out stays, members are added and never taken away.
+Nothing is changed under users outside the plan (`planning.network_users`). An MTU is the switch's own: of
+several lines for one switch the largest counts. Standard switches are each host's own:
+`planning.settings.uplinks`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Switch:
     members: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     mtus: list[int] = field(default_factory=list)
-    """What the lines ask, or imply where a NIC on them does RDMA."""
+    """The MTUs of the lines, stated or implied by a NIC on them with RDMA."""
 
     @property
     def subject(self) -> Subject:
@@ -61,7 +61,7 @@ class _Switch:
 
     @property
     def mtu_now(self) -> int:
-        """What it has; a new one gets the ordinary MTU unless told otherwise."""
+        """The present MTU; a new one gets the ordinary MTU unless stated otherwise."""
         return (self.found.mtu if self.found is not None else None) or ORDINARY_MTU
 
     @property
@@ -70,10 +70,10 @@ class _Switch:
 
 
 def plan_networks(desired: DesiredPlan, observed: Inventory, findings: Findings) -> list[ChangeNetwork]:
-    """List what makes the distributed switches and portgroups what `networks` asks, in order.
+    """List the changes that make the distributed switches and portgroups match `networks`, in order.
 
-    A change needs those before it on the same switch. What cannot be is a finding: a switch that is
-    not there and may not be made, an MTU above the switch's, a NIC that another switch uses.
+    A change needs those before it on the same switch. Impossible requests are findings: a switch that is
+    missing and may not be made, an MTU above the switch's, a NIC that another switch uses.
     """
     switches = _switches(desired, observed, findings)
     for entry in desired.hosts:
@@ -222,7 +222,7 @@ def _changes_of(
 
 
 def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeNetwork:
-    """Make the switch in the plan's datacenter; whoever makes it looks the network folder up."""
+    """Make the switch in the plan's datacenter; the run looks the network folder up."""
     datacenter = datacenter_of(desired, observed)
     place = datacenter.moid if datacenter is not None else ""
     mtu = switch.wanted_mtu

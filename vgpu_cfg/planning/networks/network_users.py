@@ -1,11 +1,10 @@
-"""Who lives on a distributed switch or portgroup, and would suffer from a lower MTU or another VLAN.
+"""Users of a distributed switch or portgroup that a lower MTU or another VLAN would disturb.
 
 Known are the VMkernel NICs of the hosts that the plan reads and the devices of the VMs that were read in
-detail. Of the other hosts and VMs that may be there a warning says that nothing is known.
+detail. A warning reports that nothing is known of the other hosts and VMs that may be there.
 
-What the physical switch must do for a plan's RDMA networks: for which ports, and with which values.
-
-No API of vSphere reaches that switch, so nothing here becomes a change: it is told.
+The physical switch's settings for a plan's RDMA networks: the ports, and their values. No API of vSphere
+reaches that switch, so nothing here becomes a change: it is only reported.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LARGEST_FRAME = 9216
 
 @dataclass(slots=True)
 class _Users:
-    """Who is on some networks, in words, and who may be: hosts and VMs of which it was not read."""
+    """The known users of some networks, in words, and the possible ones: unread hosts and VMs."""
 
     known: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -98,10 +97,10 @@ def _own_nics_above(
 def check_vlan(
     line: DesiredNetwork, found: Network, desired: DesiredPlan, observed: Inventory, findings: Findings
 ) -> bool:
-    """Whether a portgroup may be given another VLAN: an error where that cuts off what is not the plan's.
+    """Whether a portgroup may be given another VLAN: an error if that cuts off users outside the plan.
 
-    The plan's own are its VMs, and the VMkernel NICs that it names, unless the host uses one for a
-    service of its own (management, vMotion, vSAN).
+    The plan's own are its VMs, and the VMkernel NICs that it names, unless the host uses one for a service of
+    its own (management, vMotion, vSAN).
     """
     subject = Subject(kind="network", name=line.name, moid=found.moid)
     users = _Users()
@@ -189,8 +188,8 @@ def _in_order(hosts: Iterable[Host]) -> Iterator[Host]:
 class SwitchPort:
     """The port that a NIC is cabled to.
 
-    `host` is "" where the VM has no place yet, `pci_id` where nobody knows which of the host's functions it
-    gets. `is_tagged` says whether the NIC marks its packets with the VLAN itself.
+    `host` is "" if the VM has no place yet, `pci_id` if its function of the host is unknown. `is_tagged` is
+    whether the NIC marks its packets with the VLAN itself.
     """
 
     host: str
@@ -201,7 +200,7 @@ class SwitchPort:
 
 @dataclass(frozen=True, slots=True)
 class SwitchNeeds:
-    """What the ports of one network need. `vlan` is None where the plan does not say; `mtu` is the NICs'."""
+    """The requirements of one network's ports. `vlan` is None if the plan has none; `mtu` is the NICs'."""
 
     network: str
     vlan: int | None

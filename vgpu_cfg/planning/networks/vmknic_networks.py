@@ -1,7 +1,7 @@
-"""Which network a VMkernel NIC of the plan is made on, and which changes to networks come before it.
+"""The network of a VMkernel NIC that the plan makes, and the changes to networks before it.
 
-A host's settings know a network by its name alone, which is enough for a standard one. A distributed one
-gets its id here; one that the plan makes has none until it is made, and whoever runs the plan fills it in.
+A host's settings know a network by its name alone, which is enough for a standard one. A distributed one gets
+its id here; one that the plan makes has none until it is made, and the run fills it in.
 """
 
 from __future__ import annotations

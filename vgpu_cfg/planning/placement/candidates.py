@@ -37,7 +37,7 @@ _BRING_BACK = "bring a host back that does not respond, or let the VM go to othe
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """What decides over candidates: VMs that ask the same have the same candidates."""
+    """The criteria of candidates: VMs with the same request have the same candidates."""
 
     clusters: tuple[str, ...]
     globs: tuple[str, ...]
@@ -83,7 +83,7 @@ class Candidates:
         return ranked
 
     def _assess(self, query: CandidateQuery) -> tuple[Ranked, _Failure | None]:
-        """Filter step by step; the step that leaves nobody is the reason."""
+        """Filter step by step; the step that leaves none is the reason."""
         ranks = {moid: rank for rank, moid in enumerate(query.clusters)}
         left = [
             (index, ranks[host.owner_moid])
@@ -173,7 +173,7 @@ def make_query(
     datastores: frozenset[str] = frozenset(),
     device_groups: frozenset[str] = frozenset(),
 ) -> CandidateQuery:
-    """Return what a VM asks of its host; `networks` and `datastores` are moids."""
+    """Return a VM's request for its host; `networks` and `datastores` are moids."""
     moids = tuple(cluster.moid for cluster in clusters)
     return CandidateQuery(
         moids,

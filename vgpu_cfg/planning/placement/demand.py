@@ -1,4 +1,4 @@
-"""What a VM needs of a host, with like VMs sharing one shape."""
+"""A VM's needs of a host, with similar VMs sharing one shape."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ Variant = tuple[VgpuNeed, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What VMs that are alike need. `hosts` are indexes of hosts with the rank of their cluster.
+    """The needs of similar VMs. `hosts` are indexes of hosts with the rank of their cluster.
 
-    `variants` are tried in order; with none there are no vGPUs. `line` is set only where
-    VMs of one line must or should run apart, or together (`pack`). `nics` are the functions of NICs
-    that it needs. `keep_free` of the hosts stay
-    without any GPU VM.
+    `variants` are tried in order; with none there are no vGPUs. `line` is set only if VMs of one line must or
+    should run apart, or together (`pack`). `nics` are the functions of NICs that it needs. `keep_free` of the
+    hosts stay without any GPU VM.
     """
 
     hosts: tuple[tuple[int, int], ...]
@@ -73,8 +72,8 @@ class Shape:
 class Demand:
     """A VM that must get a place.
 
-    `stays` tells that it exists on the one host of its shape, `starts` that it is to run: then
-    placement sees to it that it starts whichever GPUs ESXi chooses for it and the others.
+    `stays` is whether it exists on the one host of its shape, `starts` whether it is to run: then placement
+    ensures that it starts for any GPUs that ESXi chooses for it and the others.
     """
 
     vm: str

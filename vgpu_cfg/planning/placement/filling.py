@@ -1,10 +1,10 @@
-"""From how many VMs hosts of a kind get together to what each of them gets, and which of its GPUs.
+"""Turn the counts of VMs for hosts of a kind into each host's VMs, and their GPUs.
 
 Hosts are given modes first, sets of patterns that start side by side. Then the patterns of GPUs are dealt out
-like cards, and which VM goes where is one program; where that fails, patterns and VMs are one program. Memory
-that a host has not costs there and is not forbidden, so that nearly full hosts get something soon. What
-comes out is tried by the rules of `HostState` and, where its VMs are started, by the game of starts. A host
-that lacks memory or whose content does not work is filled anew with a few others.
+like cards, and the places of VMs are one program; if that fails, patterns and VMs are one program. Memory
+that a host has not costs there and is not forbidden, so that nearly full hosts get something soon. The result
+is tried by the rules of `HostState` and, if its VMs are started, by the game of starts. A host that lacks
+memory or whose content does not work is filled anew with a few others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgpu_cfg.planning.placement.milp import Program, Solution
 from vgpu_cfg.planning.placement.start_queues import ANY_MODE, Start, StartMode, StartOrder, order_starts
 
 _DEALT_NODES = 1
-"""Where patterns are dealt, either the rest falls into place or another way is better."""
+"""If patterns are dealt, either the rest falls into place or another way is better."""
 _MOST_TRIES = 60
 """How often hosts are filled anew where contents turn out not to work."""
 _MOST_IN_VAIN = 5
@@ -35,7 +35,7 @@ _MOST_POSITIONS = 1_000
 """Starts that take more to decide count as not certain here: there are other contents."""
 
 Values = tuple[int, ...]
-"""What one host gets: the values of its block's columns."""
+"""One host's share: the values of its block's columns."""
 Filled = tuple[HostState, dict[str, Fit]]
 Refused = list[tuple[tuple[int, ...], int]]
 """Columns of which the sum is a number; a host must not have all such sums again."""
@@ -43,7 +43,7 @@ Refused = list[tuple[tuple[int, ...], int]]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """So many hosts of a mode, with what they get together."""
+    """So many hosts of a mode, with their common share."""
 
     mode: StartMode
     hosts: int
@@ -61,7 +61,7 @@ class Filler:
     _known: dict[tuple[int, tuple[int, ...]], Refused | None] = field(default_factory=dict)
 
     def fill(self, part: Part, together: Values) -> bool:
-        """Fill the hosts of a part with what they get together, and say whether that could be done."""
+        """Fill the hosts of a part with their common share, and return whether that succeeded."""
         block = self.kinds.blocks[part.hosts[0]]
         anyhow = [Group(ANY_MODE, len(part.hosts), together)]
         for groups in (self._by_modes(part, together), anyhow):
@@ -144,10 +144,10 @@ class Filler:
         program.row([*self._memory(block, first), (hosts, -mean), (over, -1.0)], most=0)
 
     def _exchanged(self, first: int, modes: Sequence[StartMode], contents: Sequence[Values]) -> list[Values]:
-        """Share out anew what stands on a host whose content does not work and on a few others.
+        """Share out anew the content of a host that does not work and of a few others.
 
-        What is no worse is kept: where all is nearly full, it may take several exchanges. Once all hosts
-        have taken part in vain, and nothing more is forbidden, the next program would be the same.
+        A result that is no worse is kept: if all is nearly full, it may take several exchanges. Once all
+        hosts have taken part in vain, and nothing more is forbidden, the next program would be the same.
         """
         block, found = self.kinds.blocks[first], list(contents)
         refused: list[Refused] = []
@@ -272,7 +272,7 @@ class Filler:
 def _add_host(program: Program, block: HostBlock) -> int:
     """Add one host, of which memory that it has not costs; return the first variable.
 
-    Where all is nearly full, a sharing with a little too much here and there is soon found, and then mended.
+    If all is nearly full, a sharing with a little too much here and there is soon found, and then mended.
     """
     first = add_block(program, block, 1)
     if block.over is not None:
@@ -281,7 +281,7 @@ def _add_host(program: Program, block: HostBlock) -> int:
 
 
 def _over(block: HostBlock, values: Values) -> int:
-    """Return how much memory the VMs of a host take beyond what is free, in units of the block."""
+    """Return the memory of a host's VMs beyond the free memory, in units of the block."""
     return 0 if block.over is None else values[block.over]
 
 

@@ -27,7 +27,7 @@ class Assignment:
 
 @dataclass(slots=True)
 class HostShare:
-    """What one host gets: VMs, sets of GPUs that become peers, and what each other GPU takes at most."""
+    """One host's share: VMs, sets of GPUs that become peers, and the most that each other GPU holds."""
 
     assignments: list[Assignment] = field(default_factory=list)
     sets: list[frozenset[int]] = field(default_factory=list)
@@ -35,9 +35,9 @@ class HostShare:
 
 
 def assign_gpus(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
-    """Give every VM of a host its GPUs and devices; None where that cannot be done like this.
+    """Give every VM of a host its GPUs and devices; None if that is impossible like this.
 
-    The simple way stands unless the program's own answer asks less of NUMA nodes, and of NICs that are far.
+    The simple way is kept unless the program's own answer needs less of NUMA nodes, and of NICs that are far.
     """
     simple = _simply(host, share)
     if simple is not None and not any(_price(fit) != (0, 0, 0) for fit in simple[1].values()):

@@ -1,9 +1,8 @@
-"""What one host could hold, as columns and rows of an integer program: hosts with equal blocks are of a kind.
+"""One host's possible content in an integer program: hosts with equal blocks are of a kind.
 
-Everything that a host's program is made of stands in its block, numbered from 0, so that two hosts that
-differ in nothing that counts have equal blocks whatever they are called. A NUMA node is part of the
-choices: a VM of two vGPUs may have both on node 0, both on node 1, or one on each, and takes the cores,
-the memory and the NICs of those.
+A host's program consists of its block alone, numbered from 0, so that two hosts that differ in nothing
+relevant have equal blocks whatever their names. A NUMA node is part of the choices: a VM of two vGPUs may
+have both on node 0, both on node 1, or one on each, and uses the cores, the memory and the NICs of those.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
 
 Seats = tuple[int | None, ...]
-"""The NUMA nodes of a VM's vGPUs, then of its devices, in their order; None: any, or not told."""
+"""The NUMA nodes of a VM's vGPUs, then of its devices, in their order; None: any, or unknown."""
 Terms = tuple[tuple[int, float], ...]
 BlockKey = tuple[object, ...]
-"""What tells kinds of hosts apart: all of a block but the GPUs' places on the host."""
+"""The key of a kind of hosts: all of a block but the GPUs' places on the host."""
 
 _MOST_SEATS = 64
-"""Where a VM could be spread over nodes in more ways, the program does not tell them apart."""
+"""The limit of ways to spread a VM over nodes; beyond it the program does not distinguish them."""
 _GIB = 1024
 _OVER, _FAR, _TOO_SMALL = 20.0, 10.0, 400.0
-"""What a core or GiB costs that a node has not, a NIC far from its GPU, and a node too small for a VM."""
+"""The costs of a core or GiB that a node lacks, a NIC far from its GPU, and a node too small for a VM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ class GpuClass:
 class HostBlock:
     """The columns, each from 0 to `most`, and the rows, each a sum that is no more than a number.
 
-    `uses` is the column that is 1 where the host gets GPU VMs, None where nobody asks. `sets` are the
-    sets of GPUs that could become NVLink peers, each with its column. `over` is the column of memory that
-    is not there, 0 but while VMs are shared out.
+    `uses` is the column that is 1 if the host gets GPU VMs, None if it is not needed. `sets` are the sets of
+    GPUs that could become NVLink peers, each with its column. `over` is the column of missing memory, 0
+    except while VMs are shared out.
     """
 
     most: list[int] = field(default_factory=list)
@@ -82,14 +81,14 @@ class HostBlock:
         return len(self.most) - 1
 
     def row(self, terms: Sequence[tuple[int, float]], most: int) -> None:
-        """Ask that a sum is no more than a number; a column that stands there twice counts twice."""
+        """Require that a sum is no more than a number; a repeated column counts twice."""
         sums: dict[int, float] = {}
         for column, weight in terms:
             sums[column] = sums.get(column, 0.0) + weight
         self.rows.append((tuple(sums.items()), most))
 
     def key(self) -> BlockKey:
-        """Return what is equal for hosts of a kind."""
+        """Return the common key of hosts of a kind."""
         return (
             tuple(self.most),
             tuple(self.costs),
@@ -220,7 +219,7 @@ class BlockMaker:
         self.block.row([*terms, (self.block.over, -float(step))], max(0, self.host.free_mib) // unit)
 
     def _gpus(self) -> None:
-        """Let what VMs ask of GPUs, on which node, be no more than what the GPUs' patterns give."""
+        """Limit the VMs' requests for GPUs, by node, to the supply of the GPUs' patterns."""
         asked: dict[PatternItem, dict[int | None, list[tuple[int, float]]]] = {}
         joined: dict[tuple[str, int], dict[Seats, list[tuple[int, float]]]] = {}
         peers: dict[tuple[str, int], VgpuNeed] = {}
@@ -241,7 +240,7 @@ class BlockMaker:
             self.block.row([*_joined(by_node), *_joined(given)], 0)
 
     def _items_of(self, choice: Choice) -> Iterator[tuple[PatternItem, int | None, int]]:
-        """Yield what a VM takes of single GPUs, of which node, and how many of each."""
+        """Yield a VM's requests for single GPUs, of which node, and how many of each."""
         shape, variant = self._shape(choice), self._variant(choice)
         line = line_apart(shape)
         counts: dict[tuple[VgpuNeed, int | None], int] = {}
@@ -286,7 +285,7 @@ class BlockMaker:
     def _patterns(
         self, taken: Mapping[int, Sequence[int]]
     ) -> dict[PatternItem, dict[int | None, list[tuple[int, float]]]]:
-        """Add what the host's GPUs can take; a GPU of a group of peers takes nothing else."""
+        """Add the possible contents of the host's GPUs; a GPU of a group of peers holds nothing else."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, gpu in enumerate(self.host.gpus):
             alike.setdefault(gpu.signature(), []).append(number)
@@ -416,7 +415,7 @@ class BlockMaker:
         return frozenset(node for node in nodes if node is not None) if None not in nodes else frozenset()
 
     def _nodes(self) -> None:
-        """Price what VMs ask of a node beyond its cores and its memory: it costs speed, and no place."""
+        """Price the VMs' requests to a node beyond its cores and its memory: it costs speed, and no place."""
         for node in self.host.nodes:
             cores: list[tuple[int, float]] = []
             memory: list[tuple[int, float]] = []

@@ -1,4 +1,4 @@
-"""A host while VMs are put on it: what it has, what they take, why it refuses, how one more would fit."""
+"""A host while VMs are put on it: its capacity, their use, its refusals, the fit of one more."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ _MOST_CHOICES = 64
 class Fit:
     """A way to put a VM on a host. `gpus` are indexes, one per vGPU, `slots` PCI addresses.
 
-    `groups` names the device group for each number of NVLink peers, where the host has such groups.
-    `nics` are the PCI addresses of the functions that the VM's NICs get, `far_nics` counts those of
-    another NUMA node than the GPUs'.
-    `numa_level` is 0 where the nodes have room, 1 where they are promised to others,
-    2 where they are too small. `opened` counts GPUs that were idle before, `lost_starts` those that
-    could start a 4g instance before, `lost_sets` the sets of NVLink peers that were all idle before.
+    `groups` names the device group for each number of NVLink peers, if the host has such groups. `nics` are
+    the PCI addresses of the functions that the VM's NICs get, `far_nics` counts those of another NUMA node
+    than the GPUs'. `numa_level` is 0 if the nodes have room, 1 if they are promised to others, 2 if they are
+    too small. `opened` counts GPUs that were idle before, `lost_starts` those that could start a 4g instance
+    before, `lost_sets` the sets of NVLink peers that were all idle before.
     """
 
     host: int
@@ -62,18 +61,14 @@ class Fit:
 class HostState:
     """A host with the VMs that are put on it, and why it refuses others. Mutable, and cheap to copy.
 
-    `capacity` is what was read of it, and stays as it is.
-    `gpus` and `nodes` are those of the host, with what they hold.
-    `free_mib` is the memory that VMs can still reserve.
-    `creatable` are the profiles that vCenter lets be created now: None if it does not report them, or if the
-    plan frees GPUs first.
-    `holders` names, by address, the VM that has a whole function, `given` counts, by physical function, the
-    virtual ones that the plan gives out.
-    `residents` counts the VMs of a line that are here.
-    `node_lines` names, by NUMA node, the lines that have a VM there.
-    `planned` are the sizes of vGPUs that the plan adds.
-    `coming` counts the VMs that the plan puts here.
-    `cost` is the price of preparing the host like this, 0 if it is so already.
+    `capacity` is the original reading, and stays unchanged. `gpus` and `nodes` are those of the host, with
+    their present load. `free_mib` is the memory that VMs can still reserve. `creatable` are the profiles that
+    vCenter lets be created now: None if it does not report them, or if the plan frees GPUs first. `holders`
+    names, by address, the VM that has a whole function, `given` counts, by physical function, the virtual
+    ones that the plan gives out. `residents` counts the VMs of a line that are here. `node_lines` names, by
+    NUMA node, the lines that have a VM there. `planned` are the sizes of vGPUs that the plan adds. `coming`
+    counts the VMs that the plan puts here. `cost` is the price of preparing the host like this, 0 if already
+    prepared.
     """
 
     index: int
@@ -100,7 +95,7 @@ class HostState:
         memory_share: float = HOST_MEMORY_SHARE,
         uses_creatable: bool = True,
     ) -> Self:
-        """Start from what a host has now; memory and nodes as if nothing ran there."""
+        """Start from a host's present state; memory and nodes as if nothing ran there."""
         host = capacity.host
         is_stated = host.profiles is not None
         return cls(
@@ -152,7 +147,7 @@ class HostState:
         return twin
 
     def signature(self) -> tuple[object, ...]:
-        """Return what tells it from another host as far as room for VMs without NICs or devices is concerned.
+        """Return the host's properties that decide on room for VMs without NICs or devices.
 
         Addresses and names are none of it, but those of the lines that are here.
         """
@@ -213,7 +208,7 @@ class HostState:
         self.settle(demand, fit)
 
     def settle(self, demand: Demand, fit: Fit) -> None:
-        """Note what a VM takes of the host beside its vGPUs, which stand on their GPUs already."""
+        """Note a VM's use of the host in addition to its vGPUs, which are on their GPUs already."""
         self.planned |= {_size(need) for need in fit.variant}
         for pci_id in fit.slots:
             self.holders[pci_id] = demand.vm
@@ -230,7 +225,7 @@ class HostState:
 
     @property
     def cost_of_next(self) -> int:
-        """What one more VM here costs: the first all of it, the others still more than on a host as it is."""
+        """Return the cost of one more VM: the first bears all, the others more than on an unprepared host."""
         return min(1, self.cost) if self.coming else self.cost
 
     def mixes(self, variant: Variant) -> bool:

@@ -1,6 +1,6 @@
-"""Which NVIDIA host driver an ESXi host has, which one it shall have, and how it comes there.
+"""The NVIDIA host driver of an ESXi host: installed, wanted, and the way to install it.
 
-VIBs are told apart by their names, whatever the case: `NVD-AIE_ESXi_8.0.0_Driver` (NVIDIA AI Enterprise),
+VIBs are distinguished by their names, ignoring case: `NVD-AIE_ESXi_8.0.0_Driver` (NVIDIA AI Enterprise),
 `NVD-VMware_ESXi_8.0.0_Driver` (NVIDIA vGPU; its component is called NVD-VGPU), `nvdgpumgmtdaemon`. Until 2022
 the first part was NVIDIA in place of NVD. Sources: recorded installations of 470 to 595; NVIDIA AI Enterprise
 5.0 User Guide 2.7.1-2.7.3.
@@ -40,7 +40,7 @@ _MODULE = "nvidia"
 
 @dataclass(frozen=True, slots=True)
 class DriverFacts:
-    """What of NVIDIA is installed on a host; `kind` and `version` are None where no driver is.
+    """NVIDIA's software on a host; `kind` and `version` are None without a driver.
 
     `version` is the VIB's: "580.95.02-1OEM.800.1.0.20613240". `package` is the VIB's name.
     """
@@ -80,10 +80,10 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSe
 
 
 def _read(view: HostView, _device: str) -> Reading:
-    """Read what is installed, and whether it is what runs.
+    """Read the installed driver, and whether it runs.
 
-    The running driver is that of `nvidia-smi` where the shell was read. Else a host whose `nvidia` module is
-    not known to the VMkernel runs none, unless every GPU is passed through and no driver would load.
+    The running driver is that of `nvidia-smi` if the shell was read. Else a host whose `nvidia` module is not
+    known to the VMkernel runs none, unless every GPU is passed through and no driver would load.
     """
     facts = view.facts
     if FactGroup.SOFTWARE not in facts.groups:
@@ -108,7 +108,7 @@ def _running(view: HostView, found: DriverFacts, configured: str) -> str | None:
 
 
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    """Install from the depots, where esxcli is to do it and no driver of the other kind is in the way."""
+    """Install from the depots, if esxcli is to do it and no driver of the other kind is in the way."""
     (desired,) = desired_settings
     wanted = WantedPackage.parse(desired.value)
     return () if _other_kind(view, wanted) else wanted.install

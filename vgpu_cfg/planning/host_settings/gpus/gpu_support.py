@@ -1,4 +1,4 @@
-"""What every setting of a GPU asks first: is anything asked, can the host's driver fulfil it, is it known.
+"""The first checks of every GPU setting: is there a request, can the host's driver fulfill it, is it known.
 
 A desired setting that cannot be is not dropped: its note says why, and the setting objects with it.
 """
@@ -49,14 +49,14 @@ def served_gpus(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, Host
 
 
 def driver_note(entry: DesiredHosts, view: HostView) -> str:
-    """Say that what needs the host driver cannot be; nothing where there is one, will be, or nobody knows."""
+    """Report a setting that needs a missing host driver; nothing if present, planned or unknown."""
     if entry.driver is not None or FactGroup.SOFTWARE not in view.facts.groups:
         return ""
     return "" if driver_facts(view.facts.software).kind is not None else NO_DRIVER
 
 
 def objection_to(_view: HostView, desired: DesiredSetting) -> Objection | None:
-    """Return what a desired setting's note says against it."""
+    """Return the objection in a desired setting's note."""
     return _OBJECTIONS.get(desired.note)
 
 
@@ -74,7 +74,7 @@ def shares_instances(view: HostView, pci_id: str) -> bool:
 
 
 def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]:
-    """Return what `nvidia-smi` tells of a GPU, or None and why nothing is known."""
+    """Return the `nvidia-smi` data of a GPU, or None and the reason."""
     shell = view.facts.shell
     if shell is None:
         reason = view.facts.unread.get(FactGroup.SHELL_GPUS)

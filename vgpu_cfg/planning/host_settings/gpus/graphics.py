@@ -1,11 +1,11 @@
-"""How a host's graphics settings read and what `UpdateGraphicsConfig` is given: types, policy, vGPU modes.
+"""Reading a host's graphics settings, and the input of `UpdateGraphicsConfig`: types, policy, vGPU modes.
 
-All four settings are parts of one object that is written back whole, so they are one group and one
-call. A type or policy is in force after a restart of the service `xorg`, or of the host where it lists no
-such service; without NVIDIA's driver every GPU stays `basic`. A vGPU mode holds at once, is told from
-8.0 U3 on, and a reboot drops it. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0 User Guide
-2.7.6. Unproven: that a restart of xorg alone drops the vGPU mode, and that a type written together with the
-driver's installation is in force after the reboot that brings the driver.
+All four settings are parts of one object that is written back whole, so they are one group and one call. A
+type or policy is in force after a restart of the service `xorg`, or of the host if it lists no such service;
+without NVIDIA's driver every GPU stays `basic`. A vGPU mode holds at once, is reported from 8.0 U3 on, and a
+reboot drops it. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0 User Guide 2.7.6. Unproven: that
+a restart of xorg alone drops the vGPU mode, and that a type written together with the driver's installation
+is in force after the reboot that brings the driver.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ def _impact(view: HostView, _desired: DesiredSetting) -> Impact:
 
 
 def _has_graphics(view: HostView) -> bool:
-    """Whether there is anything to set: a host without GPUs may tell no graphics settings at all."""
+    """Whether there is anything to set: a host without GPUs may report no graphics settings at all."""
     return bool(view.host.gpus) or view.host.graphics_type is not None
 
 
 def _same_type(wanted: str, found: str) -> bool:
-    """Whether a type is what is wanted; without a driver `basic` is all that shared can be."""
+    """Whether a type is the wanted one; without a driver `basic` is all that shared can be."""
     return found == wanted or (wanted == GraphicsType.SHARED and found == GraphicsType.BASIC)
 
 
@@ -114,7 +114,7 @@ def _note(entry: DesiredHosts, view: HostView, wanted: GraphicsType) -> str:
 
 
 def _read_type(view: HostView, _device: str) -> Reading:
-    """Read the host's default; what is in force shows at the GPUs that follow it.
+    """Read the host's default; the value in force shows at the GPUs that follow it.
 
     `basic` at a GPU says that no driver serves it, and nothing of the default.
     """
@@ -150,9 +150,9 @@ def _show_type(host: Host, desired: DesiredSetting) -> Host:
 def _desired_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask sharedDirect for GPUs that serve vGPUs; GPUs of a rule without `use` follow the host's default.
 
-    An entry of their own outweighs the default, so that a changed default alone would not reach them. Where
-    the plan file has rules for GPUs, those to leave and those of no rule keep their type: a changed default
-    would reach one that has no entry of its own.
+    An entry of their own outweighs the default, so that a changed default alone would not reach them. If the
+    plan file has rules for GPUs, those to leave and those of no rule keep their type: a changed default would
+    reach one that has no entry of its own.
     """
     uses = {gpu.pci_id: rule.use for gpu, rule in gpu_rules(entry, view)}
     for gpu in view.host.gpus:
@@ -182,7 +182,7 @@ def _would_follow(gpu: Gpu, default: GraphicsType, view: HostView) -> bool:
 
 
 def _read_gpu_type(view: HostView, device: str) -> Reading:
-    """Read a GPU's type. One that is passed through is `direct` now, and later what is configured."""
+    """Read a GPU's type. A passthrough GPU is `direct` now, and later the configured type."""
     gpu = view.gpu(device)
     if gpu is None:
         return Reading(unread="the host lists no such GPU", is_absent=True)
@@ -215,7 +215,7 @@ def _show_policy(host: Host, desired: DesiredSetting) -> Host:
 
 
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
-    """Tell the way of the host-wide settings and of the single GPU alike: it is one page of the client."""
+    """Describe the steps for the host-wide settings and a single GPU alike: one page of the client."""
     other = {
         "shared": "sharedDirect",
         "sharedDirect": "shared",

@@ -1,12 +1,12 @@
-"""How a GPU is put into MIG mode or out of it, how its ECC is switched, and what becomes of both at a reboot.
+"""Set a GPU's MIG mode and ECC, and the effect of a reboot on both.
 
-Only `nvidia-smi` on the host's shell writes either. MIG: Ampere takes a reboot and then keeps the mode;
-Hopper and later take none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API
-tells the mode that is in force, the pending one shows in `nvidia-smi` alone. ECC takes a reboot and stays.
-Sources: NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide.
-That ESXi itself loses MIG mode on Hopper at a reboot is derived from the general rule.
+Only `nvidia-smi` on the host's shell writes either. MIG: Ampere needs a reboot and then keeps the mode;
+Hopper and later need none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API reports
+the mode that is in force, the pending one shows in `nvidia-smi` alone. ECC needs a reboot and stays. Sources:
+NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide. That ESXi itself loses MIG mode on
+Hopper at a reboot is derived from the general rule.
 
-How a GPU is handed through whole or taken back, what forbids it, and what its hardware label is.
+Hand a whole GPU through or take it back, the obstacles, and its hardware label.
 
 Both are parts of `PciPassthruConfig`, and go into one call with those of NICs. A host that can rebind a
 device to another driver does it at once, every other one when it boots. While a GPU is passed through,
@@ -78,7 +78,7 @@ def _word(is_on: bool) -> str:  # noqa: FBT001 - the value itself is what is put
 
 
 def _states(*, current: bool | None, pending: bool | None) -> Reading | None:
-    """Return what is configured and in force, None where `nvidia-smi` prints N/A."""
+    """Return the configured value and the one in force, None if `nvidia-smi` prints N/A."""
     if current is None:
         return None
     return Reading(configured=_word(current if pending is None else pending), runtime=_word(current))
@@ -96,7 +96,7 @@ def _desired_mig(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting
 
 
 def _read_mig(view: HostView, device: str) -> Reading:
-    """Read it as `nvidia-smi` tells it; without a shell what the API says is in force, from 8.0 U3 on."""
+    """Read it from `nvidia-smi`; without a shell the API's value in force, from 8.0 U3 on."""
     facts, reason = shell_facts(view, device)
     if facts is not None:
         return _states(current=facts.mig_current, pending=facts.mig_pending) or Reading(configured=OFF)
@@ -123,7 +123,7 @@ def _is_at_once(view: HostView, desired: DesiredSetting) -> bool:
 
 
 def _mig_impact(view: HostView, desired: DesiredSetting) -> Impact:
-    """Say what it takes; a board that nobody knows is taken to need a reboot, as Ampere does."""
+    """Return the impact; an unknown board is assumed to need a reboot, as Ampere does."""
     return Impact.HOST_MAINTENANCE if _is_at_once(view, desired) else Impact.HOST_REBOOT
 
 
@@ -259,7 +259,7 @@ def _desired_use(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting
 
 
 def _read_use(view: HostView, device: str) -> Reading:
-    """Read what the list of PCI functions says; a GPU that the graphics manager shows is the host's own."""
+    """Read it from the list of PCI functions; a GPU that the graphics manager shows is the host's own."""
     found = _listed(view, device)
     gpu = view.gpu(device)
     if found is None and gpu is not None and gpu.graphics_type is not None:
@@ -277,7 +277,7 @@ def _gpu_passthrough_word(is_passthrough: bool) -> str:  # noqa: FBT001 - the va
 
 
 def _listed(view: HostView, device: str) -> PciDevice | None:
-    """Return the function as the host's own list has it: one that stands in for a GPU tells no state."""
+    """Return the function as in the host's own list: a substitute for a GPU has no state."""
     return view.host.device(device)
 
 

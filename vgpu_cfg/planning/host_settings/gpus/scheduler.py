@@ -1,16 +1,16 @@
-"""How the policy by which time-sliced vGPUs take turns stands in the option string of the module `nvidia`.
+"""The scheduling policy of time-sliced vGPUs in the option string of the module `nvidia`.
 
     all GPUs alike    NVreg_RegistryDwords=RmPVMRL=0x11
     GPUs that differ  NVreg_RegistryDwordsPerDevice=pci=0000:21:00.0;RmPVMRL=0x11;pci=…;RmPVMRL=0x01
 
-Both hold other keys too (`key=value` parted by semicolons), which stay. A policy is never left in both,
-since which of them would win is documented nowhere. Best effort is the driver's default: its key is
-removed, as NVIDIA's way back does. A value with a time slice (0x00TT0001) counts as its policy and stays.
-Only configured values can be read: what runs stands in dmesg alone. It takes a reboot. On boards whose MIG
-instances several vGPUs share by turns (RTX PRO 6000 and 4500) a policy goes beside MIG; that ESXi's option
-reaches into the instances was not seen.
-Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules; Infra 8, choosing a
-vGPU mode (time-sliced MIG-backed vGPUs); NVML, nvmlGpuInstanceSetVgpuSchedulerState (GB20x and later).
+Both hold other keys too (`key=value` separated by semicolons), which stay. A policy is never left in both,
+since the winner is documented nowhere. Best effort is the driver's default: its key is removed, as NVIDIA's
+way back does. A value with a time slice (0x00TT0001) counts as its policy and stays. Only configured values
+can be read: the running one is in dmesg alone. It needs a reboot. On boards whose MIG instances several vGPUs
+share by turns (RTX PRO 6000 and 4500) a policy goes with MIG; that ESXi's option reaches into the instances
+was not seen. Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules; Infra 8,
+choosing a vGPU mode (time-sliced MIG-backed vGPUs); NVML, nvmlGpuInstanceSetVgpuSchedulerState (GB20x and
+later).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _REMEDIES = {
     _IN_MIG_MODE: "leave `scheduler` out, or say `sharing: time_sliced`",
     _MIXED_SIZE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
 }
-"""What to do if a note says that the policy cannot be."""
+"""The remedy for a note that the policy is impossible."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _Registry:
         return cls(dict(_pairs(option_of(options, ALL) or "")), single)
 
     def value(self, pci_id: str) -> str:
-        """Return what RmPVMRL is for a GPU, the default where nobody set it."""
+        """Return RmPVMRL for a GPU, the default if unset."""
         default = self.everywhere.get(_KEY, _VALUES[SchedulerPolicy.BEST_EFFORT])
         return self.single.get(pci_id, {}).get(_KEY, default)
 
@@ -135,7 +135,7 @@ def _address(text: str) -> str:
 
 
 def _policy(value: str) -> str:
-    """Return the policy that a value of RmPVMRL stands for; the value itself where it is none known."""
+    """Return the policy of a value of RmPVMRL; the value itself if it is unknown."""
     try:
         number = int(value, 0)
     except ValueError:

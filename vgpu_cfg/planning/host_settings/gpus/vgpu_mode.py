@@ -1,9 +1,9 @@
-"""When a GPU may mix vGPUs of different sizes, how long that lasts, and how it is read.
+"""The mixed-size mode of a GPU: its conditions, its duration, and its reading.
 
-Told and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and whose scheduler is
-not fixed share. The GPU must be empty; it holds at once, and a reboot of the host drops it back to same
-size. vSphere tells one mode of a GPU (`none`, `sameSize`, `mixedSize`, `multiInstanceGpu`), so there is no
-mixed size beside MIG, though NVIDIA's Blackwell boards can on other hypervisors (a walkthrough of vGPU 20).
+Reported and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and whose scheduler
+is not fixed share. The GPU must be empty; it holds at once, and a reboot of the host drops it back to same
+size. vSphere reports one mode of a GPU (`none`, `sameSize`, `mixedSize`, `multiInstanceGpu`), so there is no
+mixed size with MIG, though NVIDIA's Blackwell boards can on other hypervisors (a walkthrough of vGPU 20).
 Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` and `HostGraphicsInfoVgpuMode` (8.0.3.0).
 """
 
@@ -46,7 +46,7 @@ _REMEDIES = {
     _SHARED: "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out",
     _FIXED_SHARE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
 }
-"""What to do if a note says that the mode cannot be."""
+"""The remedy for a note that the mode is impossible."""
 
 
 def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
@@ -71,7 +71,7 @@ def _obstacle(entry: DesiredHosts, view: HostView, gpu: Gpu, rule: HostGpuEntry)
 
 
 def _read(view: HostView, device: str) -> Reading:
-    """Read what is in force: what is configured says nothing after the next reboot."""
+    """Read the value in force: the configured one is void after the next reboot."""
     gpu = view.gpu(device)
     if gpu is None:
         return Reading(unread="the host lists no such GPU", is_absent=True)

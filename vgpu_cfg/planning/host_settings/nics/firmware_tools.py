@@ -1,4 +1,4 @@
-"""Whether a host has NVIDIA's firmware tools (MFT), which it shall have, and how they come there.
+"""NVIDIA's firmware tools (MFT) on a host: installed, wanted, and the way to install them.
 
 They are two VIBs, `mft` (the tools) and `nmst` (their kernel module); each comes in an offline bundle of its
 own, Mellanox-MFT-Tools_….zip and Mellanox-NATIVE-NMST_….zip. esxcli says that both need a reboot. Sources:

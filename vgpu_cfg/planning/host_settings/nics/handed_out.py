@@ -1,10 +1,9 @@
-"""What a NIC is handed out as: whole, as virtual functions, or not at all, and under which label.
+"""The use of a NIC: passed through whole, as virtual functions, or not at all, and its label.
 
-Virtual functions are asked for through `SriovConfig`, function by function, as the
-vSphere Client does. The driver's own `max_vfs` option is the older way to the same end: one number
-per port in an order that the host does not report, for all ports at once. It is left as it is;
-that both agree on a host where it stands is unproven. That a label alone takes no
-restart is recalled.
+Virtual functions are requested through `SriovConfig`, function by function, as the vSphere Client does. The
+driver's own `max_vfs` option is the older way to the same end: one number per port in an order that the host
+does not report, for all ports at once. It is left unchanged; that both agree on a host that has it is
+unproven. That a label alone needs no restart is recalled.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _SOURCE = "vSphere API, HostPciPassthruSystem.UpdatePassthruConfig, PciPassthruC
 
 
 def nic_names(host: Host) -> dict[str, tuple[str, ...]]:
-    """Return what the catalogue calls the NICs of a host, by PCI address; also of those passed through."""
+    """Return the catalog's names for the NICs of a host, by PCI address; also of those passed through."""
     found = {}
     for device in (*host.pci_devices, *(nic.pci for nic in host.nics if nic.pci is not None)):
         if names := load_nics().names_of(device.vendor_id, device.device_id):
@@ -117,7 +116,7 @@ def held_by(holders: Sequence[str]) -> str:
 
 
 def rebind_impact(view: HostView, desired: DesiredSetting, reading: Reading) -> Impact:
-    """Say what handing a function out or taking it back needs; what was written and did not rebind, a reboot.
+    """Return the impact of handing a function out or taking it back; a reboot if a write did not rebind.
 
     A driver may refuse to let go of a device, also on a host that can rebind at once.
     """
@@ -127,7 +126,7 @@ def rebind_impact(view: HostView, desired: DesiredSetting, reading: Reading) -> 
 
 
 def _show_passthrough(host: Host, desired: DesiredSetting) -> Host:
-    """Show the function handed out or taken back; a NIC that is handed out is none of the host's any more."""
+    """Show the function handed out or taken back; a NIC that is handed out is no longer the host's."""
     is_out = desired.value == HANDED_OUT
     changed = with_function(host, desired.device, passthrough_enabled=is_out, passthrough_active=is_out)
     nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == desired.device))

@@ -1,10 +1,10 @@
-"""The firmware parameters of NICs: which word mlxconfig prints and takes, and when one is truly in force.
+"""The firmware parameters of NICs: their words in mlxconfig, and when one is truly in force.
 
-A parameter has three values: the factory's, the one in force (Current) and the one that the
-next boot brings (Next Boot). Only the shell tells and sets them, and only while the host owns the
-NIC: one that is passed through is its guest's. NVIDIA's documents disagree on what loads
-a new value, a reboot or switching the power off (NVAIE 5.0 chapter 4 against two later planning
-pages), so a reboot comes first and a cold boot only where that did not help.
+A parameter has three values: the factory's, the one in force (Current) and the one that the next boot brings
+(Next Boot). Only the shell reads and sets them, and only while the host owns the NIC: one that is passed
+through is its guest's. NVIDIA's documents disagree on how a new value is loaded, by a reboot or by switching
+the power off (NVAIE 5.0 chapter 4 against two later planning pages), so a reboot comes first and a cold boot
+only if that did not help.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from vgpu_cfg.planning.host_settings.nics.firmware_tools import KEY as FIRMWARE_
 KEY = "nic_firmware"
 
 MLXCONFIG = "/opt/mellanox/bin/mlxconfig"
-"""Where NVIDIA's firmware tools (MFT for ESXi) put it; it is not on the shell's path.
+"""The path where NVIDIA's firmware tools (MFT for ESXi) put it; it is not on the shell's path.
 
-Commands name a NIC by its PCI address. On ESXi the tool takes the names that `mst status -vv` lists beside
+Commands name a NIC by its PCI address. On ESXi the tool accepts the names that `mst status -vv` lists with
 the addresses (`mt4123_pciconf0`); the shell puts them in.
 """
 
@@ -52,7 +52,7 @@ _NUMBERS = {"True": "1", "False": "0", "IB": "1", "ETH": "2", "VPI": "3"}
 
 
 def firmware_word(value: str) -> str:
-    """Return a value in the word that mlxconfig prints: `True`, `False`, `ETH`, `IB`, or as it is."""
+    """Return a value in the word that mlxconfig prints: `True`, `False`, `ETH`, `IB`, or unchanged."""
     if value.casefold() in ("true", "false"):
         return value.capitalize()
     return value.upper() if value.upper() in _LINK_TYPES.values() else value
@@ -155,7 +155,7 @@ def _write(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[
 
 
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
-    """Tell how to set it on the console; nothing where it is not known whether it must be."""
+    """Describe the steps on the console; nothing if it is not known to be necessary."""
     if _read(view, desired.device).unread:
         return ""
     pci_id, _, name = desired.device.partition(" ")

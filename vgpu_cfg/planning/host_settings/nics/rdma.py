@@ -1,20 +1,20 @@
-"""RoCE in the host's own NIC driver: which words of its kernel modules say trust, PFC and DSCP.
+"""RoCE in the host's own NIC driver: the words of its kernel modules for trust, PFC and DSCP.
 
 nmlx5_core: `pfctx` and `pfcrx`, the bit of the priority that PFC protects, which must be equal;
-`trust_state=2` for DSCP. A host that trusts PCP names no trust_state at all: that is how VMware's
-guide sets it up, and that a 1 means the same is derived from the Linux driver's own
-numbers (unproven on ESXi; it is read as PCP and never written). nmlx5_rdma: `pcp_force`, `dscp_force`.
-The words hold for every port of the driver, and for the next boot: what is in force cannot be read.
+`trust_state=2` for DSCP. A host that trusts PCP names no trust_state at all: that is how VMware's guide sets
+it up, and that a 1 means the same is derived from the Linux driver's own numbers (unproven on ESXi; it is
+read as PCP and never written). nmlx5_rdma: `pcp_force`, `dscp_force`. The words hold for every port of the
+driver, and for the next boot: the values in force cannot be read.
 
 A NIC that is passed through whole has none of this here; its guest sets it.
 
 Which VMkernel NIC carries PVRDMA, and the ruleset of the host's firewall that lets it through.
 
-`Net.PVRDMAVmknic` names the VMkernel NIC (a text, empty by default). Where the plan file names a
-network instead, the value here is that network, and the name is looked up when it is written; of one
-that the same plan makes, the lowest free number is taken, and the reading afterwards shows whether
-that was right. The ruleset `pvrdma` opens TCP 28250 to 28761. That an empty text takes the choice back is
-derived from its being the default, and unproven.
+`Net.PVRDMAVmknic` names the VMkernel NIC (a text, empty by default). If the plan file names a network
+instead, the value here is that network, and the name is looked up when it is written; of one that the same
+plan makes, the lowest free number is used, and the reading afterwards shows whether that was right. The
+ruleset `pvrdma` opens TCP 28250 to 28761. That an empty text undoes the choice is derived from its being the
+default, and unproven.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _words(module: str, roce: RoceEntry | bool) -> dict[str, str]:  # noqa: FBT0
 
 
 def _desired_settings_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
-    """Yield one desired setting for the module; rules that contradict each other all stand in its value.
+    """Yield one desired setting for the module; its value holds all rules that contradict each other.
 
     A NIC of another driver gets a desired setting of its own, which is then refused.
     """
@@ -221,7 +221,7 @@ def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredS
 
 
 def _read(view: HostView, device: str) -> Reading:
-    """Read the VMkernel NIC that is chosen or, where a network is desired, the network it is on."""
+    """Read the chosen VMkernel NIC or, if a network is desired, the network it is on."""
     facts = view.facts
     found = facts.options.get(OPTION)
     if found is None:

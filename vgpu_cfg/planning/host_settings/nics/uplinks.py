@@ -1,13 +1,13 @@
-"""Which NICs are uplinks of a host's standard switches, with the MTU that such a switch needs.
+"""The uplinks of a host's standard switches, with the MTU that such a switch needs.
 
-A value names the switch and, where the entry's VMkernel NICs need more than the ordinary 1500, the least
-MTU: `vSwitch1 mtu 9000`. A larger one is right too, and none is ever lowered: others may live on the
-switch. An empty value takes the NIC out of its standard switch.
+A value names the switch and, if the entry's VMkernel NICs need more than the ordinary 1500, the least MTU:
+`vSwitch1 mtu 9000`. A larger one is right too, and none is ever lowered: others may use the switch. An empty
+value takes the NIC out of its standard switch.
 
-Distributed switches are the whole estate's matter: `planning.networks`. A `switch` that no
-standard switch of the host is called is taken to be one.
+Distributed switches are the whole estate's matter: `planning.networks`. A `switch` that no standard switch of
+the host is called is taken to be one.
 
-What a host would lose with a NIC that it uses itself: an uplink, VMkernel NICs and their services.
+A host's loss with a NIC that it uses itself: an uplink, VMkernel NICs and their services.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _spelled(switch: str, mtu: int | None) -> str:
 
 
 def _taken_apart(value: str) -> tuple[str, int | None]:
-    """Return the switch of a value and the MTU, where it names one."""
+    """Return the switch of a value and the MTU, if it names one."""
     switch, found, mtu = value.rpartition(_MTU)
     return (switch, int(mtu)) if found and mtu.isdigit() else (value, None)
 
@@ -112,7 +112,7 @@ def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[S
 
 
 def _raised(view: HostView, name: str, mtu: int | None) -> int | None:
-    """Return the MTU that a switch must get, None where what it has is enough."""
+    """Return the MTU that a switch must get, None if its own is enough."""
     switch = _standard(view, name)
     has = (switch.mtu if switch is not None else None) or ORDINARY_MTU
     return mtu if mtu is not None and mtu > has else None
@@ -177,7 +177,7 @@ UPLINK = HostSetting(
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """What hangs on a NIC. `vmknics` and `services` may be on its switch; sure is only what is distributed.
+    """The users of a NIC. `vmknics` and `services` may be on its switch; only distributed ones are certain.
 
     `others` are the switch's remaining uplinks: with one of them left nothing is cut off, only thinner.
     """
@@ -198,10 +198,10 @@ class CutOff:
 
 
 def cut_off(view: HostView, vmnic: str, distributed: Sequence[DistributedSwitch] = ()) -> CutOff | None:
-    """Say what would go with a NIC; None where no switch uses it.
+    """Return the losses with a NIC; None if no switch uses it.
 
-    A host does not tell which standard switch a portgroup is on: with several of them every
-    VMkernel NIC that is on no distributed switch is named. `distributed` are the switches of the estate.
+    A host does not report the standard switch of a portgroup: with several of them every VMkernel NIC that is
+    on no distributed switch is named. `distributed` are the switches of the estate.
     """
     switch = next((one for one in view.facts.switches if vmnic in one.uplinks), None)
     if switch is None:

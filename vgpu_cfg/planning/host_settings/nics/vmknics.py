@@ -42,7 +42,7 @@ def vmknic_on(view: HostView, network: str) -> Vmknic | None:
 
 
 def next_vmknic(view: HostView) -> str:
-    """Say what the next VMkernel NIC will be called: the lowest free number (recalled; unproven)."""
+    """Return the name of the next VMkernel NIC: the lowest free number (recalled; unproven)."""
     taken = {one.device for one in view.facts.vmknics}
     return next(f"vmk{number}" for number in range(len(taken) + 1) if f"vmk{number}" not in taken)
 
@@ -75,7 +75,7 @@ def _read(view: HostView, device: str) -> Reading:
 
 
 def _same(wanted: str, found: str) -> bool:
-    """Whether what is wanted holds; a reading without a prefix is compared without it."""
+    """Whether the wanted value holds; a reading without a prefix is compared without it."""
     if found == NONE:
         return False
     address, mtu = _taken_apart(wanted)
