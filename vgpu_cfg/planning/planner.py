@@ -1,6 +1,6 @@
-"""From what is desired and what was observed to a plan: the order in which everything is asked.
+"""Turn the desired state and observations into a plan: the order of all questions.
 
-Refuse what a plan disturbs without the approval that this needs.
+Refuse disturbances of a plan without the necessary approval.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ _SHOWN = 6
 def make_plan(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
 ) -> Plan:
-    """Compare what is desired with what was observed; pure, and the same whatever their order.
+    """Compare the desired state with the observed one; pure, and the same for any order of them.
 
-    Errors among the plan's diagnostics mean that it must not be carried out; the changes are
-    those that would be made nevertheless.
+    Errors among the plan's diagnostics mean that it must not be carried out; the changes are those that would
+    be made nevertheless.
     """
     if is_waiting(desired, observed):
         return _plan_until_it_begins(desired, as_named(desired, observed), catalog)
@@ -218,7 +218,7 @@ class _Planning:
                 check_expiry(vm, None, today, self.findings)
 
     def _rules_of_former_names(self, owned: Ownership) -> Iterator[Change]:
-        """Yield the removal of rules that the plan made under another name, which its VMs' marks tell."""
+        """Yield the removal of rules that the plan made under another name, found in its VMs' marks."""
         marks = [vm.mark for vm in owned.existing.values() if vm.mark is not None]
         own = {vm.moid for vm in self.observed.vms if vm.is_of(self.desired.identity)}
         others = frozenset(vm.moid for vm in self.observed.vms if vm.moid not in own)
@@ -240,7 +240,7 @@ class _Planning:
     def _choose(
         self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
     ) -> Chosen:
-        """Decide which hosts are prepared for the VMs, where `prepare: from_vms` lets them be."""
+        """Decide which hosts are prepared for the VMs, if `prepare: from_vms` allows it."""
         alternatives = self.host_planner.alternatives
         if not alternatives.resolved_hosts:
             return {}
@@ -276,7 +276,7 @@ class _Planning:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 
     def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:
-        """Yield the boards behind a running VM's GPUs that are the plan's, as far as they can be told."""
+        """Yield the boards of a running VM's GPUs that are the plan's, as far as known."""
         for device in resolved.own.vgpus:
             yield from (entry.board for entry in self.catalog.by_profile(device.profile)[:1])
         devices = {pci.pci_id: pci for pci in resolved.host.pci_devices} if resolved.host else {}
@@ -297,7 +297,7 @@ class _Planning:
     def _settle(
         self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
     ) -> tuple[Baseline, Placed]:
-        """Report who has no place; one that runs, and lacks room for new GPUs, keeps those that it holds."""
+        """Report VMs without a place; a running one that lacks room for new GPUs keeps its present ones."""
         while True:
             failed = [resolved for resolved in resolved_vms if resolved.name in placed.failed]
             stuck = [
@@ -428,7 +428,7 @@ class _Planning:
     def _needing(
         self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
     ) -> list[str]:
-        """Name the VMs that are on a host or shall go there, else those without a place that could."""
+        """Name the VMs that are on a host or are to go there, else those without a place that could."""
         lost = {resolved.name for resolved in self.lost_vms}
         there = [
             name for name, vm in owned.existing.items() if vm.host_moid == host.moid and name not in lost

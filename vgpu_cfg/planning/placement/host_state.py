@@ -261,7 +261,7 @@ class HostState:
 
     @property
     def stock(self) -> NicStock:
-        """What the host's NICs can still give."""
+        """The NICs that the host can still give."""
         return NicStock(self.capacity, self.holders, self.given)
 
     def gpu_nodes(self, gpus: Iterable[int], slots: Collection[str]) -> list[int | None]:
@@ -394,7 +394,7 @@ class HostState:
         return next(self.fits(shape), None)
 
     def fits(self, shape: Shape) -> Iterator[Fit]:
-        """Yield the ways to put such a VM here that differ in what they leave, the best first."""
+        """Yield the ways to put such a VM here that differ in the remaining room, the best first."""
         if self.refuse_host(shape) is not None or self.refuse_nics(shape) is not None:
             return
         slot_choices = self.slot_choices(shape)
@@ -481,7 +481,7 @@ class HostState:
         kinds: tuple[object, ...],
         found: dict[tuple[object, ...], tuple[int, ...]],
     ) -> None:
-        """Go on with all members of the device group that is next; they stand together in a variant."""
+        """Go on with all members of the next device group; they are together in a variant."""
         need = variant[len(chosen)]
         size = sum(one.peers == need.peers for one in variant)
         for members in self.free_sets(need, size, gpus):

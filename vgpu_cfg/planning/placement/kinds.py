@@ -103,9 +103,9 @@ class Kinds:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the program allows all that is allowed, so that it proves.
+        """Whether the program allows everything that is allowed, so that it proves.
 
-        Two vGPUs of one VM may share a GPU where VMs of the line may not, which a pattern does not tell.
+        Two vGPUs of one VM may share a GPU if VMs of the line may not, which a pattern does not show.
         """
         return not any(
             shape.spread is Spread.GPUS and shape.must and any(len(one) > 1 for one in shape.variants)

@@ -15,7 +15,7 @@ INFINITY = float("inf")
 
 
 class SolverStatus(Enum):
-    """What the solver came to: the best there is, some solution, the proof of none, or nothing."""
+    """The solver's result: the optimum, some solution, the proof of none, or nothing."""
 
     BEST = "best"
     FOUND = "found"
@@ -64,9 +64,9 @@ class Program:
     def row(
         self, terms: Iterable[tuple[int, float]], *, least: float = -INFINITY, most: float = INFINITY
     ) -> None:
-        """Ask that a sum of (variable, weight) lies between two bounds; a variable may stand there twice.
+        """Require that a sum of (variable, weight) lies between two bounds; a variable may be repeated.
 
-        HiGHS takes no row that names a variable twice: with some it ends the process.
+        HiGHS accepts no row that names a variable twice: with some it ends the process.
         """
         sums: dict[int, float] = {}
         for column, weight in terms:

@@ -1,4 +1,4 @@
-"""What a GPU as it is could still take: the largest sets of vGPUs, and an order in which they get there.
+"""A GPU's remaining room: the largest sets of vGPUs, and an order in which they get there.
 
 How a VM fits on each of many hosts, worked out once for all that are alike, while VMs are put on them.
 """
@@ -112,7 +112,7 @@ def _is_largest(counts: tuple[int, ...], among: dict[tuple[int, ...], None]) -> 
 
 
 class SharedFits:
-    """Hosts with a number each for what they have and hold; alike ones have the same.
+    """Hosts with a number each for their capacity and load; similar ones have the same.
 
     Two hosts that were alike still are once each has taken a VM of one shape and line the way it fits best.
     """
@@ -137,7 +137,7 @@ class SharedFits:
 class ShapeFits:
     """How VMs of one shape fit, by host; `asked` is a number of its own.
 
-    Where they need NICs or devices by address, which differ from host to host, each host is asked.
+    If they need NICs or devices by address, which differ from host to host, each host is asked.
     """
 
     shared: SharedFits

@@ -1,7 +1,7 @@
-"""Which host every VM goes to: the ways to find out, one after the other, and what they came to.
+"""The host of every VM: the methods, one after the other, and their result.
 
-Reproducible: no clock, no randomness, one order of hosts and VMs whatever the order
-they come in. Three verdicts: placed, proven impossible, undecided.
+Reproducible: no clock, no randomness, one order of hosts and VMs whatever the order they come in. Three
+verdicts: placed, proven impossible, undecided.
 
 Which GPU of its host each VM can be expected to get, since not the plan but ESXi chooses.
 """
@@ -22,7 +22,7 @@ KeptFree = Sequence[tuple[Collection[int], int]]
 
 
 class NoPlace(StrEnum):
-    """What is known of a VM that got no place."""
+    """The known facts of a VM that got no place."""
 
     IMPOSSIBLE = "impossible"
     UNDECIDED = "undecided"
@@ -30,10 +30,10 @@ class NoPlace(StrEnum):
 
 @dataclass(slots=True)
 class Attempt:
-    """What one placer came to. `is_proof` tells that no placement is better: of those left none has a place.
+    """The result of one placer. `is_proof` is whether no placement is better: of those left none has a place.
 
-    `least_left` is how many VMs have no place in any placement, as far as that is proven.
-    `initial` are the hosts before any VM was put on them.
+    `least_left` is how many VMs have no place in any placement, as far as that is proven. `initial` are the
+    hosts before any VM was put on them.
     """
 
     hosts: list[HostState]
@@ -60,8 +60,8 @@ Placer = Callable[[Sequence[HostState], Sequence[Demand]], Attempt]
 class Placed:
     """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them.
 
-    `kept` is what the VMs ask to stay free, `most_placed` how many VMs at most any placement has a place for,
-    as far as that is proven.
+    `kept` is the room that the VMs request to stay free, `most_placed` how many VMs at most any placement has
+    a place for, as far as that is proven.
     """
 
     initial: list[HostState]
@@ -78,7 +78,7 @@ def in_order(demands: Iterable[Demand]) -> list[Demand]:
 
 
 def kept_free(demands: Iterable[Demand]) -> KeptFree:
-    """List what is asked to stay free: of these hosts so many, whoever comes."""
+    """List the requested free hosts: of these hosts so many, for any VMs."""
     requested = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
     return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(requested)]
 
@@ -127,10 +127,10 @@ def _proven_impossible(
 
 
 def expect_gpus(placed: Placed, demands: Sequence[Demand]) -> Placed:
-    """Let the fits name the GPUs that the host's policy would choose, where all VMs start under it.
+    """Let the fits name the GPUs that the host's policy would choose, if all VMs start under it.
 
-    That is what the NUMA affinity is first set to: the better the guess, the fewer VMs have to be
-    pinned anew. Where the policy would strand a VM, the fits stay as the placement made them.
+    The NUMA affinity is first set to these: the better the guess, the fewer VMs have to be pinned anew. If
+    the policy would strand a VM, the fits stay as the placement made them.
     """
     by_host: dict[int, list[Demand]] = {}
     for demand in demands:

@@ -1,9 +1,9 @@
-"""Places VMs by an integer program, where the greedy way found no place for all of them.
+"""Place VMs by an integer program if the greedy way found no place for all of them.
 
-Like VMs and like hosts are counted, not told apart (`kinds`): the program is as large as there are kinds.
-First the number of VMs without a place is made small: none is a placement, one or more a proof. Then the
-counts of each kind are filled into its hosts; where that fails, some of these are counted one by one, and all
-is asked anew, a bounded number of times.
+Similar VMs and hosts are counted, not distinguished (`kinds`): the program is as large as there are kinds.
+First the number of VMs without a place is minimized: none is a placement, one or more a proof. Then the
+counts of each kind are filled into its hosts; if that fails, some of these are counted one by one, and all is
+asked anew, a bounded number of times.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""How the VMs of one host are started so that none is stranded by the GPUs that ESXi gives the others.
+"""The order of starting one host's VMs so that none is stranded by the GPUs that ESXi gives the others.
 
-Three ways: by size, the largest first; one by one, the next chosen by what became of those before; or
-none that is certain, which is a finding.
+Three ways: by size, the largest first; one by one, the next chosen by the result of those before; or none
+that is certain, which is a finding.
 
-Which patterns of GPUs a host can have side by side so that its VMs start whichever GPU ESXi chooses.
+The patterns of GPUs that a host can have side by side so that its VMs start for any choice of ESXi's.
 
-Two patterns go together where twice each, on four GPUs, start for certain: small games that tell of the
-large one. Of a MIG host with 4g+3g, a GPU of 2g and 1g alone would strand a 4g's partner. A mode is a largest
-set of patterns that all go together; a host that keeps to one is nearly always startable.
+Two patterns go together if twice each, on four GPUs, start for certain: small games that represent the large
+one. Of a MIG host with 4g+3g, a GPU of 2g and 1g alone would strand a 4g's partner. A mode is a largest set
+of patterns that all go together; a host that keeps to one is nearly always startable.
 
-In which order the VMs of a host are powered on, and whether ESXi's way of choosing GPUs lets all start.
+The power-on order of a host's VMs, and whether ESXi's way of choosing GPUs lets all start.
 
-Large vGPUs start first: small ones that are spread over all GPUs first would lock them
-to their size. Policy `performance` takes the GPU with the fewest vGPUs, `consolidation`
-the fullest; on MIG GPUs one is filled before the next (field report by Frank
-Denneman). That ESXi chooses like this on every release is not proven.
+Large vGPUs start first: small ones that are spread over all GPUs first would lock them to their size. Policy
+`performance` takes the GPU with the fewest vGPUs, `consolidation` the fullest; on MIG GPUs one is filled
+before the next (field report by Frank Denneman). That ESXi chooses like this on every release is not proven.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Start:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """What starts are sorted by: NVLink peers, then the memory and MIG slices of the largest vGPU."""
+        """Return the sort key of starts: NVLink peers, then the memory and MIG slices of the largest vGPU."""
         return start_size(self.variant)
 
     @property
@@ -114,13 +113,13 @@ _MOST_PATTERNS = 40
 _TWICE = 2
 
 _Key = tuple[object, ...]
-"""A GPU as it is, its node aside, with a pattern: what games are about."""
+"""A GPU's state without its node, with a pattern: the subject of games."""
 _Side = tuple[_Key, int]
 """A pattern, so many times."""
 
 
 class StartOrder(Enum):
-    """What is known of an order in which all VMs of a host start, whatever ESXi chooses."""
+    """The knowledge of an order in which all VMs of a host start for any choice of ESXi's."""
 
     BY_SIZE = "by size"
     ONE_BY_ONE = "one by one"
@@ -140,7 +139,7 @@ class BoardStarts:
 def order_starts(
     host: HostState, starts: Sequence[Start], most_positions: int = MOST_POSITIONS
 ) -> Iterator[BoardStarts]:
-    """Order the starts of a host, each board by itself; `host` is as it is before any of them.
+    """Order the starts of a host, each board by itself; `host` is its state before any of them.
 
     No more positions than `most_positions` are looked at for each board: beyond, the order is unknown.
     """
@@ -156,7 +155,7 @@ def order_starts(
 
 @dataclass(frozen=True, slots=True)
 class StartContent:
-    """What decides in which order VMs can start: what the GPUs hold, their peers, and the vGPUs to come.
+    """The facts that decide the order of starts: the GPUs' load, their peers, and the vGPUs to come.
 
     Hosts of equal content are judged once; `gpus` are those of one of them.
     """
@@ -198,7 +197,7 @@ def board_gpus(host: HostState, board_key: str) -> tuple[list[GpuState], tuple[f
 
 
 def make_queue(found: BoardStarts) -> StartQueue:
-    """Write down what whoever starts the VMs must know."""
+    """Record the facts for starting the VMs."""
     gpus, peer_sets = board_gpus(found.host, found.board_key)
     return StartQueue(
         host_moid=found.host.host.moid,
@@ -278,7 +277,7 @@ class QueueProgress:
                 fewest.take(need, vm)
 
     def miss(self, vm: str) -> None:
-        """Keep the place of a VM that could not be started: nobody starts who could take its last GPU."""
+        """Keep the place of a VM that could not be started: no VM starts that could take its last GPU."""
         if vm in self._variants:
             self._absent.add(vm)
         self._next = None
@@ -337,7 +336,7 @@ ANY_MODE = StartMode(frozenset(), frozenset())
 
 @dataclass(slots=True)
 class _Games:
-    """The games of one board's patterns; what was found out for one serves the others."""
+    """The games of one board's patterns; results for one serve the others."""
 
     search: StartSearch
     gpus: dict[_Key, GpuState]

@@ -1,9 +1,9 @@
-"""Whether all VMs of a host start whichever GPU ESXi chooses for each, and which to start next for that.
+"""Whether all VMs of a host start for any GPUs that ESXi chooses, and which to start next for that.
 
-ESXi chooses the GPU of a vGPU, and nobody can make it choose another. So it is searched like a game: the
-order is ours, each choice is ESXi's, and it is won where all VMs run in the end whatever was chosen. Of
-vGPUs of one size that lock a GPU each, the rule is short: start a size only while it must still open
-idle GPUs, or when no other has to. All else is searched through, boards apart.
+ESXi chooses the GPU of a vGPU, and cannot be made to choose another. So it is searched like a game: the order
+is ours, each choice is ESXi's, and it is won if all VMs finally run for every choice. Of vGPUs of one size
+that lock a GPU each, the rule is short: start a size only while it must still open idle GPUs, or when no
+other has to. All else is searched through, boards apart.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StartSearch:
     ) -> Variant | None:
         """Return the kind to start next, `among` some, so that all that are left can follow.
 
-        Where none can promise that it is the largest with `or_any`, else None; None where nothing is left.
+        If none can promise that, it is the largest with `or_any`, else None; None if nothing is left.
         """
         kinds = [index for index, count in enumerate(left) if count and self.kinds[index] in among]
         for index in kinds:
@@ -156,7 +156,7 @@ class StartSearch:
         return outcomes is not None and all(holds(one, after) for one in outcomes)
 
     def outcomes(self, position: Position, variant: Variant) -> set[Position] | None:
-        """Return what a start can come to; None where some choice of ESXi's leaves a vGPU without a GPU."""
+        """Return a start's possible results; None if some choice of ESXi's leaves a vGPU without a GPU."""
         reached = {position}
         for size, need in self._requests(variant):
             step: set[Position] = set()
@@ -196,7 +196,7 @@ class StartSearch:
                 yield self._ordered([*at[:index], single, *at[index + 1 :]])
 
     def _has_room(self, position: Position, left: Remaining) -> bool:
-        """Whether all could start if ESXi chose as it should, as far as sums tell: most losses show here."""
+        """Whether all could start if ESXi chose ideally, as far as sums show: most losses show here."""
         rooms = map(sum, zip(*(self._most_of(number) for number in position), strict=True))
         for place, room in enumerate(rooms):
             if room < sum(
@@ -238,7 +238,7 @@ class StartSearch:
         )
 
     def _is_simply_safe(self, position: Position, left: Remaining) -> bool:
-        """Let each size open as many idle GPUs as it has VMs, the largest first, and see what is left."""
+        """Let each size open as many idle GPUs as it has VMs, the largest first, and check the rest."""
         idle = self._idle(position)
         for need, count in self._by_size(left):
             free = sum(self._room(number, need) for number in position if self._states[number].held)
@@ -256,7 +256,7 @@ class StartSearch:
         return [counts[size] for size in sorted(counts, reverse=True)]
 
     def _to_open(self, position: Position, need: VgpuNeed, count: int) -> int:
-        """Count the idle GPUs that vGPUs of a size need beside those that they share already."""
+        """Count the idle GPUs that vGPUs of a size need in addition to those that they share already."""
         free = sum(self._room(number, need) for number in position if self._states[number].held)
         return ceil(max(0, count - free) / need.max_per_gpu)
 
@@ -310,7 +310,7 @@ class StartSearch:
 
 
 def _weights(need: VgpuNeed, needs: Sequence[VgpuNeed]) -> Iterator[int]:
-    """Yield what a vGPU weighs: memory, slices, and one for each size that it has or exceeds."""
+    """Yield a vGPU's weights: memory, slices, and one for each size that it has or exceeds."""
     yield need.framebuffer_mib
     yield need.mig_size
     yield need.mig_compute

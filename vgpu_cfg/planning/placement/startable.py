@@ -1,8 +1,8 @@
-"""Places VMs so that all of a host can be started for certain, where that can be had.
+"""Place VMs so that all of a host can be started for certain, if that is possible.
 
-Makes a good placement better: more whole GPUs, more free 4g starts, more whole NVLink sets.
+Improve a good placement: more whole GPUs, more free 4g starts, more whole NVLink sets.
 
-One VM at a time goes to another host where that gains more than it costs and breaks no preference; a bounded
+One VM at a time goes to another host if that gains more than it costs and breaks no preference; a bounded
 number of looks, in a fixed order.
 """
 
@@ -32,9 +32,9 @@ def place_startable(
     placers: Sequence[Placer],
     starting: Collection[str],
 ) -> Placed:
-    """Place all VMs; where those `starting` on a host could strand one another, keep their sizes apart.
+    """Place all VMs; if those `starting` on a host could strand one another, keep their sizes apart.
 
-    A placement of fewer VMs is never taken for that, and where no try succeeds the first one stands.
+    A placement of fewer VMs is never accepted for that, and if no try succeeds the first one is kept.
     """
     demands = [replace(demand, starts=demand.vm in starting) for demand in demands]
     first = place(hosts, demands, placers, improve)
@@ -142,7 +142,7 @@ def _gain(host: HostState, demand: Demand, fit: Fit) -> tuple[int, int, int]:
 
 
 def _is_sound(host: HostState, initial: HostState) -> bool:
-    """Whether what is left can come to stand on its GPUs without the VM that went away."""
+    """Whether the rest can be placed on its GPUs without the VM that went away."""
     for gpu, empty in zip(host.gpus, initial.gpus, strict=True):
         own = [(held.need, held.vm, held.line) for held in gpu.held[len(empty.held) :] if held.need]
         if own and stack(empty, own) is None:

@@ -1,1 +1,1 @@
-"""The GPUs of an estate as a pool: what runs where, what is free, what is stranded, and what still fits."""
+"""The GPUs of an estate as a pool: running VMs, free and stranded capacity, and remaining room."""

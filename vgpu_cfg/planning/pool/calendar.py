@@ -14,9 +14,9 @@ from vgpu_cfg.planning.pool.reservations import Calendar, EstateGpus, Moment
 
 @dataclass(frozen=True, slots=True)
 class ReservedRow:
-    """What a plan holds of one board in one cluster. `state` is "now", "later" or "over".
+    """A plan's reservation of one board in one cluster. `state` is "now", "later" or "over".
 
-    `running` counts its GPUs that VMs of the plan stand on now, `account` wrote it last.
+    `running` counts its GPUs with VMs of the plan now, `account` wrote it last.
     """
 
     plan: str
@@ -41,7 +41,7 @@ class PoolCalendar:
 
 @dataclass(frozen=True, slots=True)
 class ReservationCalendar:
-    """All that is reserved; `unread` names the alarms whose text nobody can read."""
+    """All reservations; `unread` names the alarms with unreadable text."""
 
     now: datetime
     rows: tuple[ReservedRow, ...]
@@ -55,7 +55,7 @@ def read_calendar(
     kept: Reservations,
     wants_cluster: Callable[[str], bool] = lambda _: True,
 ) -> ReservationCalendar:
-    """Put the reservations of the wanted clusters in order of time, with what is free when."""
+    """Put the reservations of the wanted clusters in order of time, with the free capacity over time."""
     gpus = EstateGpus(observed, catalog)
     all_of_them = [one.reservation for one in kept.kept if one.reservation is not None]
     calendar = Calendar(gpus, all_of_them, kept.now)

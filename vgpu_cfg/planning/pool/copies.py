@@ -1,4 +1,4 @@
-"""VMs that are alike, put where planning would put so many of them: which GPUs they get, what they hold."""
+"""Similar VMs, placed as planning would place so many of them: their GPUs and their load."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vgpu_cfg.planning.vms.lookup.baseline import place_demands
 
 @dataclass(slots=True)
 class Copies:
-    """VMs of one shape beside what runs; `hosts` and their `states` are in the same order.
+    """VMs of one shape next to running ones; `hosts` and their `states` are in the same order.
 
-    `taking` are the indexes of the hosts that take any of them, `starts` tells that they are to run.
+    `taking` are the indexes of the hosts that accept any of them, `starts` whether they are to run.
     """
 
     observed: Inventory
@@ -59,9 +59,9 @@ class Copies:
         }
 
     def held(self, count: int, clusters: tuple[str, ...]) -> list[HoldingVm]:
-        """Return what so many of them hold, added up where it is the same; `clusters` are globs that matter.
+        """Return the holdings of so many of them, added up if equal; `clusters` are globs that matter.
 
-        Where it is the same wherever they go, nothing is placed.
+        If they are the same at any place, nothing is placed.
         """
         if clusters not in self._alike:
             self._alike[clusters] = self._held_anywhere(clusters)

@@ -1,6 +1,6 @@
 """How many more VMs of a shape fit, host by host: copies are put on each until there is no place.
 
-What keeps one more VM off a host, in few words: GPUs alike are told together.
+The obstacles to one more VM on a host, in few words: similar GPUs are combined.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _STATES = {
 """How GPUs are that refuse whatever is asked of them."""
 
 COPY = "one more"
-"""What a VM is called that is put on a host to count."""
+"""The name of a VM that is put on a host to count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A reason why no more fit. `gpus` counts those that it is about, 0 where it is about the host.
+    """A reason why no more fit. `gpus` counts the GPUs concerned, 0 if it is about the host.
 
-    `vms` are those that stand in the way, as far as it is VMs that do.
+    `vms` are the obstacles, as far as they are VMs.
     """
 
     code: Code
@@ -54,7 +54,7 @@ class _Refused:
 
 
 _Groups: TypeAlias = dict[tuple[Code, bool], _Refused]
-"""GPUs that refuse, by the reason and by whether room is left beside VMs that run already."""
+"""GPUs that refuse, by the reason and by whether room is left next to VMs that run already."""
 
 
 def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
@@ -99,7 +99,7 @@ def _collect(
     refused: dict[tuple[Code, bool], _Refused],
     short: list[Limit],
 ) -> None:
-    """Gather the GPUs by what they say to the profiles of one way to give the VM its vGPUs."""
+    """Group the GPUs by their answer to the profiles of one way to give the VM its vGPUs."""
     for need in dict.fromkeys(variant):
         room = 0
         for gpu in host.gpus:
@@ -163,7 +163,7 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
 
 
 def _has_others_and_room(gpu: GpuState) -> bool:
-    """Whether only VMs that run already are on it, and something is left beside them."""
+    """Whether only VMs that run already are on it, and room is left next to them."""
     return bool(gpu.free_framebuffer_mib) and all(not held.is_planned for held in gpu.held)
 
 
@@ -206,7 +206,7 @@ def _device_limit(code: Code, host: HostState) -> Limit:
 
 
 MOST_COPIES = 10_000
-"""Where the count of one host ends; nothing real comes near it."""
+"""The limit of one host's count; nothing real comes near it."""
 _MADE_BY_VMS = (Code.SAME_SIZE_LOCK, Code.GPU_FULL, Code.MIXED_SIZE_NO_ROOM, Code.NO_MIG_SLICE)
 
 
@@ -214,7 +214,7 @@ _MADE_BY_VMS = (Code.SAME_SIZE_LOCK, Code.GPU_FULL, Code.MIXED_SIZE_NO_ROOM, Cod
 class Gain:
     """How many more would fit on a host without a VM that keeps GPUs from others with little.
 
-    It is alone on them, has less than half of each, and as it is they take none of what is asked.
+    It is alone on them, has less than half of each, and they have no room for the requested profile.
     """
 
     vm: str
@@ -236,7 +236,7 @@ class HostFit:
 
 
 def fit_on(state: HostState, shape: Shape) -> HostFit:
-    """Count the copies that one host takes; `state` stays as it is."""
+    """Count the copies that fit on one host; `state` stays unchanged."""
     trial = state.copy()
     count, tight = _fill(trial, shape)
     limits = find_limits(trial, shape)
@@ -260,7 +260,7 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
 
 
 def next_step(fits: Sequence[HostFit]) -> str:
-    """Say what would make room where nothing fits: what stands closest to a place, and its remedy."""
+    """Return the step that makes room if nothing fits: the obstacle closest to a place, and its remedy."""
     if any(fit.count for fit in fits):
         return ""
     closest = max(

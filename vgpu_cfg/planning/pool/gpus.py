@@ -1,9 +1,9 @@
-"""Every GPU of an estate with its mode, what runs on it, what it still takes and what is stranded.
+"""Every GPU of an estate with its mode, its VMs, its remaining room and its stranded capacity.
 
 Which idle GPUs can be in no NVLink group of some size now, since a member is used by others.
 
-Which GPUs can be peers is told by `capacity.peer_groups`, as far as anybody knows. A member that is used
-alone, or for a fraction, has its NVLink turned off (field report by Frank Denneman).
+The possible peers of GPUs are in `capacity.peer_groups`, as far as known. A member that is used alone, or for
+a fraction, has its NVLink turned off (field report by Frank Denneman).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAIR = 2
 
 
 class PoolMode(StrEnum):
-    """How a GPU is used; UNKNOWN where it is idle and nobody says."""
+    """The use of a GPU; UNKNOWN if it is idle and its mode is unknown."""
 
     SAME_SIZE = "same size"
     MIXED_SIZE = "mixed size"
@@ -41,8 +41,8 @@ class PoolMode(StrEnum):
 class GpuUser:
     """A VM on a GPU. `profile` is empty for one that has all of it or could not be read.
 
-    `start` is where its vGPU is thought to stand: memory slices (MIG) or GB (mixed sizes), None where
-    it needs no place.
+    `start` is the presumed place of its vGPU: memory slices (MIG) or GB (mixed sizes), None if it needs no
+    place.
     """
 
     vm: str
@@ -117,7 +117,7 @@ class PoolReader:
         self._others = tuple(sorted({vgpu.profile for detail in details for vgpu in detail.vgpus}))
 
     def capacity(self, host: Host) -> HostCapacity:
-        """Read what is free on a host."""
+        """Read a host's free capacity."""
         return self._capacity.read(host)
 
     def gpus(self, found: HostCapacity) -> Iterator[PooledGpu]:
@@ -178,7 +178,7 @@ class PoolReader:
         return self._known[key]
 
     def _needs_of(self, board: Board, offered: frozenset[str] | None) -> tuple[VgpuNeed, ...]:
-        """Return the C profiles of a board that its host's driver has, all of them where it does not tell."""
+        """Return the C profiles of a board that its host's driver has, all of them if it reports none."""
         if (board.key, offered) not in self._needs:
             needs = (self._capacity.needs(entry.name)[board.key] for entry in board.profiles)
             self._needs[board.key, offered] = tuple(
@@ -221,7 +221,7 @@ def mode_of(state: GpuState, gpu: Gpu) -> PoolMode:
 
 
 def obstacle_text(state: GpuState, gpu: Gpu) -> str:
-    """Say of one GPU what the finding says of all; nothing where it is passed through as a whole."""
+    """Return the finding's text for one GPU; nothing if it is passed through as a whole."""
     match state.obstacle:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
             return ""
@@ -236,7 +236,7 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
 
 
 def out_of_use(host: Host, pci_id: str = "") -> str:
-    """Say why nothing can start on a host, or shall on one of its GPUs; empty where something can."""
+    """Return why nothing can or must start on a host or one of its GPUs; empty if something can."""
     if host.connection is not Connection.CONNECTED:
         return f"host is {host.connection.value}"
     if host.is_in_maintenance_mode:

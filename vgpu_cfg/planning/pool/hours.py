@@ -1,7 +1,7 @@
 """How many GPU-hours VMs held, from when they were on: a VM holds its GPUs as long as it runs.
 
-vCenter's events say when a VM was powered on and off, as far back as it keeps them; how long a VM has run
-that has no event there, its uptime says. Which devices it had then is not told: those that it has now count.
+vCenter's events record power-ons and power-offs, as far back as it keeps them; the uptime shows how long a VM
+without such an event has run. Its devices at that time are unknown: the present ones count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KeyOf = Callable[[Vm], str]
 
 @dataclass(frozen=True, slots=True)
 class HoursRow:
-    """What VMs of one name held: `gpu_hours` in shares of GPUs, `device_hours` in vGPUs and whole GPUs."""
+    """The use by VMs of one name: `gpu_hours` in shares of GPUs, `device_hours` in vGPUs and whole GPUs."""
 
     name: str
     vms: tuple[str, ...]
@@ -41,8 +41,8 @@ class HoursRow:
 class Hours:
     """All rows, those that held most first, between two times.
 
-    `reaches` is since when vCenter's events tell, where that is later than `since`; `unread` says why they
-    tell nothing. `uncounted` are profiles that the catalogue lacks: they count as whole GPUs.
+    `reaches` is the start of vCenter's events, if that is later than `since`; `unread` is why there are none.
+    `uncounted` are profiles that the catalog lacks: they count as whole GPUs.
     """
 
     since: datetime
@@ -86,7 +86,7 @@ def gpu_vms(observed: Inventory) -> tuple[str, ...]:
 
 
 def count_hours(observed: Inventory, catalog: Catalog, past: Past, since: datetime, by: str) -> Hours:
-    """Count what the VMs with GPU devices held from `since` until the reading."""
+    """Count the holdings of VMs with GPU devices from `since` until the reading."""
     key, until = key_of(observed, by), observed.read_at
     events: dict[str, list[PastEvent]] = {}
     for event in past.events:

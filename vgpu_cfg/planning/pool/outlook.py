@@ -1,7 +1,7 @@
-"""An estate as a plan would leave it: who is where, on which GPUs, and how these are shared then.
+"""An estate after a plan: the place of each VM, its GPUs, and their sharing mode then.
 
-What a plan leaves to others stays as it is: where DRS moves a VM nobody knows beforehand. What no `apply`
-does (cordons, marks of VMs that are taken in) is none of it.
+Parts that a plan leaves to others stay unchanged: DRS's choice of a host is unknown beforehand. Actions other
+than `apply` (cordons, marks of imported VMs) are not included.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.hosts.assess import with_profiles
 
 _NEW = "new "
-"""What the made-up moid of a VM that is still to be made begins with; vCenter's have no blank."""
+"""The start of the made-up moid of a VM that is still to be made; vCenter's have no blank."""
 
 
 def after_plan(plan: Plan, observed: Inventory, catalog: Catalog) -> Inventory:
-    """Return the inventory that a plan was made for as it would be afterwards, without what is blocked.
+    """Return the inventory of a plan as it would be afterwards, without blocked changes.
 
-    A VM stands on the GPUs that the plan expects; ESXi may choose others.
+    A VM is on the GPUs that the plan expects; ESXi may choose others.
     """
     changes = [change for change in plan.changes if change.id not in plan.blocked]
     outlook = _Outlook(plan, observed, catalog)

@@ -1,4 +1,4 @@
-"""Who holds how much of which boards, now and after a plan, and whether that is within the shares of a file.
+"""Holdings of boards now and after a plan, compared with the shares of a file.
 
 A VM holds its GPUs as long as it runs. A vGPU counts as its part of a GPU, by how many of its profile one GPU
 takes, and with its framebuffer; a GPU that is passed through counts whole.
@@ -34,7 +34,7 @@ ENFORCES_NONE = "vCenter enforces none of it"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A device of a VM: the board's key, "" where nobody knows it, and what it takes of that board."""
+    """A device of a VM: the board's key, "" if unknown, and its part of that board."""
 
     board: str
     gpus: Fraction
@@ -63,7 +63,7 @@ class ShareUse:
 
     @property
     def held(self) -> float:
-        """What is held, in the unit of the share."""
+        """The holding, in the unit of the share."""
         return self.gpus if self.share.gpus is not None else self.framebuffer_mib
 
     def allows(self, then: ShareUse) -> bool:
@@ -94,14 +94,14 @@ def amount_text(gpus: float) -> str:
 
 
 def share_uses(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ShareUse, ...]:
-    """Count what is held of every share now."""
+    """Count the present holdings of every share."""
     held = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).running()
     return tuple(use for one in quotas for use in _uses(one, held.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class ShareRoom:
-    """A share as it is held now, and how many more VMs it allows of those that fit."""
+    """A share with its present holdings, and how many more VMs it allows of those that fit."""
 
     use: ShareUse
     more: int
@@ -114,9 +114,9 @@ def share_rooms(
     copies: Callable[[int], Iterable[HoldingVm]],
     most: int,
 ) -> Iterator[ShareRoom]:
-    """Count for each share in question how many VMs like a `copy` it allows, `most` where it limits none.
+    """Count for each share in question how many VMs like a `copy` it allows, `most` if it limits none.
 
-    `copies` tells what so many of them hold. Without a `copy` they are of whoever has the share.
+    `copies` returns the holdings of so many of them. Without a `copy` they belong to the share's owner.
     """
     members = _members(quotas, running)
     anywhere = quotas.model_copy(update={"clusters": ()})
@@ -143,7 +143,7 @@ def report_quotas(
     chosen: Collection[str] | None,
     findings: Findings,
 ) -> None:
-    """Refuse a plan that makes somebody hold more than his share; say of the other shares what is left."""
+    """Refuse a plan that makes an owner exceed a share; report the rest of the other shares."""
     if not desired.quotas:
         return
     reader = HoldingReader(observed, catalog, CapacityReader(observed, catalog))
@@ -193,7 +193,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _uses(quotas: Quotas, holdings: Iterable[HoldingVm]) -> list[ShareUse]:
-    """Count what is held of each share of a file."""
+    """Count the holdings of each share of a file."""
     members = _members(quotas, holdings)
     return [_use(share, members[share.holder]) for share in quotas.shares]
 
@@ -210,12 +210,12 @@ def _members(quotas: Quotas, holdings: Iterable[HoldingVm]) -> dict[str, list[Ho
 
 
 def _within(quotas: Quotas, holdings: Iterable[HoldingVm]) -> list[HoldingVm]:
-    """Leave out what is held elsewhere than in the clusters whose GPUs a file shares out."""
+    """Leave out holdings outside the clusters whose GPUs a file shares out."""
     return [one for one in holdings if not quotas.clusters or matches_any(one.cluster, quotas.clusters)]
 
 
 def _has(share: Share, one: HoldingVm) -> bool:
-    """Whether a VM counts to the share of an owner or a folder; of a folder what is below it, too."""
+    """Whether a VM counts to the share of an owner or a folder, including the folder's subfolders."""
     if share.kind == "owner":
         return one.owner.casefold() == share.name.casefold()
     name = share.name.rstrip("/")
@@ -236,7 +236,7 @@ def _use(share: Share, members: Iterable[HoldingVm]) -> ShareUse:
 
 @dataclass(slots=True)
 class HoldingReader:
-    """Tells what VMs hold: those that run by their devices, those of a plan by their places."""
+    """Reads the holdings of VMs: running ones by their devices, those of a plan by their places."""
 
     observed: Inventory
     catalog: Catalog
@@ -254,7 +254,7 @@ class HoldingReader:
         return found
 
     def planned(self, resolved: ResolvedVm) -> HoldingVm | None:
-        """Return what a VM of a plan holds once the plan is carried out, None for nothing."""
+        """Return the holding of a plan's VM once the plan is carried out, None for nothing."""
         if not _shall_run(resolved):
             return None
         devices = tuple(self._planned_devices(resolved))
@@ -286,21 +286,21 @@ class HoldingReader:
             yield from (_of_need(need) for variant in shape.variants[:1] for need in variant)
 
     def found_by(self, resolved: ResolvedVm) -> HoldingVm | None:
-        """Return by what a share of a new VM of a plan is found, None where it shall not run."""
+        """Return the key of the share of a plan's new VM, None if it will not run."""
         return self._holding(*_whose(resolved), None, ()) if _shall_run(resolved) else None
 
     def placed(self, fit: Fit, host: Host) -> HoldingVm:
-        """Return what a VM without a name, an owner and a folder holds at a place."""
+        """Return the holding of a VM without a name, an owner and a folder at a place."""
         return self._holding("", "", None, host, tuple(self._devices_of(fit, host)))
 
     def _devices_of(self, fit: Fit, host: Host) -> Iterator[Held]:
-        """Yield what a VM gets of GPUs at a place."""
+        """Yield a VM's GPU devices at a place."""
         yield from (_of_need(need) for need in fit.variant)
         boards = self._boards(host) if fit.slots else {}
         yield from (_whole(boards[pci_id]) for pci_id in fit.slots if pci_id in boards)
 
     def _devices(self, vm: Vm) -> Iterator[Held]:
-        """Yield what a VM has of GPUs."""
+        """Yield a VM's GPU devices."""
         detail, host = vm.detail, self.observed.host_by_moid.get(vm.host_moid or "")
         if detail is None or not (detail.vgpus or detail.passthrough_gpus):
             return
@@ -346,7 +346,7 @@ def _whose(resolved: ResolvedVm) -> tuple[str, str, Folder | None]:
 
 
 def _owner_after(resolved: ResolvedVm) -> str:
-    """Return whose a VM is once the plan is carried out: as the plan file says, else as it is."""
+    """Return the owner of a VM once the plan is carried out: the plan file's, else the present one."""
     stated = resolved.desired.attributes if resolved.manages("attributes") else None
     told = {name.lower(): value for name, value in (stated or {}).items()}
     if OWNER_ATTRIBUTE in told:

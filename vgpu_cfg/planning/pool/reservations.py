@@ -1,8 +1,8 @@
-"""What a plan reserves, what others have reserved, and whether all of it is there at every moment.
+"""A plan's reservation, other ones, and whether all of it is available at every moment.
 
-Counted are whole GPUs by cluster and board, and never too few: vGPUs of one profile take as many GPUs as they
-fill, rounded up, and share none with another profile. Of what runs each GPU counts that anything stands on. A
-VM of no reservation is taken to stay; one of a reserved plan goes when the reservation ends.
+Counted are whole GPUs by cluster and board, and never too few: vGPUs of one profile need as many GPUs as they
+fill, rounded up, and share none with another profile. Every GPU with a running VM counts. A VM without a
+reservation is assumed to stay; one of a reserved plan goes when the reservation ends.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def plan_reservation(
     deleted: Sequence[Vm],
     findings: Findings,
 ) -> Iterator[SetReservation]:
-    """Yield what must change of the plan's reservation; refuse what others have reserved.
+    """Yield the changes of the plan's reservation; refuse capacity that others have reserved.
 
-    `placements` are where the plan's VMs go or are, `deleted` those of it that go; none before its time.
+    `placements` are the places of the plan's VMs, `deleted` those of it that go; none before its time.
     """
     kept = observed.reservations
     if kept is None:
@@ -94,9 +94,9 @@ def named_moids(desired: DesiredPlan, observed: Inventory) -> set[str]:
 def reservation_wanted(
     desired: DesiredPlan, gpus: EstateGpus, kept: Reservations, findings: Findings
 ) -> Reservation | None:
-    """Return what a plan reserves, None before and after all; what keeps it from that is an error.
+    """Return a plan's reservation, None before and after all; an obstacle to it is an error.
 
-    Its name may stand for another plan's: that is an error, too.
+    Its name may belong to another plan: that is an error, too.
     """
     if desired.begins is None or desired.ends is None or desired.ends <= kept.now:
         return None
@@ -123,7 +123,7 @@ def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -
 
 
 def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reservation | None:
-    """Return what a plan reserves; what cannot be told is an error of its VM."""
+    """Return a plan's reservation; an unknown need is an error of its VM."""
     observed = gpus.observed
     site = Site(desired, observed, Findings())
     needs: Counter[tuple[Pool, str]] = Counter()
@@ -162,7 +162,7 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
 
 
 def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int] | str:
-    """Return the board, the profile and how many of it a GPU takes, or why that cannot be told."""
+    """Return the board, the profile and how many of it fit on a GPU, or why that is unknown."""
     if gpu.pin:
         return "a GPU by its PCI address cannot be reserved: reservations count GPUs"
     if gpu.kind == "vgpu":
@@ -184,7 +184,7 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class StandingGpu:
-    """A GPU that something stands on, and the VMs: None for what no VM of the host is."""
+    """A GPU in use, and its VMs: None for a user that is no VM of the host."""
 
     pool: Pool
     key: tuple[str, str]
@@ -192,7 +192,7 @@ class StandingGpu:
 
 
 class EstateGpus:
-    """The GPUs of an estate by pool, on hosts of clusters that respond, and what stands on them."""
+    """The GPUs of an estate by pool, on hosts of clusters that respond, and their users."""
 
     def __init__(self, observed: Inventory, catalog: Catalog) -> None:
         self.observed, self.reader = observed, CapacityReader(observed, catalog)
@@ -231,7 +231,7 @@ class EstateGpus:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What holds the GPUs of a pool at a moment: VMs that stay, and reservations with what each holds."""
+    """The holders of a pool's GPUs at a moment: VMs that stay, and reservations with the holding of each."""
 
     at: datetime
     total: int
@@ -245,7 +245,7 @@ class Moment:
 
 
 class Calendar:
-    """How many GPUs of each pool are free when, by what stands on them now and by reservations.
+    """The number of free GPUs of each pool over time, by their present users and by reservations.
 
     VMs of the moids `without` are left out.
     """
@@ -279,7 +279,7 @@ class Calendar:
         return next((one.alarm_name for one in found), "")
 
     def running(self, pool: Pool, reservation: Reservation) -> int:
-        """Count the GPUs of a pool that VMs of a reservation which holds now stand on, and no others."""
+        """Count the GPUs of a pool with VMs of a present reservation, and no others."""
         return self._running[pool, reservation.alarm_name]
 
     def moments(self, pool: Pool, begins: datetime, ends: datetime | None) -> tuple[Moment, ...]:
@@ -311,9 +311,9 @@ class Shortage:
 
 
 class Booking:
-    """What a plan may take of the GPUs beside VMs that stay and what others have reserved.
+    """A plan's possible share of the GPUs next to VMs that stay and other reservations.
 
-    VMs of the moids `own`, which the plan names or deletes, count by what is asked of them, not as they run.
+    VMs of the moids `own`, which the plan names or deletes, count by their request, not as they run.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ class Booking:
         self._before = Counter(one.pool for one in self.own_standing)
 
     def shortages(self, wanted: Reservation | None, taken: Collection[tuple[str, str]]) -> Iterator[Shortage]:
-        """Yield where a plan that reserves what is `wanted`, and whose VMs take these GPUs, takes too much.
+        """Yield the excesses of a plan that reserves the `wanted` GPUs, and whose VMs use these GPUs.
 
         A GPU is a host's moid and its address. Each pool's moments are in order.
         """
@@ -366,7 +366,7 @@ class Booking:
         return cluster.name if cluster else pool[0]
 
     def account_of(self, reservation: Reservation) -> str:
-        """Return who wrote a reservation last, "" where that is not told."""
+        """Return the last author of a reservation, "" if unknown."""
         return self._accounts.get(reservation.alarm_name, "")
 
     def words(self, moment: Moment) -> str:
@@ -386,7 +386,7 @@ def _refuse_overbooking(
     placements: Sequence[Placement],
     findings: Findings,
 ) -> None:
-    """Refuse a plan that takes what others have reserved, now or at any moment of its time."""
+    """Refuse a plan that uses capacity that others have reserved, now or at any moment of its time."""
     taken = {(one.host_moid, pci_id) for one in placements for pci_id in one.gpu_pci_ids}
     told = set[Pool]()
     for short in booking.shortages(wanted, taken):

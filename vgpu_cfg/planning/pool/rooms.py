@@ -1,4 +1,4 @@
-"""How many of those that fit a plan may take: what shares of the GPUs leave, and what others have reserved.
+"""The number of fitting VMs that a plan may have: within shares of the GPUs, and other reservations.
 
 It is asked as planning would judge so many of them, on the places that planning would give them.
 """
@@ -33,9 +33,9 @@ _NOBODY = PlanIdentity(name="")
 
 @dataclass(frozen=True, slots=True)
 class LaterRoom:
-    """A moment from which on fewer may be taken, for what is free of a board in a cluster then.
+    """A moment from which on fewer are allowed, because of a board's free GPUs in a cluster then.
 
-    `text` says that; `accounts` are those who wrote the moment's reservations last, in their order.
+    `text` describes that; `accounts` are the last authors of the moment's reservations, in their order.
     """
 
     count: int
@@ -48,11 +48,11 @@ class LaterRoom:
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """What limits how many may be taken: shares, and moments in their order, each with fewer than before.
+    """The limits of how many are allowed: shares, and moments in their order, each with fewer than before.
 
-    `allowed` is how many a plan may take, None where nothing limits it; of a profile, for good and whoever
-    owns its VMs; `lasts` tells that it has no end. With `is_waiting` the plan's time is still to come: its
-    GPUs are reserved then, and what is free now does not matter.
+    `allowed` is how many a plan may have, None without a limit; of a profile, without an end and for any
+    owner; `lasts` is whether it has no end. With `is_waiting` the plan's time is still to come: its GPUs are
+    reserved then, and the present free capacity does not matter.
     """
 
     shares: tuple[ShareRoom, ...] = ()
@@ -63,7 +63,7 @@ class Rooms:
 
 
 def rooms_of_profile(copies: Copies, quotas: Sequence[Quotas], most: int) -> Rooms:
-    """Say what limits VMs of a profile, whoever owns them, that stay for good."""
+    """Return the limits of VMs of a profile, for any owner, that stay permanently."""
     shares = tuple(_shares(copies, quotas, None, most))
     kept = copies.observed.reservations
     if kept is None:
@@ -81,10 +81,10 @@ def rooms_of_vm(
     most: int,
     findings: Findings,
 ) -> Rooms:
-    """Say what limits more VMs like one of a plan, beside those of the plan that are there.
+    """Return the limits of more VMs like one of a plan, next to the plan's existing ones.
 
-    `holding` tells by what a share of it is found, None where it shall not run. What keeps the plan from
-    reserving anything is an error among the findings.
+    `holding` is the key of its share, None if it will not run. Obstacles to the plan's reservation are errors
+    among the findings.
     """
     observed = copies.observed
     waits = is_waiting(desired, observed)
@@ -121,9 +121,9 @@ def _shares(
 
 @dataclass(slots=True)
 class _Asked:
-    """What a plan takes and reserves with so many copies, beside its VMs that are `there`.
+    """A plan's use and reservation with so many copies, next to its VMs that are `there`.
 
-    Without a plan nothing is reserved, and the copies stay for good.
+    Without a plan nothing is reserved, and the copies stay permanently.
     """
 
     booking: Booking
@@ -141,7 +141,7 @@ class _Asked:
         )
 
     def reserved(self, count: int, findings: Findings) -> Reservation | None:
-        """Return what the plan reserves."""
+        """Return the plan's reservation."""
         if self.desired is None or self.vm is None:
             return None
         vms = (*self.there, *(self.vm,) * count)

@@ -1,4 +1,4 @@
-"""What is counted: one more of a profile, or of a VM as a plan file describes it."""
+"""The unit of counting: one more of a profile, or of a VM as a plan file describes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """The answer: a row per host in question, with what was asked in numbers.
+    """The answer: a row per host in question, with the request in numbers.
 
-    `errors` are findings that keep the VM off every host, whatever is free; then there are no rows. `rooms`
-    says how many of them a plan may take, by shares and reservations.
+    `errors` are findings that keep the VM off every host, regardless of free capacity; then there are no
+    rows. `rooms` is how many of them a plan may have, by shares and reservations.
     """
 
     hosts: tuple[HostFit, ...]
@@ -86,8 +86,8 @@ class CurrentHosts:
     def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:
         """Count one more VM like one of a plan file, as if none of them existed by that name.
 
-        Its clusters, hosts, networks, datastore and template decide as they do in planning. What the
-        plan would do to hosts, and its other VMs, do not count before they are there.
+        Its clusters, hosts, networks, datastore and template decide as they do in planning. The plan's
+        changes to hosts, and its other VMs, do not count before they exist.
         """
         findings = Findings.for_plan(desired)
         resolver = VmResolver(desired, self.observed, self.catalog, findings)

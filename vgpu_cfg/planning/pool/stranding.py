@@ -1,9 +1,9 @@
-"""What of a GPU is free and yet of no use, or of use to one size only, as things are.
+"""Free parts of a GPU that are unusable, or usable for one size only, at present.
 
-Lost is what no profile can take any more: between placements, beyond the last slice. Locked is what
-only one profile size can take until a VM goes. Sources of the rules: see planning/capacity/gpu_state.py.
+Lost parts fit no profile any longer: between placements, beyond the last slice. Locked parts fit only one
+profile size until a VM goes. Sources of the rules: see planning/capacity/gpu_state.py.
 
-How many there can be, where more are refused once some are.
+The possible number of vGPUs, if more are refused once some exist.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BOUND = (StrandedKind.SIZE_LOCK, StrandedKind.SHARED_INSTANCE)
 class Stranding:
     """One thing that is stranded on a GPU, and the VMs that it would be free without.
 
-    `size_gb` is the one size that bound framebuffer is for, None for what is lost.
+    `size_gb` is the one size that bound framebuffer is for, None for a lost part.
     """
 
     kind: StrandedKind
@@ -66,7 +66,7 @@ class Stranding:
 
     @property
     def lost_mib(self) -> int:
-        """The framebuffer that nobody can have."""
+        """The framebuffer that cannot be used."""
         return 0 if self.is_bound else self.framebuffer_mib
 
     @property
@@ -76,9 +76,9 @@ class Stranding:
 
 
 def find_stranded(gpu: GpuState, needs: Sequence[VgpuNeed]) -> tuple[Stranding, ...]:
-    """List what is stranded on a GPU that vGPUs run on; `needs` are the profiles that it could be given.
+    """List the stranded parts of a GPU with vGPUs; `needs` are the profiles that it could be given.
 
-    Nothing is stranded on a GPU that is idle, and nothing is said of one whose holders are not known.
+    Nothing is stranded on an idle GPU, and nothing is reported for one with unknown holders.
     """
     if gpu.board is None or gpu.obstacle is not None or not gpu.held:
         return ()
@@ -125,7 +125,7 @@ def _of_mixed_sizes(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Strand
 
 
 def _of_unpublished_placements(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
-    """Where placements are not published, only what is too little for any size is known to be lost."""
+    """Without published placements, only parts that are too small for any size are known to be lost."""
     lost = gpu.free_framebuffer_mib
     if lost >= LEAST_MIB and all(gpu.refuse(need) is not None for need in needs):
         yield Stranding(
@@ -162,7 +162,7 @@ def _of_mig(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
 
 
 def _of_shared_instances(gpu: GpuState) -> Iterable[Stranding]:
-    """Instances that several vGPUs of one profile share by turns, where some of these are still free."""
+    """Instances that several vGPUs of one profile share by turns, if some of these are still free."""
     by_start: dict[int, list[str]] = {}
     needs: dict[int, VgpuNeed] = {}
     for held in gpu.held:
@@ -180,7 +180,7 @@ def _of_shared_instances(gpu: GpuState) -> Iterable[Stranding]:
 
 
 Place = tuple[int, int, int]
-"""Where something may stand: start, length, and the compute slices that it takes."""
+"""A possible place: start, length, and its compute slices."""
 
 
 def _most(

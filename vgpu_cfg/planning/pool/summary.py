@@ -86,8 +86,8 @@ class IdleVm:
 class GpuPool:
     """The pool as a whole.
 
-    `idle` are the VMs below `idle_below` percent of GPUs or CPUs; of `cpu_untold` vCenter tells neither.
-    `use_unread` says why no use of GPUs is measurable, `past_unread` why no more of it than the last hour's.
+    `idle` are the VMs below `idle_below` percent of GPUs or CPUs; for `cpu_untold` vCenter reports neither.
+    `use_unread` is why no use of GPUs is measurable, `past_unread` why only the last hour's is.
     """
 
     rows: tuple[PoolRow, ...]
@@ -236,8 +236,8 @@ def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
 def _most_while_on(past: PastUse, vm: Vm) -> float:
     """Return the highest mean in percent that a GPU can have had since a VM was powered on.
 
-    A VM that is on for a day may have worked all of what the mean of a week tells. Of one that is on for
-    less than an hour nothing can be said, and so all of it.
+    A VM that is on for a day may account for the whole mean of a week. For one that is on for less than an
+    hour there is no bound, and so all of it.
     """
     uptime = vm.detail.uptime_seconds if vm.detail else None
     if uptime is None or uptime >= past.span_seconds:
@@ -281,7 +281,7 @@ def _idle(
 
 @dataclass(frozen=True, slots=True)
 class ReclaimStep:
-    """What would give back an idle VM's GPUs: whom to ask, what to do then, and what that frees."""
+    """The step to regain an idle VM's GPUs: the person to ask, the action then, and its gain."""
 
     vm: str
     ask: str
@@ -310,7 +310,7 @@ def _plan_of(vm: Vm) -> str:
 
 
 def _gpu_text(device: PassthroughDevice, host: Host) -> str:
-    """Name a passed-through GPU by its address or label; empty for what is no GPU."""
+    """Name a passed-through GPU by its address or label; empty for other devices."""
     if device.pci_id is not None:
         pci = host.device(device.pci_id)
         return device.pci_id if pci is None or pci.is_gpu else ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.pool.gpus import PooledGpu
 
 USE_DAYS = 7.0
-"""Over so many days use is looked at where nobody says otherwise; vCenter keeps half hours for a week."""
+"""The default number of days for use; vCenter keeps half hours for a week."""
 OWNER_ATTRIBUTE = "owner"
 """The custom attribute that names a VM's owner, in whatever case it is written."""
 
@@ -27,8 +27,8 @@ OWNER_ATTRIBUTE = "owner"
 class UseRow:
     """The use of some GPUs: means in percent, sums in MiB and watts, the highest temperature.
 
-    A value is None where none of the `measured` GPUs tells it. `shared` GPUs are held together with others,
-    so that nobody can say whose their use is; they count in none of the sums. `unmeasured` counts the rest.
+    A value is None if none of the `measured` GPUs reports it. `shared` GPUs are held together with others, so
+    that their use cannot be attributed; they count in none of the sums. `unmeasured` counts the rest.
     """
 
     name: str
@@ -53,7 +53,7 @@ def owner_of(vm: Vm) -> str:
 def use_rows(gpus: Sequence[PooledGpu], observed: Inventory, by: UseBy) -> tuple[UseRow, ...]:
     """List the use by GPU, VM, plan or owner, in the order of the GPUs.
 
-    A GPU without a VM belongs to nobody; VMs without a plan or an owner are in a row without a name.
+    A GPU without a VM has no owner; VMs without a plan or an owner are in a row without a name.
     """
     if by is UseBy.GPU:
         return tuple(_row(f"{gpu.host} {gpu.pci_id}", [gpu]) for gpu in gpus)

@@ -1,10 +1,9 @@
-"""What each command needs for a plan, beyond the changes that it makes.
+"""A plan's privileges for each command, beyond its changes.
 
-Which needs the changes of a plan come to, and on which objects.
+The needs of a plan's changes, and their objects.
 
-Which commands privileges are told of. It loads nothing, so that --help is quick.
-
-What a plan file could ever need, whatever a vCenter holds: more than any one run does.
+The commands with documented privileges. It loads nothing, so that --help is quick. All possible needs of a
+plan file, for any vCenter: more than any one run has.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class Command(StrEnum):
 
     @property
     def reads_host_facts(self) -> bool:
-        """Whether it reads what the hosts tell that the plan prepares; what is destroyed is VMs."""
+        """Whether it reads facts of the hosts that the plan prepares; destroying concerns VMs."""
         return self is not Command.DESTROY
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """For what it is asked: what commands would change now, first of all `apply` by `plan`.
+    """The purpose of the question: present changes of commands, first of all `apply` by `plan`.
 
     `hosts` are the moids of those that the plan prepares, `shells` of those whose shell is opened to be read.
     """
@@ -69,30 +68,30 @@ class Asked:
 
 
 def needs_of(command: Command, asked: Asked) -> tuple[Needed, ...]:
-    """Return what a command needs, each need once per object; reading is part of every command."""
+    """Return a command's needs, each need once per object; reading is part of every command."""
     return tuple(dict.fromkeys((*_reading(command, asked), *_of(command, asked), *_for_dead(command, asked))))
 
 
 def needs_of_run(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
-    """Return what it takes to carry a plan out: its changes, and what belongs to the run itself."""
+    """Return the needs of carrying a plan out: its changes, and those of the run itself."""
     logged_at = observed.datacenter_moid(plan.target.datacenter) or observed.vcenter.root_folder_moid
     return (*needs_of_changes(plan, observed), *_of_run(logged_at, observed))
 
 
 def _of_run(logged_at: str, observed: Inventory) -> Iterator[Needed]:
-    """Yield what it takes to lock what is worked on, and to leave word of the run in vCenter's events."""
+    """Yield the needs of locking the objects, and of recording the run in vCenter's events."""
     yield _lock(observed)
     yield Needed(table.LOG_EVENT, logged_at)
 
 
 def _for_dead(command: Command, asked: Asked) -> Iterator[Needed]:
-    """Yield what a run needs that finds the lock of a dead one; no run is told that it lacks that before."""
+    """Yield the needs of a run that finds the lock of a dead one; it is not checked for them before."""
     if command not in (Command.READ, Command.VERIFY):
         yield Needed(table.LOG_FOR_DEAD, asked.observed.vcenter.root_folder_moid)
 
 
 def needs_of_shells(hosts: Iterable[str], observed: Inventory) -> Iterator[Needed]:
-    """Yield what it takes to lock hosts, by their moids, and to open their shells for a while."""
+    """Yield the needs of locking hosts, by their moids, and of opening their shells for a while."""
     yield _lock(observed)
     for moid in hosts:
         yield Needed(table.OPEN_SHELL, moid)
@@ -164,7 +163,7 @@ def _vms(asked: Asked) -> dict[str, str]:
 
 
 def _end_of_new(asked: Asked) -> Iterator[Needed]:
-    """Yield what it takes to take away again what `apply` would make now."""
+    """Yield the needs of removing again objects that `apply` would make now."""
     for change in of_kind(asked.plan.changes, CreateVm):
         yield Needed(table.POWER_OFF, change.location.folder_moid)
         yield Needed(table.DELETE, change.location.folder_moid)
@@ -209,10 +208,9 @@ def _definition(observed: Inventory, kind: str, name: str) -> Needed:
 
 
 def needs_of_changes(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
-    """Return what the plan's changes need, each need once per object.
+    """Return the needs of the plan's changes, each need once per object.
 
-    What is done to a VM that is yet to be made is asked of the folder it will be in, what is done to a switch
-    that is yet to be made of its datacenter.
+    For a VM yet to be made the folder it will be in is checked, for a switch yet to be made its datacenter.
     """
     made = (found for change in plan.changes if (found := change.home()) is not None)
     places = Places(observed, {(kind, name): moid for kind, name, moid in made}, rows_of)

@@ -1,10 +1,10 @@
-"""Which roles hold what is needed, and where they are to be given: exactly that, and no more.
+"""The roles for the needs, and their objects: exactly that, and no more.
 
-vCenter gives an account one role per object, and a role on an object replaces what comes to it from above
+vCenter gives an account one role per object, and a role on an object replaces those inherited from above
 (vSphere Security 8.0, "Hierarchical Inheritance of Permissions"). So each object's role has all that is
-needed there, with what Read-only has, and objects that need the same share a role. The folders right below a
-datacenter and the resource pool that every cluster has take no permission of their own (PowerCLI reference,
-New-VIPermission): what is needed there is given on the datacenter, on the cluster.
+needed there, with Read-only's privileges, and objects that need the same share a role. The folders right
+below a datacenter and the resource pool that every cluster has accept no permission of their own (PowerCLI
+reference, New-VIPermission): their needs are given on the datacenter, on the cluster.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def _reason(privilege: str, rows: Sequence[_Found]) -> Reason:
 
 
 def given_on(needed: Needed, observed: Inventory, plan: PlanIdentity) -> tuple[str, bool]:
-    """Return the object that a role is given on for a need, and whether it must reach what is in it.
+    """Return the object that a role is given on for a need, and whether it must propagate.
 
-    What the plan's own VMs need is given on their folder: those that are made there next need the same.
+    Needs of the plan's own VMs are given on their folder: those that are made there next need the same.
     """
     moid, reaches_down = needed.moid, needed.need.propagates
     vm = observed.vm_by_moid.get(moid)

@@ -1,1 +1,1 @@
-"""The RDMA path that follows from one word on a NIC: what VMs and hosts need, and whether it is whole."""
+"""The RDMA path that follows from one word on a NIC: needs of VMs and hosts, and its completeness."""

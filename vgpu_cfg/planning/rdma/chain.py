@@ -1,9 +1,9 @@
-"""Whether the ATS chain of a VM is whole, link by link: host kernel, VM options, NIC firmware, restart, path.
+"""The completeness of a VM's ATS chain, by link: host kernel, VM options, NIC firmware, restart, path.
 
-With ATS a GPU and a NIC talk to each other through their switch. Where one link is missing everything still
-works, but over the root complex and at about half the bandwidth, and nothing says so: the chain is all or
-nothing. Where neither vCenter nor the host's shell can tell a link, `vgpu-cfg verify` proves the whole in
-the guest. Source: NVIDIA AI Enterprise 5.0 User Guide, chapter 4.
+With ATS a GPU and a NIC communicate through their switch. If one link is missing everything still works, but
+over the root complex and at about half the bandwidth, without any report: the chain is all or nothing. If
+neither vCenter nor the host's shell reports a link, `vgpu-cfg verify` proves the whole in the guest. Source:
+NVIDIA AI Enterprise 5.0 User Guide, chapter 4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_GUEST = "nic-firmware"
 
 
 class LinkState(StrEnum):
-    """What is known of one link."""
+    """The known state of one link."""
 
     ON = "on"
     OFF = "off"
@@ -44,7 +44,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One link with its state and, in words, why; `remedy` is what brings it, where the plan does not."""
+    """One link with its state and, in words, why; `remedy` is the way to get it, if the plan does not."""
 
     link: str
     state: LinkState
@@ -56,7 +56,7 @@ class ChainLink:
 class Placed:
     """A VM's NIC for GPUDirect on its host: the function `nic`, the GPUs, the extraConfig that the VM has.
 
-    `has_guest` tells that the plan sets its guest up.
+    `has_guest` is whether the plan sets its guest up.
     """
 
     vm: str
@@ -180,7 +180,7 @@ def _is_handed_out(view: HostView, pci_id: str) -> bool:
 
 
 def firmware_in_guest(extra_config: Mapping[str, str]) -> ModuleState | None:
-    """Return what a guest reported of the NIC firmware that it was to set, None where it reported nothing."""
+    """Return a guest's report of the NIC firmware to set, None without a report."""
     text = extra_config.get(REPORT_KEY)
     if not text:
         return None
@@ -192,7 +192,7 @@ def firmware_in_guest(extra_config: Mapping[str, str]) -> ModuleState | None:
 
 
 def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts: bool) -> ChainLink:
-    """Say whether what is set is in force: the host has restarted since, or does so with this plan."""
+    """Return whether the set value is in force: the host has restarted since, or does so with this plan."""
     states = {kernel.state, firmware.state}
     if firmware_in_guest(placed.extra_config) is not None and firmware.state is LinkState.PENDING:
         remedy = "restart the host, and switch it off and on where the guest still reads False afterwards"

@@ -1,4 +1,4 @@
-"""What stands against the RDMA that VMs ask for: chains that are not whole, GPUs without a NIC, PVRDMA.
+"""Obstacles to the RDMA of VMs: incomplete chains, GPUs without a NIC, PVRDMA.
 
 Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4; vSphere Networking 8.0, PVRDMA (GUID-4A5EBD44).
 """
@@ -65,7 +65,7 @@ class RdmaChecks:
         return [self._restart_step(moid, names) for moid, names in sorted(waiting.items())]
 
     def _view(self, host: Host) -> HostView:
-        """Return the host as it was read: one that the plan prepares shows there what it will be."""
+        """Return the host as it was read: one that the plan prepares shows its future state there."""
         as_read = self._observed.host_by_moid.get(host.moid, host)
         facts = self._observed.facts.hosts.get(host.moid, HostFacts())
         return HostView(host=as_read, facts=facts)
@@ -90,7 +90,7 @@ class RdmaChecks:
         self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
 
     def _check_fractions(self, resolved: ResolvedVm) -> None:
-        """Tell of GPUDirect RDMA for a vGPU that is a part of a GPU: documents differ on its support.
+        """Report GPUDirect RDMA for a vGPU that is a part of a GPU: documents differ on its support.
 
         Infra 6 names all C types of boards with SR-IOV, Infra 8 and 9 "only a subset of vGPUs" without names.
         """
@@ -247,7 +247,7 @@ def restart_for_ats(host: str) -> str:
 
 
 def restart_commands(host: str) -> tuple[str, ...]:
-    """Return the commands of a restart by hand."""
+    """Return the commands of a manual restart."""
     return (
         f"govc host.maintenance.enter {host}",
         f"govc host.shutdown -r -f=false {host}",

@@ -1,14 +1,14 @@
-"""What hosts need for the RDMA of the VMs that are to run on them (`prepare: from_vms`).
+"""Needs of hosts for the RDMA of the VMs that are to run on them (`prepare: from_vms`).
 
     passed through    ATS in the kernel, the NIC handed out; ATS in its firmware before that, since the host
                       cannot reach it afterwards. Trust and PFC are the guest's matter.
     virtual function  ATS likewise, enough virtual functions, trust and PFC in the host's driver
     PVRDMA            trust and PFC in the host's driver, the VMkernel NIC that PVRDMA talks through
 
-A NIC that the host itself uses, or that a VM of others names, is never taken, unless a VM of the plan names
-it by its address. Rules of the plan file come first and are only added to. Firmware is set where the host
-still has the NIC and its shell, with NVIDIA's tools, tells the parameter: else it is set in the guest
-(`rdma.chain` tells).
+A NIC that the host itself uses, or that a VM outside the plan names, is never chosen, unless a VM of the plan
+names it by its address. Rules of the plan file come first and are only added to. Firmware is set if the host
+still has the NIC and its shell, with NVIDIA's tools, reports the parameter: else it is set in the guest (see
+`rdma.chain`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATS = "ATS_ENABLED"
 
 
 def rdma_facts(vms: Sequence[DesiredVm]) -> frozenset[FactGroup]:
-    """Return what must be read of a host to tell whether the RDMA path of such VMs is whole."""
+    """Return the facts to read of a host to check the RDMA path of such VMs."""
     groups: set[FactGroup] = set()
     if any(asks_gpudirect(vm) for vm in vms):
         groups |= {FactGroup.KERNEL, FactGroup.OPTIONS, FactGroup.SHELL_NICS}
@@ -55,7 +55,7 @@ def with_rdma_needs(
     desired: DesiredPlan,
     observed: Inventory,
 ) -> DesiredHosts:
-    """Return the entry with what VMs that ask for RDMA need added; the entry itself where it has that."""
+    """Return the entry with the needs of RDMA VMs added; the entry itself if it has them."""
     if not vms or base_unread(resolved.view):
         return entry
     update: dict[str, object] = {}
@@ -86,7 +86,7 @@ def _roce(desired: DesiredPlan) -> RoceEntry:
 
 
 def need_of_nic(nic: DesiredNic) -> NicNeed | None:
-    """Return what a NIC with `rdma` needs of a host; None for one that is no function."""
+    """Return the needs of a NIC with `rdma`; None for one that is no function."""
     if nic.function is None or nic.rdma is None:
         return None
     function = nic.function
@@ -117,7 +117,7 @@ class _Rules:
             self._add(pci_id, has_ats=has_ats and not is_out, use=NicUse.PASSTHROUGH)
 
     def cut(self, vms: Sequence[DesiredVm], observed: Inventory) -> None:
-        """Cut NICs into virtual functions, enough for the VMs and for whoever has some already."""
+        """Cut NICs into virtual functions, enough for the VMs and for present holders."""
         names = {vm.name for vm in vms}
         there = observed.vms_by_host.get(self.view.host.moid, ())
         others = [vm for vm in there if vm.name not in names]
@@ -182,7 +182,7 @@ class _Rules:
         return name in shell.firmware.get(pci_id, {})
 
     def _match(self, pci_id: str) -> NicMatch:
-        """Name the NIC as a rule must that takes one which the host uses: by its vmnic, where it has one."""
+        """Name the NIC as a rule for a NIC in use by the host must: by its vmnic, if it has one."""
         nic = self.view.nic(pci_id)
         if nic is not None and nic.device:
             return NicMatch(vmnic=nic.device)
@@ -199,7 +199,7 @@ class _Rules:
     def _choose(
         self, need: NicNeed, taken: dict[str, bool], cut: Counter[str] | None = None
     ) -> PciDevice | None:
-        """Return the function that suits a need best: as wanted already, beside idle GPUs, fast."""
+        """Return the function that suits a need best: in the wanted state, close to idle GPUs, fast."""
         options = [
             pci
             for pci in host_functions(self.view.host)
@@ -221,7 +221,7 @@ class _Rules:
         return min(options, key=price, default=None)
 
     def _is_free(self, pci: PciDevice, need: NicNeed, cut: Counter[str] | None) -> bool:
-        """Whether a function may be taken: an RDMA NIC that nobody uses, or that the VM names itself."""
+        """Whether a function may be chosen: an unused RDMA NIC, or one that the VM names itself."""
         if not load_nics().names_of(pci.vendor_id, pci.device_id) or self.view.holders.get(pci.pci_id):
             return False
         stated = self._stated(pci.pci_id)
@@ -239,7 +239,7 @@ class _Rules:
 
 
 def _needs(vms: Sequence[DesiredVm], kind: NicKind) -> Iterator[tuple[DesiredNic, NicNeed]]:
-    """Yield the NICs of one kind with what they need; those that name a function first."""
+    """Yield the NICs of one kind with their needs; those that name a function first."""
     found = [
         (nic, need)
         for vm in vms

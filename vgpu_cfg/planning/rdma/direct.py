@@ -13,7 +13,7 @@ from vgpu_cfg.planning.rdma.chain import Placed
 
 
 def direct_pairs(host: Host, topology: Topology, observed: Inventory) -> Iterator[Placed]:
-    """Yield each RDMA NIC that a VM has beside a GPU on a host, by VM and address.
+    """Yield each RDMA NIC that a VM has with a GPU on a host, by VM and address.
 
     A NIC or a GPU that vSphere chooses when the VM starts is there once it runs.
     """
@@ -27,7 +27,7 @@ def direct_pairs(host: Host, topology: Topology, observed: Inventory) -> Iterato
 
 
 def hosts_with_pairs(observed: Inventory, catalog: Catalog) -> tuple[str, ...]:
-    """Return the moids of the hosts on which a VM has an RDMA NIC beside a GPU."""
+    """Return the moids of the hosts on which a VM has an RDMA NIC with a GPU."""
     topologies = Topologies(observed, catalog)
     return tuple(
         host.moid

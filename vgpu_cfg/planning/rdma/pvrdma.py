@@ -1,8 +1,8 @@
-"""What paravirtual RDMA NICs need of a host: the switch of their network, its uplink, a VMkernel NIC.
+"""Needs of paravirtual RDMA NICs on a host: the switch of their network, its uplink, a VMkernel NIC.
 
-The VMkernel NIC that PVRDMA talks through must be on the switch of the NIC's portgroup, whose only uplink
-is the RDMA NIC; with teaming, or without any of it, the traffic falls back to TCP silently.
-Source: vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44).
+The VMkernel NIC that PVRDMA talks through must be on the switch of the NIC's portgroup, whose only uplink is
+the RDMA NIC; with teaming, or without any of it, the traffic falls back to TCP silently. Source: vSphere
+Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vgpu_cfg.planning.host_settings.nics.vmknics import network_name
 
 @dataclass(frozen=True, slots=True)
 class PvrdmaNeeds:
-    """What is added to an entry: how PVRDMA is set, VMkernel NICs with their MTU, the switch's uplinks."""
+    """The additions to an entry: PVRDMA's settings, VMkernel NICs with their MTU, the switch's uplinks."""
 
     pvrdma: PvrdmaEntry | None = None
     vmknics: tuple[VmknicEntry, ...] = ()
@@ -41,7 +41,7 @@ def pvrdma_needs(
     desired: DesiredPlan,
     observed: Inventory,
 ) -> PvrdmaNeeds:
-    """Say what the paravirtual RDMA NICs of these VMs need of a host, as far as it has what it takes."""
+    """Return the needs of these VMs' paravirtual RDMA NICs on a host, as far as it has the parts."""
     nics = [nic for vm in vms for nic in pvrdma_nics(vm)]
     if not nics:
         return PvrdmaNeeds(vmknics=entry.vmknics)

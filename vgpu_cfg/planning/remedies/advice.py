@@ -1,6 +1,6 @@
-"""What to do where a VM has no place, and which of several reasons is told first.
+"""The remedy for a VM without a place, and the order of several reasons.
 
-Which cordon alone keeps a VM off a host, which ones a plan meets, and what gives a host or a GPU back.
+The cordon that alone keeps a VM off a host, those that a plan meets, and the return of a host or a GPU.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FARTHEST_FIRST = (
     Code.GPU_CORDONED,
     Code.HOST_CORDONED,
 )
-"""What is told first is what comes last here: the refusal closest to a place."""
+"""The reverse order of reasons: the last is the refusal closest to a place, which is shown first."""
 
 REMEDIES = NIC_REMEDIES | {
     Code.NO_SUCH_BOARD: "name a cluster whose hosts have this board, or a profile of the boards they have",
@@ -109,7 +109,7 @@ def closeness(code: Code) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """That a host would take a VM but for its cordons, in words; `command` gives back what is closed."""
+    """A host that would accept a VM without its cordons, in words; `command` lifts them."""
 
     code: Code
     text: str
@@ -117,7 +117,7 @@ class Lifted:
 
 
 def lift_cordons(host: HostState, shape: Shape) -> Lifted | None:
-    """Say what keeps such a VM away, where a host would take it but for its cordons; else None."""
+    """Return the obstacle of such a VM if a host would accept it without its cordons; else None."""
     if not host.host.cordons or host.fit(shape) is not None or host.uncordoned().fit(shape) is None:
         return None
     if host.host.cordon is not None:
@@ -142,7 +142,7 @@ def uncordon(host: Host, *cordons: Cordon) -> str:
 
 
 def report_cordons(hosts: Iterable[Host], concerned: Container[str], findings: Findings) -> None:
-    """Tell the cordons of the hosts, by moid, that a plan's VMs are on."""
+    """Report the cordons of the hosts, by moid, that a plan's VMs are on."""
     for host in hosts:
         for cordon in host.cordons if host.moid in concerned else ():
             what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"

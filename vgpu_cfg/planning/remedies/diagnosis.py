@@ -1,7 +1,7 @@
 """Why a VM did not start: its failed task, its log and its state now, brought together.
 
-The words of task and log say what ESXi met; the conditions of the VM as it stands say which of
-the reasons behind those words still hold. What is right is ruled out.
+The words of task and log show ESXi's error; the conditions of the VM's present state show which of its
+possible causes still hold. Correct conditions are ruled out.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ BEHIND: Mapping[str, tuple[ConditionKind, ...]] = {
     "hardware-version": (ConditionKind.HARDWARE_VERSION,),
     "bios-to-efi": (ConditionKind.FIRMWARE,),
 }
-"""What can be behind a known failure, the likeliest first."""
+"""The possible causes of a known failure, the likeliest first."""
 
 
 class ShownLine(Frozen):
-    """A line of the log that tells something: where it stands, when it was written, what it says."""
+    """A relevant line of the log: its position, its time, its text."""
 
     place: str
     at: datetime | None
@@ -63,12 +63,11 @@ class ShownLine(Frozen):
 
 
 class Diagnosis(Frozen):
-    """What is known of a VM's failure.
+    """The known facts of a VM's failure.
 
-    `explanation` is of the words of task or log, None where they are not known. Of the conditions,
-    `causes` are wrong and lie behind it, `others` are wrong besides; `ruled_out` are right. `notes`
-    tell what could not be read or does not fit together. `next_command` is what to type,
-    `next_reason` what that does.
+    `explanation` is of the words of task or log, None if they are unknown. Of the conditions, `causes` are
+    wrong and explain it, `others` are wrong as well; `ruled_out` are right. `notes` are unreadable or
+    inconsistent facts. `next_command` is the command to type, `next_reason` its effect.
     """
 
     vm: Vm
@@ -97,9 +96,10 @@ def diagnose(
     notes: Sequence[str] = (),
     server: Sequence[str] = (),
 ) -> Diagnosis:
-    """Bring together what failed, what the log says, and how the VM stands.
+    """Combine the failure, the log, and the VM's present state.
 
-    `notes` are what the caller could not read, `server` the words that name the vCenter to a command.
+    `notes` are the facts that the caller could not read, `server` the words that name the vCenter to a
+    command.
     """
     reported = list(notes)
     failed = history.failed
@@ -134,7 +134,7 @@ def diagnose(
 
 
 def _is_of(log: VmLog, failed: PastTask | None, notes: list[str]) -> bool:
-    """Whether a log tells of the task that failed; a note says why not."""
+    """Whether a log is of the failed task; a note gives the reason if not."""
     if failed is None or failed.ended_at is None:
         return True
     if failed.operation == RECONFIGURE:  # nothing of the VM ran
@@ -173,7 +173,7 @@ def _explain(failed: PastTask | None, log: VmLog | None) -> tuple[Explanation | 
 def _next(
     vm: Vm, wrong: Sequence[StartCondition], explanation: Explanation | None, log: VmLog | None, of_host: str
 ) -> tuple[str, str]:
-    """Return what to type next, and what it does."""
+    """Return the next command to type, and its effect."""
     path = shlex.quote(vm.inventory_path or vm.name)
     for found in wrong:
         if found.command and vm.mark is not None:

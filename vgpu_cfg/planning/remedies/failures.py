@@ -1,4 +1,4 @@
-"""What is said of VMs that got no place: why, and what to look at; like VMs have the same reason."""
+"""Findings on VMs that got no place: the reason, and where to look; similar VMs have the same reason."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def report_failures(
 
 
 def _refusal(initial: ShapeFits, placed: Placed, baseline: Baseline) -> Refusal:
-    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's.
+    """Return the holders of the VM's place: other VMs if it fits nowhere anyway, else also the plan's.
 
-    Where more VMs could be placed than are, as far as is proven, that is told first.
+    If provably more VMs could be placed than are, that is reported first.
     """
     from vgpu_cfg.planning.remedies.refusals import explain_refusal
 

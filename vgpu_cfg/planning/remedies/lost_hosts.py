@@ -1,7 +1,7 @@
-"""What becomes of the plan's VMs on a host that does not respond: where they could start, and who does what.
+"""The plan's VMs on a host that does not respond: where they could start, and the steps.
 
-The plan changes nothing there. Whether such a host is dead, or runs on without vCenter, no API tells; a VM
-that ran on two hosts would ruin its disks, so what starts it elsewhere is vSphere HA or a person.
+The plan changes nothing there. No API shows whether such a host is dead, or runs on without vCenter; a VM
+that ran on two hosts would ruin its disks, so only vSphere HA or a person starts it elsewhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def find_lost(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, wants_vm: Callable[[str], bool]
 ) -> tuple[LostHost, ...]:
-    """Say what a plan says of those of its VMs that are wanted by name and on hosts that do not respond."""
+    """Return a plan's view of those of its VMs that are wanted by name and on hosts that do not respond."""
     resolver = VmResolver(desired, observed, catalog, Findings())
     folders = resolver.folders()
     owned = assess_ownership(desired, observed, folders, Findings())
@@ -69,7 +69,7 @@ def report_lost(lost: Sequence[LostHost], findings: Findings) -> None:
 
 
 def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[ManualStep]:
-    """Return the step by hand of each such host."""
+    """Return the manual step of each such host."""
     return [
         step_of_return(
             hosts[one.host.moid],
@@ -149,7 +149,7 @@ def _first(told: Findings) -> str:
 
 
 def told_of(lost: LostHost) -> Iterator[str]:
-    """Yield what is known of the VMs, like ones together."""
+    """Yield the known facts of the VMs, similar ones together."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for vm in lost.vms:
         groups.setdefault((vm.power_state.word, vm.could_start_on, vm.why_not), []).append(vm.name)

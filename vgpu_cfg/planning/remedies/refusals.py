@@ -23,7 +23,7 @@ from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness, lift_cordons
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 _MOST_GPUS = 4
-"""So many refusals of GPUs are told of one host."""
+"""The most refusals of GPUs in a report on one host."""
 _MOST_ROWS = 12
 _STATES = {
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
@@ -77,9 +77,9 @@ class _HostRefusal:
 def explain_refusal(
     hosts: Sequence[HostState], shape: Shape, claims: Mapping[int, Sequence[Claim]]
 ) -> Refusal:
-    """Say why such a VM has no place on these hosts as they are.
+    """Return why such a VM has no place on these hosts in their present state.
 
-    `claims` are, per host index, the powered-off VMs of others.
+    `claims` are, per host index, other VMs that are off.
     """
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     found.sort(key=lambda one: -closeness(one.code))
@@ -90,7 +90,7 @@ def explain_refusal(
 
 
 def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
-    """Tell every host's reasons, those of the closest first; hosts with the same reasons share them."""
+    """Return every host's reasons, those of the closest first; hosts with the same reasons share them."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in found:
         alike.setdefault(tuple(one.reasons()), []).append(one.host)
@@ -114,7 +114,7 @@ def _folded(hosts: tuple[str, ...]) -> str:
 
 
 def wanted_text(shape: Shape) -> str:
-    """Name what a VM asks for: its GPUs, or its memory."""
+    """Name a VM's request: its GPUs, or its memory."""
     words = []
     if shape.variants:
         choices = dict.fromkeys(counted_names(variant) for variant in shape.variants)
@@ -172,7 +172,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
 
 
 def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> None:
-    """Say what `place` keeps the VM from, where the host has room for it."""
+    """Report the places that `place` excludes for the VM, if the host has room for it."""
     if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
         found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")
     elif shape.spread is Spread.NUMA and shape.must and host.fit(shape) is None:

@@ -1,7 +1,7 @@
-"""What of a VM, as it stands on its host now, would keep it from starting, and what would not.
+"""Conditions of a VM on its host at present that would keep it from starting, and those that would not.
 
-Each condition is about one thing that a start with GPUs needs. It looks at the VM and the host
-that it is registered on as they were read; what was not read is told as unknown, never as right.
+Each condition is about one requirement of a start with GPUs. It checks the VM and the host that it is
+registered on as they were read; unread values are reported as unknown, never as right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY, mmio_size_gb
 from vgpu_cfg.planning.findings.codes import Code
 
 MOST_CPUS = 128
-"""More vCPUs need a virtual IOMMU, which is refused beside a vGPU unless it is allowed."""
+"""The limit of vCPUs without a virtual IOMMU, which is refused with a vGPU unless it is allowed."""
 VIOMMU_KEY = "pciPassthru.vmiop.allowViommu"
 KEYS = frozenset({VIOMMU_KEY, USE_KEY, SIZE_KEY})
 """The extraConfig keys that must be read for the conditions."""
@@ -56,7 +56,7 @@ class ConditionState(StrEnum):
 
 
 class ConditionKind(StrEnum):
-    """What conditions are about."""
+    """The subject of a condition."""
 
     HOST = "host"
     FIRMWARE = "firmware"
@@ -70,7 +70,7 @@ class ConditionKind(StrEnum):
 
 
 class StartCondition(Frozen):
-    """What was found of one thing, in words; `command` would put it right where one command can."""
+    """A condition's result, in words; `command` would correct it if one command can."""
 
     about: ConditionKind
     verdict: ConditionState
@@ -80,7 +80,7 @@ class StartCondition(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class _VmOnHost:
-    """A VM with its host and what the conditions share."""
+    """A VM with its host and the common data of the conditions."""
 
     vm: Vm
     detail: VmDetail
@@ -237,7 +237,7 @@ def _passthrough(resolved: _VmOnHost) -> Iterator[StartCondition]:
 
 
 def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
-    """Say what is wrong with a passed-through device, "" where nothing is."""
+    """Return the fault of a passed-through device, "" without one."""
     host = resolved.host
     if device.pci_id is None:
         return _dynamic_fault(resolved, device)
@@ -321,7 +321,7 @@ def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]
 
 
 def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:
-    """Return vendor, device and subsystem of a passed-through device, None where nobody tells."""
+    """Return vendor, device and subsystem of a passed-through device, None if unknown."""
     pci = host.device(device.pci_id) if device.pci_id is not None else None
     if pci is not None:
         return pci.vendor_id, pci.device_id, pci.subsystem_id
