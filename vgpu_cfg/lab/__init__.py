@@ -66,7 +66,7 @@ def open_lab(
 
 
 def about_estate(name: str) -> str:
-    """Return what a shipped estate is, in one sentence."""
+    """Return the description of a shipped estate, in one sentence."""
     from vgpu_cfg.lab.estates.files import read_estate
 
     return read_estate(name).estate.about

@@ -1,1 +1,1 @@
-"""What of the vSphere API's types the lab speaks: versions, references, values as XML."""
+"""The vSphere API types of the lab: versions, references, values as XML."""

@@ -1,7 +1,7 @@
-"""How a method's result or fault becomes the bytes that a vCenter sends, at the client's version.
+"""Encode a method's result or fault as a vCenter does, at the client's version.
 
-pyvmomi's own serialiser writes them, so that a field newer than the client's version is
-left out and a required field that nobody set is an error here, not at the client.
+pyvmomi's own serialiser writes them, so that a field newer than the client's version is left out and an unset
+required field is an error here, not at the client.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ XSI = "xsi"
 
 @dataclass(frozen=True, slots=True)
 class RawXml:
-    """A method's value as it stands on the wire, for the few whose types pyvmomi does not ship."""
+    """A method's value in its XML form, for the few whose types pyvmomi does not ship."""
 
     text: str
 
 
 class VCenterSerializer(SoapAdapter.SoapSerializer):
-    """pyvmomi's serialiser, writing what a server writes.
+    """pyvmomi's serialiser, with the output of a server.
 
     A moref inside an `Any` is marked ManagedObjectReference, not ManagedObject: govmomi
     drops the other without a word. The version mark of a request is left out.
@@ -46,11 +46,11 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         return attributes, f"{name}Reference" if typ is VmomiSupport.ManagedObject else name
 
     def _SerializeDataObject(self, val: Any, info: Any, attr: str, currDefNS: str) -> None:
-        """Do what the base class does, with what it works out per object worked out once per type.
+        """Do the same as the base class, with the results per object computed once per type.
 
-        Links and faults, which it treats in their own ways, are left to it. An empty array is nothing on the
-        wire, where the field must be there, too: the base class refuses to write that. What may be anything
-        says of which kind its empty array is.
+        Links and faults, which it treats in their own ways, are left to it. An empty array is an empty
+        element, if the field is required, too: the base class refuses to write that. An untyped field states
+        the kind of its empty array.
         """
         kind: Any = type(val)
         if info.flags & VmomiSupport.F_LINK or kind is SoapAdapter.LocalizedMethodFault:
@@ -78,7 +78,7 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         self.writer.write(f"</{info.name}>")
 
     def _write(self, val: Any, info: Any, namespace: str) -> None:
-        """Write what is declared as what it is, in its object's namespace: the base class asks much more."""
+        """Write a declared value in its object's namespace: the base class checks much more."""
         kind: Any = type(val)
         written = _written(kind)
         if written is not None:
@@ -91,10 +91,10 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
 
 @lru_cache(maxsize=4096)
 def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any, bool, str | None, Any], ...]]:
-    """Return as what a type shows at a version, and those of its fields that the version has.
+    """Return a type's name at a version, and its fields in that version.
 
-    With each stand its declaration, whether it may be left out, its namespace (None for one that may be
-    anything, or holds that) and the declaration of its items, if it is an array.
+    Each has its declaration, whether it may be left out, its namespace (None for an untyped one, or one that
+    holds such) and the declaration of its items, if it is an array.
     """
     known: list[tuple[str, Any, bool, str | None, Any]] = []
     for field in kind._GetPropertyList():
@@ -113,7 +113,7 @@ def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any, bool, str
 
 @lru_cache(maxsize=4096)
 def _written(kind: Any) -> Callable[[Any], str] | None:
-    """Return how values of a type are written between their tags; None for what is no word and no number."""
+    """Return how values of a type are written between their tags; None for other than words and numbers."""
     if issubclass(kind, bool):
         return lambda value: "true" if value else "false"
     if issubclass(kind, (int, float, VmomiSupport.Enum)):
@@ -122,7 +122,7 @@ def _written(kind: Any) -> Callable[[Any], str] | None:
 
 
 def write_result(method: str, info: Any, value: Any, version: str, namespace: str = NAMESPACE) -> bytes:
-    """Encode what a method of the API of a namespace returned.
+    """Encode the result of a method of a namespace's API.
 
     `info` carries `result` and `resultFlags`; None means void.
     """

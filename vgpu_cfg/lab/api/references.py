@@ -1,4 +1,4 @@
-"""How managed objects are named on the wire: their types, their references, and managers as objects."""
+"""Names of managed objects in messages: their types, their references, and managers as objects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The methods that pyvmomi does not ship, by which vCenter hands esxcli to a host: their parameters.
+"""The methods that pyvmomi does not ship, by which vCenter passes esxcli to a host: their parameters.
 
-A type of theirs that is known in this process already (a client's declaration) is used as it is; the
-fields are as govmomi and recorded clients have them.
+A type of theirs that is known in this process already (a client's declaration) is used unchanged; the fields
+are as govmomi and recorded clients have them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def reflect_type(wsdl_name: str) -> Any:
 
 
 def _declare() -> None:
-    """Declare what nobody declared yet: the argument, its result, and the executer."""
+    """Declare the types that are still undeclared: the argument, its result, and the executer."""
     text = ("string", _VERSION, 0)
     optional = ("string", _VERSION, VmomiSupport.F_OPTIONAL)
     data = {
@@ -87,4 +87,4 @@ METHODS: dict[str, Any] = {
         ),
     ),
 }
-"""Method → what pyvmomi would tell of it. Which privilege `ExecuteSoap` takes nobody has written down."""
+"""Method → pyvmomi's description of it. The privilege that `ExecuteSoap` requires is documented nowhere."""

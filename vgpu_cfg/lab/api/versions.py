@@ -1,4 +1,4 @@
-"""Which API versions a simulated vCenter speaks, and how it tells a client so.
+"""The API versions of a simulated vCenter, and their announcement to a client.
 
 A vCenter answers `GET /sdk/vimServiceVersions.xml` with its newest version and the
 ones before it; the client picks one and sends it as SOAPAction with every call. The

@@ -1,1 +1,1 @@
-"""How an estate becomes a state: its hosts and VMs made, tied together, powered on by the rules."""
+"""Turn an estate into a state: its hosts and VMs made, tied together, powered on by the rules."""

@@ -1,4 +1,4 @@
-"""How an estate file becomes a state: names resolved, hosts made, and VMs powered on by the rules.
+"""Turn an estate file into a state: names resolved, hosts made, and VMs powered on by the rules.
 
 Customisation specifications as an estate file states them, and as vCenter keeps them.
 """
@@ -232,7 +232,7 @@ class _Builder:
         objects_of(self.state, tag_id).append([vm.wsdl_type, vm.moid])
 
     def _override(self, part: file.VmPart, vm: VirtualMachine, cluster: Cluster, loc: Loc) -> None:
-        """Let the cluster set for a VM what the estate says of it."""
+        """Set the cluster's overrides for a VM from the estate."""
         settings = None
         if part.restart_priority or part.vm_monitoring:
             monitoring: Any = vim.cluster.VmToolsMonitoringSettings

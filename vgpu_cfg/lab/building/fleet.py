@@ -37,7 +37,7 @@ _NAME = re.compile(r"fleet-([0-9]{1,18})x([0-9]{1,18})(?:\+([0-9]{1,18}))?(?:-([
 
 @dataclass(frozen=True, slots=True)
 class FleetSize:
-    """What a fleet's name says: hosts with so many GPUs each, hosts with none, VMs."""
+    """The content of a fleet's name: hosts with so many GPUs each, hosts with none, VMs."""
 
     name: str
     hosts: int

@@ -1,4 +1,4 @@
-"""How one host of an estate file becomes a host: its devices given addresses, its settings taken over.
+"""Turn one host of an estate file into a host: its devices given addresses, its settings taken over.
 
 The PCI functions of hosts: host bridges, GPUs and NICs, with their ids and names.
 """
@@ -39,10 +39,10 @@ from vgpu_cfg.lab.state.host_defaults import (
 from vgpu_cfg.lab.state.pcie import Bridges, Slot
 
 _PARTS = {DAEMON_VIB: "daemon", "mft": "mft", "nmst": "nmst"}
-"""What a bundle `holds` by the name of its VIB; every other is the driver's."""
+"""The content of a bundle by the name of its VIB in `holds`; every other is the driver's."""
 
 Complain = Callable[[tuple[str | int, ...], str], None]
-"""Takes a place below the host's entry, and what is wrong there."""
+"""Takes a place below the host's entry, and the fault there."""
 
 NVIDIA = 0x10DE
 CLASS_3D = 0x0302

@@ -1,7 +1,7 @@
-"""How an estate becomes managed objects: datacenter, clusters, hosts and VMs, each tied to its neighbours.
+"""Turn an estate into managed objects: datacenter, clusters, hosts and VMs, each tied to its neighbours.
 
-Both the estate file (`builder`) and the generated fleet (`fleet`) build with it. What is built
-counts as unchanged: its revision is 0.
+Both the estate file (`builder`) and the generated fleet (`fleet`) build with it. Built objects count as
+unchanged: their revision is 0.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Site:
         groups: Sequence[tuple[int, int] | None] = (),
         has_tpm: bool = False,
     ) -> VirtualMachine:
-        """Tie a VM to its place, and give it the devices it will have when somebody asks.
+        """Tie a VM to its place, and give it the devices that it will have at the first request.
 
         `groups` are the passthrough devices' places in device groups, as `DeviceSeed` has them.
         """

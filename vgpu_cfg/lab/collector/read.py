@@ -1,4 +1,4 @@
-"""What a filter spec reads of its objects: property values, and what may not be read.
+"""The properties that a filter spec reads of its objects: values, and those that may not be read.
 
 Which objects a filter spec means: its object sets, followed along their traversals.
 
@@ -77,10 +77,10 @@ def not_authenticated(subject: Any, privilege: str) -> Any:
 
 
 def read_specs(context: Context, specs: list[Any], *, passes_over: bool = False) -> Iterator[Reading]:
-    """Yield what the filter specs ask for, object by object.
+    """Yield the data that the filter specs request, object by object.
 
     Raises InvalidProperty for a path that a type does not have, ManagedObjectNotFound as `select` does,
-    NotAuthenticated before login (some properties may be read by anybody).
+    NotAuthenticated before login (some properties are open to everyone).
     """
     for spec in specs:
         readers: dict[str, dict[str, Reader]] = {}

@@ -1,7 +1,7 @@
 """Reading on: filters, and what changed below them since a version (WaitForUpdatesEx and its elders).
 
-A filter remembers, as text, what it last told of each property; an update is whatever reads
-differently now. Text, because pyvmomi's data objects compare by identity.
+A filter remembers, as text, its last report of each property; an update is any difference from it. Text,
+because pyvmomi's data objects compare by identity.
 
 Making views, changing list views, and dropping either.
 """
@@ -33,7 +33,7 @@ _Collector = vmodl.query.PropertyCollector
 
 @dataclass(slots=True)
 class Reported:
-    """What a filter last told of one object: its reference, its revision, each property as text."""
+    """A filter's last report of one object: its reference, its revision, each property as text."""
 
     reference: Any
     revision: int
@@ -49,14 +49,14 @@ class Filter(Service):
     spec: Any
     reported: dict[str, Reported] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
-    """The objects that were told to be gone, where the client wants to be told."""
+    """The objects reported as gone, if the client wants these reports."""
     checked_at: tuple[int, int] | None = None
-    """The revisions (of the state, of the session's views) at which nothing was left to tell."""
+    """The revisions (of the state, of the session's views) at which nothing was left to report."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Collector(Service):
-    """A PropertyCollector of one session, with its filters and the last update it told."""
+    """A PropertyCollector of one session, with its filters and its last update."""
 
     kind: str = "PropertyCollector"
     filters: dict[str, Filter] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def create_filter(context: Context, thing: Managed, *, spec: Any, partialUpdates
 
 @answers("PropertyFilter", "DestroyPropertyFilter")
 def destroy_filter(context: Context, thing: Filter) -> None:
-    """Drop a filter; its collector tells of it no more."""
+    """Drop a filter; its collector no longer reports it."""
     objects = _session_objects(context)
     objects.pop(thing.moid, None)
     collector = objects.get(thing.collector)
@@ -191,7 +191,7 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
 
 
 def _missing(context: Context, each: Filter) -> list[Any]:
-    """Tell which objects a filter begins with that are gone, where the client wants to know, each once."""
+    """Report the gone objects with which a filter begins, if the client wants to know, each once."""
     if not each.spec.reportMissingObjectsInResults:
         return []
     begins = {start.obj._moId: start.obj for start in each.spec.objectSet}
@@ -205,7 +205,7 @@ def _missing(context: Context, each: Filter) -> list[Any]:
 
 
 def _changes(context: Context, each: Filter) -> Iterator[Any]:
-    """Yield, for each object that changed, a function that tells it and counts it as told."""
+    """Yield, for each changed object, a function that reports it and counts it as reported."""
     now = (context.state.revision, context.session.view_changes if context.session is not None else 0)
     if each.checked_at == now:
         return
@@ -305,7 +305,7 @@ def modify_list_view(context: Context, thing: ListView, *, add: list[Any], remov
 
 @answers("ListView", "ResetListView")
 def reset_list_view(context: Context, thing: ListView, *, obj: list[Any]) -> list[Any]:
-    """Replace what is in it."""
+    """Replace its content."""
     _note_change(context)
     thing.moids.clear()
     return _put(context, thing, obj)

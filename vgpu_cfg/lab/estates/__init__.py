@@ -1,1 +1,1 @@
-"""What an estate file may say, and where estates are found."""
+"""The content of an estate file, and the places of estates."""

@@ -1,7 +1,7 @@
 """The estate file: a datacenter written down, with its hosts, GPUs, NICs, templates and VMs.
 
-Sizes are text with a unit (`64GiB`), or whole MiB. Every key but the names has a default, so that an
-estate says only what it is about.
+Sizes are text with a unit (`64GiB`), or whole MiB. Every key but the names has a default, so that an estate
+states only its own differences.
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ HostGraphics = Literal["shared", "sharedDirect"]
 
 
 class GraphicsSetting(Part):
-    """A graphics type that waits for a restart: what is set, and what is in force."""
+    """A graphics type that waits for a restart: the set one, and the one in effect."""
 
     configured: HostGraphics
     runtime: Literal["basic", "shared", "sharedDirect"]
 
 
 class SlotPart(Part):
-    """A card's place. `pcie_switch` is shared by what stands behind one switch, `pcie_root` by a host bridge.
+    """A card's place. `pcie_switch` is common to a switch's cards, `pcie_root` to those of a host bridge.
 
-    `sw0/a` is a switch behind `sw0`. A card that names neither has a root port and a host bridge of its own.
+    `sw0/a` is a switch below `sw0`. A card that names neither has a root port and a host bridge of its own.
     """
 
     pci_id: PciId | None = None
@@ -145,7 +145,7 @@ class NicPart(SlotPart):
 
 
 class DeviceGroupPart(Part):
-    """A device group that a host offers beside those of NVLink: a vGPU with NICs, under any name."""
+    """A device group of a host in addition to those of NVLink: a vGPU with NICs, under any name."""
 
     name: str = Field(min_length=1)
     profile: ProfileName
@@ -240,7 +240,7 @@ class HostPart(Part):
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Every host that this entry stands for."""
+        """Every host of this entry."""
         return self.names or (self.name,)
 
 
@@ -283,7 +283,7 @@ class NetworkPart(Part):
 
 
 class MachinePart(Part):
-    """What templates and VMs have in common. `boot_delay` is in milliseconds, `cpu_reservation` in MHz."""
+    """Common properties of templates and VMs. `boot_delay` is in milliseconds, `cpu_reservation` in MHz."""
 
     folder: str = ""
     guest_id: str = "ubuntu64Guest"
@@ -341,7 +341,7 @@ class FixedDevice(Part):
 
 
 def _kind_of_gpu(value: object) -> str:
-    """Tell which form a VM's GPU is written in, so that only that form's faults are told."""
+    """Return the form of a VM's GPU entry, so that only that form's faults are reported."""
     if not isinstance(value, dict):
         return "profile"
     return next((key for key in ("label", "pci_id", "group") if key in value), "placed")
@@ -360,8 +360,8 @@ VmGpu = Annotated[
 class VmPart(MachinePart):
     """A VM, or several alike under `names`. `host` may be left to the lab.
 
-    `cpu_mhz` is what it uses of its CPUs while it runs; a quarter of them where that is left out. `drs`,
-    `restart_priority` and `vm_monitoring` are what its cluster sets for it alone.
+    `cpu_mhz` is its CPU use while it runs; by default a quarter of its CPUs. `drs`, `restart_priority` and
+    `vm_monitoring` are what its cluster sets for it alone.
     """
 
     name: str = ""
@@ -386,7 +386,7 @@ class VmPart(MachinePart):
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Every VM that this entry stands for."""
+        """Every VM of this entry."""
         return self.names or (self.name,)
 
 
@@ -407,7 +407,7 @@ class StoragePolicyPart(Part):
 
 
 class CustomizationSpecPart(Part):
-    """A customisation specification. `hostname` and each of `nics` may be left to whoever uses it: `ask`.
+    """A customisation specification. `hostname` and each of `nics` may be left to the user: `ask`.
 
     `password` says for whose key one in it is encrypted: this vCenter's own, or another's.
     """

@@ -1,4 +1,4 @@
-"""Where estates are found: those that ship by their names, a user's own by their paths.
+"""The places of estates: shipped ones by their names, a user's own by their paths.
 
 Choose the folder of an estate's state: two estate files of one name have two.
 """

@@ -1,11 +1,11 @@
-"""What an estate file says of guests and of what they reach: a template's system, registries, packages.
+"""The guests of an estate file and their network: a template's system, registries, packages.
 
-Every key has a default: a template of which nothing is said is an ordinary cloud image of Ubuntu with
-VMware's tools and cloud-init, and every registry that anybody names answers.
+Every key has a default: a template without settings is an ordinary cloud image of Ubuntu with VMware's tools
+and cloud-init, and every named registry answers.
 
-What an exercise can let be wrong in a guest: each by a word, with how much of it.
+The faults of guests in an exercise: each by a word, with its extent.
 
-What every part of an estate file is made of: mappings without unknown keys, and sizes with a unit.
+The basis of every part of an estate file: mappings without unknown keys, and sizes with a unit.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ WORDS = {
 
 
 class AccountPart(Part):
-    """An account of the template. Without a `password` nobody logs in with one."""
+    """An account of the template. Without a `password` there are no password logins."""
 
     user: str = "ubuntu"
     password: str = ""
@@ -88,7 +88,7 @@ class AccountPart(Part):
 
 
 class WorkloadPart(Part):
-    """What runs in a guest for its users: a process, or a container of a `runtime`.
+    """Work in a guest for its users: a process, or a container of a `runtime`.
 
     `container` is the one that it runs in; a runtime alone gives it a container of its own name.
     """
@@ -102,8 +102,8 @@ class WorkloadPart(Part):
 class GuestPart(Part):
     """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one.
 
-    `datasource` is where its cloud-init looks for data, `headers` are the running kernel's.
-    `faults` are what is wrong with it, and with its clones. `runs` is what runs in it while it is up.
+    `datasource` is where its cloud-init looks for data, `headers` are the running kernel's. `faults` are its
+    faults, and those of its clones. `runs` is what runs in it while it is up.
     """
 
     os: str = "ubuntu-22.04"
@@ -138,7 +138,7 @@ class GuestPart(Part):
 
 
 class ImagePart(Part):
-    """A container image of a registry: what it holds. `env` is what its Dockerfile states by ENV."""
+    """A container image of a registry: its content. `env` is what its Dockerfile states by ENV."""
 
     size: Size = 8192
     horovod: bool = True
@@ -161,10 +161,10 @@ class RegistryPart(Part):
 
 
 class InternetPart(Part):
-    """What guests reach beyond the lab.
+    """The servers that guests reach beyond the lab.
 
-    `unreachable` are names of hosts. `checksums` are the sha256 of packages by URL. `licence` is what the
-    licence server says of a token.
+    `unreachable` are names of hosts. `checksums` are the sha256 of packages by URL. `licence` is the license
+    server's answer to a token.
     """
 
     unreachable: tuple[str, ...] = ()

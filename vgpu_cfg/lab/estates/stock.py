@@ -1,4 +1,4 @@
-"""What the hosts of an estate can be made of: ESXi releases and models of NICs, and where devices go."""
+"""The components of an estate's hosts: ESXi releases and models of NICs, and where devices go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MELLANOX = 0x15B3
 
 @dataclass(frozen=True, slots=True)
 class EsxiRelease:
-    """An ESXi release: what the API shows of it, and the newest hardware version it runs.
+    """An ESXi release: its values in the API, and its newest hardware version.
 
     Hardware versions are those of VMware's documentation; the build numbers are only decoration.
     """
@@ -63,6 +63,6 @@ NIC_MODELS = {
 }
 
 GPU_BUSES = (0x17, 0x31, 0x4B, 0x65, 0x98, 0xB1, 0xCA, 0xE3)
-"""Where GPUs without an address go, in order; further ones after 0xe3."""
+"""The places of GPUs without an address, in order; further ones after 0xe3."""
 
 NIC_BUSES = (0x1A, 0x34, 0x4E, 0x68, 0x9B, 0xB4, 0xCD, 0xE6)

@@ -1,4 +1,4 @@
-"""What an esxcli command answers before it is XML or text: rows of named fields, one thing, or a word."""
+"""The answer of an esxcli command before it is XML or text: rows of named fields, one thing, or a word."""
 
 from __future__ import annotations
 

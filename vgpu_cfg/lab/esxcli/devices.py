@@ -1,7 +1,7 @@
 """esxcli hardware pci list and graphics host get.
 
-Field names are those of esxcli's text. What of a function nobody keeps in the lab is left out, as
-esxcli leaves out what is unset.
+Field names are those of esxcli's text. Values of a function that the lab does not keep are left out, as
+esxcli leaves out unset ones.
 
 esxcli graphics device list and host set, and network nic dcb status get.
 
@@ -37,7 +37,7 @@ PRIORITIES = 8
 
 @command("graphics.host.get")
 def get_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Tell the host's default type and policy as configured (that it is not those in force is unproven)."""
+    """Show the host's default type and policy as configured (that it is not those in effect is unproven)."""
     return Record(
         "GraphicsHost",
         {
@@ -55,7 +55,7 @@ def list_pci(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
 
 
 def _vmkernel_names(host: Host) -> dict[str, str]:
-    """Return what the VMkernel calls the functions that it has."""
+    """Return the VMkernel's names of its functions."""
     names = {nic.pci.pci_id: nic.device for nic in host.nics}
     names |= {gpu.pci_id: f"vmgfx{index}" for index, gpu in enumerate(host.gpus)}
     return {pci_id: name for pci_id, name in names.items() if not host.is_passed_through(pci_id)}
@@ -137,7 +137,7 @@ def set_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answ
 
 @command("network.nic.dcb.status.get")
 def get_dcb_status(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Tell a NIC's priority flow control."""
+    """Show a NIC's priority flow control."""
     name = needed(arguments, "nicname")
     nic = next((nic for nic in host.nics if nic.device == name), None)
     if nic is None or host.is_passed_through(nic.pci.pci_id):

@@ -1,4 +1,4 @@
-"""esxcli software vib: what is installed, and an offline bundle taken in for the next boot.
+"""esxcli software vib: the installed packages, and an offline bundle staged for the next boot.
 
 Names of fields and of the result are recorded (govmomi's CommandInfo of a host, and field notes of an
 installation); the texts of refusals are recalled. That the host must be in maintenance mode is what

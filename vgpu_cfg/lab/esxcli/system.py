@@ -65,18 +65,18 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "network.nic.dcb.status.get": {"n": "nic-name"},
 }
-"""Command → short option → long one; those without a short one stand under the empty name."""
+"""Command → short option → long one; those without a short one are under the empty name."""
 
 
 @command("hardware.clock.get")
 def get_clock(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Tell the time, as a field report has its form."""
+    """Show the time, in the form of a field report."""
     return PlainValue("string", f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%SZ}")
 
 
 @command("network.firewall.get")
 def get_firewall(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Tell that the firewall is on: it lets in and out what rulesets say."""
+    """Show that the firewall is on: rulesets define its traffic."""
     return Record("Firewall", {"Default Action": "DROP", "Enabled": "true", "Loaded": "true"})
 
 
@@ -117,7 +117,7 @@ def list_module_parameters(lab: Simulation, host: Host, arguments: Arguments) ->
 
 @command("system.module.parameters.set")
 def set_module_parameters(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Configure a module's option string: replaced whole, or with `append` only what is named."""
+    """Configure a module's option string: replaced whole, or with `append` only the named options."""
     module, text = _module(host, arguments), needed(arguments, "parameterstring")
     if is_set(arguments, "append"):
         merged = option_values(module.configured) | option_values(text)

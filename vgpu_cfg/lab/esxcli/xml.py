@@ -1,4 +1,4 @@
-"""How an answer of esxcli travels through vCenter: the XML text inside ExecuteSoap's result, and its faults.
+"""Encode an answer of esxcli for vCenter: the XML text inside ExecuteSoap's result, and its faults.
 
 Forms are those recorded by govmomi (`cli/esx`, `simulator`): a list is an ArrayOfDataObject, a
 structure's type is the method's name without dots and its own, an element's name is the field's without

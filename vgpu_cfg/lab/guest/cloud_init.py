@@ -1,4 +1,4 @@
-"""cloud-init in a guest: what it reads of guestinfo at boot, and what it does with it once per instance.
+"""cloud-init in a guest: its reading of guestinfo at boot, and its work once per instance.
 
 Its VMware datasource: an `instance-id` that the guest does not know yet makes a first run; then the values
 to redact are redacted, host name, accounts, files and network set, a host key made unless some are given, and
@@ -87,7 +87,7 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _network(metadata: dict[str, Any]) -> Any:
-    """Return the netplan document, which may be encoded text, and may stand below `network` or `config`."""
+    """Return the netplan document, which may be encoded text, and may be below `network` or `config`."""
     found = metadata["network"]
     if isinstance(found, str):
         found = _metadata(guestinfo.decoded(found, str(metadata.get("network.encoding", "")), "network"))

@@ -1,4 +1,4 @@
-"""Customisation in a guest: at its next start the tools carry out what was kept with the VM; vCenter tells.
+"""Customization in a guest: at its next start the tools apply the kept specification; vCenter logs it.
 
 Source: the types of vim `CustomizationEvent`. Texts, and that a failed one leaves nothing, are recalled.
 """
@@ -25,13 +25,13 @@ _FAILURES = {
     "identity": "CustomizationLinuxIdentityFailed",
     "unknown": "CustomizationUnknownFailure",
 }
-"""The words of a guest's fault → the event that tells of it."""
+"""The words of a guest's fault → the event for it."""
 
 _Customization: Any = vim.vm.customization
 
 
 def boot(lab: Simulation, vm: VirtualMachine) -> None:
-    """Customise a guest that has just come up, where its VM was to be; without tools it goes on waiting."""
+    """Customize a guest that has just come up, if its VM was to be; without tools it goes on waiting."""
     spec = vm.customization
     if spec is None or not vm.tools_installed:
         return
@@ -52,7 +52,7 @@ def boot(lab: Simulation, vm: VirtualMachine) -> None:
 
 
 def _setting(adapter: Any, everywhere: Any) -> NicSetting | None:
-    """Return what a guest is told of a NIC, None where a generator says what nobody here knows."""
+    """Return a guest's settings of a NIC, None if a generator yields unknown ones."""
     dns = tuple(adapter.dnsServerList or everywhere.dnsServerList or ())
     if isinstance(adapter.ip, _Customization.DhcpIpGenerator):
         return NicSetting(dhcp=True, dns=dns)

@@ -1,7 +1,7 @@
-"""When a guest comes and goes: booting after a power-on, up, restarting for itself, gone with its power.
+"""The life of a guest: booting after a power-on, up, restarting for itself, gone with its power.
 
-What a guest does in its own time (a boot, a module being staged) is an event of the lab's clock, beside the
-tasks: it is done when somebody waits for that long.
+Slow work of a guest (a boot, a module being staged) is an event of the lab's clock, as tasks are: it is done
+when a client waits for that long.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def halt(lab: Simulation, vm: VirtualMachine) -> None:
 
 
 def settle(lab: Simulation) -> None:
-    """Let happen in guests what is due, in the order it was due."""
+    """Apply the due events in guests, in the order of their times."""
     now = lab.clock.now()
     while True:
         due = [(at, moid) for moid, at in lab.state.waking.items() if at <= now]

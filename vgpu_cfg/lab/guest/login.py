@@ -1,7 +1,7 @@
-"""Somebody's login in a simulated guest: lines of shell, files; and who is let in.
+"""A login in a simulated guest: lines of shell, files; and the accepted accounts.
 
-The way in is ssh's: an account of the guest, by its password or one of its keys. What runs on by itself (the
-stage command, a server that waits) is waited for on the lab's clock.
+The way in is ssh's: an account of the guest, by its password or one of its keys. Background work (the stage
+command, a server that waits) is waited for on the lab's clock.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class LabGuestShell:
         return vm
 
     def _wait(self, what: str) -> bool:
-        """Wait for what a command waits for; False where nobody will come."""
+        """Wait for the event that a command needs; False if it will never come."""
         if what in (STAGING, LOCK):
             return self._lab.wait()
         with self._lab.changed:

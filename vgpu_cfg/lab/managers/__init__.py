@@ -1,1 +1,1 @@
-"""The managed objects that are no inventory: sessions, views, searches, privileges, what a host offers."""
+"""The managed objects outside of the inventory: sessions, views, searches, privileges, a host's offers."""

@@ -53,7 +53,7 @@ def get_alarm_state(context: Context, thing: Managed, *, entity: Any) -> list[An
 
 @answers("Alarm", "ReconfigureAlarm")
 def reconfigure_alarm(context: Context, thing: Alarm, *, spec: Any) -> None:
-    """Replace a definition; what is triggered stays. Raises DuplicateName for another alarm's name."""
+    """Replace a definition; triggered alarms stay. Raises DuplicateName for another alarm's name."""
     same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), thing)
     if same is not thing:
         raise refusals.duplicate_name(spec.name, reference(same))

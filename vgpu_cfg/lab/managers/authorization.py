@@ -91,7 +91,7 @@ PRIVILEGES = (
     "VirtualMachine.Provisioning.DeployTemplate",
     "VirtualMachine.Provisioning.ReadCustSpecs",
 )
-"""What there is, as far as anything here asks for it. Of an administrator any other counts as granted."""
+"""The privileges that clients here ask for. Of an administrator any other counts as granted."""
 
 
 def _has(context: Context, user: str, entity: Any, privilege: str) -> bool:
@@ -118,13 +118,13 @@ def _on_entities(context: Context, user: str, entities: list[Any], privileges: l
 
 
 def _check_entities(entities: list[Any]) -> None:
-    """Raise InvalidArgument for what is no entity: the methods take any object, answers tell of entities."""
+    """Raise InvalidArgument unless it is an entity: the methods take any object, answers name entities."""
     if not all(isinstance(entity, vim.ManagedEntity) for entity in entities):
         raise refusals.bad_argument("entities")
 
 
 def _user_of(context: Context, session_id: str) -> str:
-    """Return whose session it is. Raises InvalidArgument where nobody has it."""
+    """Return the user of a session. Raises InvalidArgument if there is no such session."""
     for session in context.lab.sessions.all():
         if session.key == session_id:
             return session.user
@@ -135,7 +135,7 @@ def _user_of(context: Context, session_id: str) -> str:
 def has_privilege_on_entities(
     context: Context, thing: Managed, *, entity: list[Any], sessionId: str, privId: list[str]
 ) -> list[Any]:
-    """Tell for each entity which privileges a session has; `sessionId` is UserSession.key."""
+    """Show for each entity which privileges a session has; `sessionId` is UserSession.key."""
     return _on_entities(context, _user_of(context, sessionId), entity, privId)
 
 
@@ -143,7 +143,7 @@ def has_privilege_on_entities(
 def has_privilege_on_entity(
     context: Context, thing: Managed, *, entity: Any, sessionId: str, privId: list[str]
 ) -> list[bool]:
-    """Tell the same of one entity, in the order asked."""
+    """Show the same for one entity, in the order asked."""
     user = _user_of(context, sessionId)
     return [_has(context, user, entity, privilege) for privilege in privId]
 
@@ -152,7 +152,7 @@ def has_privilege_on_entity(
 def has_user_privilege_on_entities(
     context: Context, thing: Managed, *, entities: list[Any], userName: str, privId: list[str]
 ) -> list[Any]:
-    """Tell the same by user."""
+    """Show the same by user."""
     return _on_entities(context, userName, entities, privId)
 
 
@@ -292,7 +292,7 @@ def login(
 
 @answers("SessionManager", "LoginByToken")
 def login_by_token(context: Context, thing: Managed, *, locale: str | None) -> Any:
-    """Open a session for whom a token names, whoever signed it. Raises InvalidLogin for a stranger."""
+    """Open a session for a token's user, regardless of its signature. Raises InvalidLogin for a stranger."""
     if not _is_known(context, context.token_subject):
         raise vim.fault.InvalidLogin(msg="Cannot complete login due to an incorrect user name or password.")
     return _opened(context, context.token_subject, locale)
@@ -334,7 +334,7 @@ def logout(context: Context, thing: Managed) -> None:
 
 @answers("SessionManager", "SessionIsActive")
 def session_is_active(context: Context, thing: Managed, *, sessionID: str, userName: str) -> bool:
-    """Tell whether a user's session lives."""
+    """Show whether a user's session lives."""
     return any(
         session.key == sessionID and session.user.lower() == userName.lower()
         for session in context.lab.sessions.all()

@@ -1,4 +1,4 @@
-"""The environment browser: what a host, or a whole compute resource, offers to a VM (vim `ConfigTarget`)."""
+"""The environment browser: a host's, or a whole compute resource's, offers to a VM (vim `ConfigTarget`)."""
 
 from __future__ import annotations
 

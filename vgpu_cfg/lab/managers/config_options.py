@@ -1,8 +1,8 @@
-"""What each virtual hardware version allows, as the environment browser tells it (vim `ConfigOption`).
+"""The limits of each virtual hardware version, as the environment browser reports them (vim `ConfigOption`).
 
-Of the devices only those are listed that vGPUs turn on: PCI passthrough with its backings, and the
-PCI controller with its limits. vGPUs per VM are those of recorded answers; processor and memory
-limits are recalled from VMware's configuration maximums.
+Of the devices only those relevant for vGPUs are listed: PCI passthrough with its backings, and the PCI
+controller with its limits. vGPUs per VM are those of recorded answers; processor and memory limits are
+recalled from VMware's configuration maximums.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def query_config_option_descriptor(context: Context, thing: Service) -> list[Any
 
 @answers("EnvironmentBrowser", "QueryConfigOption")
 def query_config_option(context: Context, thing: Service, *, key: str | None, host: Any) -> Any:
-    """Return what a hardware version allows: the given one, or the default."""
+    """Return the options of a hardware version: the given one, or the default."""
     return _option(hosts_of(context, thing, host), key, [])
 
 

@@ -21,7 +21,7 @@ _MANAGER = "CustomizationSpecManager"
 
 @answers(_MANAGER, "DoesCustomizationSpecExist")
 def exists(context: Context, thing: Managed, *, name: str) -> bool:
-    """Tell whether there is one of this name."""
+    """Show whether there is one of this name."""
     return name in context.state.customization_specs
 
 

@@ -1,12 +1,12 @@
-"""What events there were, read by a filter: at once (vim `EventManager.QueryEvents`), or through a collector.
+"""Past events, read by a filter: at once (vim `EventManager.QueryEvents`), or through a collector.
 
 The order in which events are returned is that of `HistoryCollector`'s description: by their time. A collector
 begins before the oldest.
 
-What clients log by LogUserEvent: kept as a GeneralUserEvent of the entity.
+Events of clients by LogUserEvent: kept as a GeneralUserEvent of the entity.
 
-Which entities take one is of the method's description. Which fault another one meets is recalled, and so is
-what `fullFormattedMessage` says before the words.
+The method's description lists the accepted entities. Recalled are the fault for another entity, and the text
+of `fullFormattedMessage` before the words.
 """
 
 from __future__ import annotations

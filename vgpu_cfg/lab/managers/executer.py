@@ -24,7 +24,7 @@ PREFIX = "managedMethodExecuter"
 HANDLER = "ha-cli-handler-"
 NAMESPACE = "vim.EsxCLI."
 INFORMER, FETCH_INFO = "ha-dynamic-type-manager-local-cli-cliinfo", "vim.CLIInfo.FetchCLIInfo"
-"""What tells of the commands of a name space, which govc asks before it calls one."""
+"""The description of a name space's commands, which govc reads before it calls one."""
 _ELEMENT = re.compile(r"<(?P<tag>\w+)(?:\s[^>]*)?>(?P<text>[^<]*)</(?P=tag)>")
 _QUOTES = {"&quot;": '"', "&apos;": "'"}
 
@@ -40,7 +40,7 @@ def retrieve_executer(context: Context, thing: Host) -> RawXml:
 
 @answers("HostSystem", "RetrieveDynamicTypeManager")
 def retrieve_type_manager(context: Context, thing: Host) -> RawXml:
-    """Return what tells of esxcli's types: govc wants it, and asks it nothing. Raises HostNotConnected."""
+    """Return the description of esxcli's types: govc wants it, without using it. Raises HostNotConnected."""
     away = refusals.host_away(thing)
     if away is not None:
         raise away

@@ -1,4 +1,4 @@
-"""How a folder of a guest is listed page by page (vim `ListFilesInGuest`)."""
+"""List a folder of a guest page by page (vim `ListFilesInGuest`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def listed(
     pattern: str,
     attributes: Callable[[Session, str], Any],
 ) -> Any:
-    """Return one page; a folder is led by itself and what stands above it, by the names `.` and `..`."""
+    """Return one page; a folder begins with itself and its parent, by the names `.` and `..`."""
     found: list[tuple[str, files.Entry]] = []
     if files.is_folder(session.guest, path):
         found = [

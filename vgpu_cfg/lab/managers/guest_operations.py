@@ -1,7 +1,7 @@
 """Guest operations: credentials, programs and files of a running guest, over its tools.
 
-Who may is asked in vCenter's order as far as it is known: the privilege on the VM, then its state and tools,
-then the account in the guest. Texts of faults are recalled.
+Permissions are checked in vCenter's order, as far as known: the privilege on the VM, then its state and
+tools, then the account in the guest. Texts of faults are recalled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEMPORARY = "/tmp"  # noqa: S108 - of a simulated guest
 
 
 def _session(context: Context, vm: Any, auth: Any) -> Session:
-    """Return a shell of whoever asks. Raises GuestOperationsUnavailable, InvalidGuestLogin."""
+    """Return a shell of the caller. Raises GuestOperationsUnavailable, InvalidGuestLogin."""
     from vgpu_cfg.lab.guest.shell.session import Session
     from vgpu_cfg.lab.guest.tools.table import find
 
@@ -145,7 +145,7 @@ def terminate_process(context: Context, thing: Managed, *, vm: Any, auth: Any, p
 
 @answers("GuestProcessManager", "ReadEnvironmentVariableInGuest")
 def read_environment(context: Context, thing: Managed, *, vm: Any, auth: Any, names: Any) -> list[str]:
-    """Tell the environment that programs get."""
+    """Show the environment of programs."""
     session = _session(context, vm, auth)
     home = session.guest.accounts[session.user].home
     known = {"HOME": home, "USER": session.user, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -288,7 +288,7 @@ def list_files(
     maxResults: Any,
     matchPattern: Any,
 ) -> Any:
-    """List a folder, with `.` and `..`, or tell of one file. Raises FileNotFound."""
+    """List a folder, with `.` and `..`, or show one file. Raises FileNotFound."""
     from vgpu_cfg.lab.managers.guest_listing import listed
 
     session = _session(context, vm, auth)

@@ -1,11 +1,11 @@
-"""What is answered without changing anything: the service content, a host's graphics, devices and NICs.
+"""Answers without changes: the service content, a host's graphics, devices and NICs.
 
-The host profile manager, as far as to tell which profile owns a host's settings.
+The host profile manager, as far as it shows which profile owns a host's settings.
 
-DirectPath profiles and what a host or a cluster could still give (vim `DirectPathProfileManager`).
+DirectPath profiles and the remaining capacity of a host or a cluster (vim `DirectPathProfileManager`).
 
-Capacity is counted on the lab's GPUs one vGPU after the other, as power-on does. What the estate reserves
-counts as unused as long as there is room for it: the lab powers nothing on from a reservation.
+Capacity is counted on the lab's GPUs one vGPU after the other, as power-on does. The estate's reservations
+count as unused as long as there is room for them: the lab powers nothing on from a reservation.
 
 The ports of distributed switches: those of VMs first, then free ones. Their keys are the lab's own.
 """
@@ -44,13 +44,13 @@ from vgpu_cfg.lab.state.switch_members import port_keys, visible_nics
 
 @answers("ServiceInstance", "RetrieveServiceContent")
 def retrieve_service_content(context: Context, thing: Managed) -> Any:
-    """Tell anybody where everything is."""
+    """Return the places of everything to any client."""
     return service_content(context)
 
 
 @answers("ServiceInstance", "CurrentTime")
 def current_time(context: Context, thing: Managed) -> Any:
-    """Tell the lab's time."""
+    """Show the lab's time."""
     return as_datetime(context.lab.clock.now())
 
 
@@ -61,7 +61,7 @@ def _at_host(context: Context, thing: Managed, found: list[Any]) -> list[Any]:
 
 @answers("ClusterComputeResource", "GetResourceUsage")
 def get_resource_usage(context: Context, thing: Managed) -> Any:
-    """Tell what a cluster has and uses."""
+    """Show a cluster's resources and their use."""
     return resource_usage(context, context.state.get(thing.moid, Cluster))
 
 
@@ -72,13 +72,13 @@ def refresh_recommendation(context: Context, thing: Managed) -> None:
 
 @answers("SessionManager", "AcquireCloneTicket")
 def acquire_clone_ticket(context: Context, thing: Managed) -> str:
-    """Return a ticket of the form that consoles are opened with; nobody takes it."""
+    """Return a ticket in the form for opening consoles; the lab accepts it nowhere."""
     return f"cst-VCT-{uuid4()}"
 
 
 @answers("EnvironmentBrowser", "QueryTargetCapabilities")
 def query_target_capabilities(context: Context, thing: Service, *, host: Any) -> Any:
-    """Tell what a host can, or the first of a cluster's."""
+    """Show the capabilities of a host, or of the first of a cluster's."""
     hosts = hosts_of(context, thing, host)
     reader = table_of("HostSystem").reader("capability", context.version)
     return reader.read(context, hosts[0]) if hosts else None
@@ -103,7 +103,7 @@ def retrieve_vgpu_profile_info(context: Context, thing: Managed) -> list[Any]:
 
 @answers("HostGraphicsManager", "IsSharedGraphicsActive")
 def is_shared_graphics_active(context: Context, thing: Managed) -> bool:
-    """Tell whether some GPU is shared by guests' 3D rendering (not: by vGPUs)."""
+    """Return whether some GPU is shared by guests' 3D rendering (not: by vGPUs)."""
     return any(gpu.graphics_type == "shared" for gpu in host_of(thing).gpus)
 
 
@@ -119,7 +119,7 @@ def refresh_pci_passthru(context: Context, thing: Managed) -> None:
 
 @answers("HostNetworkSystem", "QueryNetworkHint")
 def query_network_hint(context: Context, thing: Managed, *, device: list[str]) -> list[Any]:
-    """Tell of NICs that nothing was heard on their wires. Raises NotFound."""
+    """Report for NICs that no traffic was observed on their wires. Raises NotFound."""
     known = [nic.device for nic in visible_nics(host_of(thing))]
     if not {*device} <= {*known}:
         raise refusals.not_found()
@@ -128,7 +128,7 @@ def query_network_hint(context: Context, thing: Managed, *, device: list[str]) -
 
 @answers("HostVirtualNicManager", "QueryNetConfig")
 def query_net_config(context: Context, thing: Managed, *, nicType: str) -> Any:
-    """Tell which VMkernel NICs carry a service. Raises InvalidArgument."""
+    """Show which VMkernel NICs carry a service. Raises InvalidArgument."""
     if nicType not in VNIC_SERVICES:
         raise refusals.bad_argument("nicType")
     return net_config(context, host_of(thing), nicType)
@@ -138,7 +138,7 @@ def query_net_config(context: Context, thing: Managed, *, nicType: str) -> Any:
 def query_available_dvs_spec(
     context: Context, thing: Managed, *, recommended: bool | None = None
 ) -> list[Any]:
-    """Tell of which version switches can be made: the lab makes those of one."""
+    """List the possible versions of switches: the lab makes those of one."""
     return [switch_product()]
 
 

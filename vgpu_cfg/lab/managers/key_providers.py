@@ -1,7 +1,7 @@
 """The crypto manager: which key providers vCenter has, and which is the default (vim `CryptoManagerKmip`).
 
-That a native provider is listed beside those with key servers is as govmomi's `kms.ls` reads it. Nothing
-is encrypted in the lab.
+That a native provider is listed with those with key servers is as govmomi's `kms.ls` reads it. Nothing is
+encrypted in the lab.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def list_kms_clusters(
 
 @task("CryptoManagerKmip", "RetrieveKmipServersStatus_Task", description_id=STATUS, seconds=0.5)
 def kmip_servers_status(lab: Simulation, root: Managed, *, clusters: list[Any] | None = None) -> Any:
-    """Tell how the key providers that are named are: all answer."""
+    """Show the status of the named key providers: all answer."""
     named = {one.clusterId.id for one in clusters or ()}
     manager: Any = vim.encryption.CryptoManagerKmip
     found = [provider for provider in lab.state.key_providers if provider.name in named]
@@ -77,7 +77,7 @@ def get_default_kms_cluster(
 
 @answers("CryptoManagerKmip", "IsKmsClusterActive")
 def is_kms_cluster_active(context: Context, thing: Managed, *, cluster: Any) -> bool:
-    """Tell whether a key provider answers, the default one where none is named: all do."""
+    """Show whether a key provider answers, the default one if none is named: all do."""
     state = context.state
     return (state.default_key_provider if cluster is None else _named(context, cluster)) is not None
 

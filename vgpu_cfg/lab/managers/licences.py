@@ -37,7 +37,7 @@ def remove_license(context: Context, thing: Managed, *, licenseKey: str) -> None
 
 @answers("LicenseManager", "DecodeLicense")
 def decode_license(context: Context, thing: Managed, *, licenseKey: str) -> Any:
-    """Tell what a key is for. Raises InvalidArgument for no key."""
+    """Show the product of a key. Raises InvalidArgument for other text."""
     if not _KEY.fullmatch(licenseKey):
         raise refusals.bad_argument("licenseKey")
     return licence_info(context, licenseKey)
@@ -45,7 +45,7 @@ def decode_license(context: Context, thing: Managed, *, licenseKey: str) -> Any:
 
 @answers("LicenseAssignmentManager", "QueryAssignedLicenses")
 def query_assigned_licenses(context: Context, thing: Managed, *, entityId: str | None) -> list[Any]:
-    """Tell the licence of a host, or of all hosts. Raises LicenseEntityNotFound."""
+    """Show the license of a host, or of all hosts. Raises LicenseEntityNotFound."""
     hosts = context.state.all(Host) if entityId is None else [_host(context, entityId)]
     return [
         vim.LicenseAssignmentManager.LicenseAssignment(

@@ -1,4 +1,4 @@
-"""What a host offers to VMs: vGPU profiles, boards, whole PCI functions, device groups."""
+"""A host's offers to VMs: vGPU profiles, boards, whole PCI functions, device groups."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def dynamic_passthrough(hosts: Iterable[Host]) -> list[Any]:
 
 
 def device_groups(host: Host) -> list[Any]:
-    """Return the groups of GPUs joined by NVLink or beside NICs, with a device to copy for each member."""
+    """Return the groups of GPUs joined by NVLink or near NICs, with a device to copy for each member."""
     return [_device_group(host, offer) for offer in offered_groups(host).values()]
 
 

@@ -5,8 +5,8 @@ real vCenter takes an unknown setting of its own is unproven; the lab refuses it
 
 The custom fields manager: attributes defined, renamed, dropped, and set on objects.
 
-How long a value can be is in no document that was found, nor what becomes of a longer one: the lab cuts it
-off where it was told a length.
+The maximum length of a value, and the effect of a longer one, is in no document that was found: the lab
+truncates it if a length was set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vgpu_cfg.lab.state.tags import define, fields_of, set_value
 
 ON_HOST = "Host.Config.AdvancedConfig"
 ON_VCENTER = "Global.Settings"
-"""Privileges that pyvmomi does not tell; the second is recalled."""
+"""Privileges that pyvmomi does not name; the second is recalled."""
 
 _LONG: Any = VmomiSupport.vmodlTypes["long"]
 

@@ -1,11 +1,11 @@
-"""The PerformanceManager: what hosts and vCenter keep of the counters of GPUs, as a recorded day drives them.
+"""The PerformanceManager: GPU counters kept by hosts and vCenter, driven by a recorded day.
 
 A host keeps samples of 20 seconds for an hour; vCenter keeps what its statistics level lets it. A GPU's day
-stands in the estate file, and counts from when a VM that runs on it was powered on; its memory is what its
-vGPUs hold; its temperature and power follow its use and are made up. A GPU without a day is not measured, as
-one without NVIDIA's driver is not. That a device is called `000:003:00.0` was seen
-(github.com/Checkmk/checkmk/pull/807); that these are decimal is assumed.
-Questions in the format `csv` are refused: nobody asked one here.
+is in the estate file, and counts from the power-on of a VM that runs on it; its memory is that of its vGPUs;
+its temperature and power follow its use and are made up. A GPU without a day is not measured, as one without
+NVIDIA's driver is not. That a device is called `000:003:00.0` was seen (github.com/Checkmk/checkmk/pull/807);
+that these are decimal is assumed.
+Questions in the format `csv` are refused: no client here asks one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PERIODS = {one.period: one.length for one in INTERVALS}
 
 @answers("PerformanceManager", "QueryPerfProviderSummary")
 def query_provider_summary(context: Context, thing: Managed, *, entity: Any) -> Any:
-    """Tell whether something has samples of its own: hosts and VMs do."""
+    """Return whether an object has samples of its own: hosts and VMs do."""
     found = _entity(context, entity)
     is_measured = isinstance(found, Host | VirtualMachine)
     return vim.PerformanceManager.ProviderSummary(
@@ -75,12 +75,12 @@ def query_available(
 
 @answers("PerformanceManager", "QueryPerf")
 def query_perf(context: Context, thing: Managed, *, querySpec: Sequence[Any]) -> list[Any]:
-    """Return samples, oldest first; whoever has none is left out. Raises InvalidArgument."""
+    """Return samples, oldest first; objects without any are left out. Raises InvalidArgument."""
     return [found for spec in querySpec if (found := _samples(context, spec)) is not None]
 
 
 def instance_of(gpu: Gpu) -> str:
-    """Return what a GPU is called in counters."""
+    """Return a GPU's name in counters."""
     segment, bus, rest = gpu.pci_id.split(":")
     slot, function = rest.split(".")
     return f"{int(segment, 16):03d}:{int(bus, 16):03d}:{int(slot, 16):02d}.{function}"
@@ -94,7 +94,7 @@ def _entity(context: Context, reference: Any) -> Managed:
 
 
 def _measured(thing: Managed) -> list[Gpu]:
-    """Return the GPUs of a host that its driver has, and whose day somebody told."""
+    """Return the GPUs of a host that its driver has, and for which the estate has a day."""
     if not isinstance(thing, Host) or thing.connection != "connected":
         return []
     return [gpu for gpu in visible(thing) if gpu.day]
@@ -124,7 +124,7 @@ def _samples(context: Context, spec: Any) -> Any | None:
 
 
 def _times(context: Context, spec: Any) -> list[float]:
-    """Return the ends of the samples that are kept, within what is asked for, the newest of them last."""
+    """Return the ends of the kept samples, within the requested time, the newest of them last."""
     step = spec.intervalId or REALTIME_SECONDS
     if step != REALTIME_SECONDS and step not in _PERIODS:
         raise refusals.bad_argument("querySpec.intervalId")

@@ -77,7 +77,7 @@ def check_requirements(
 
 @answers("PbmProfileProfileManager", "PbmQueryAssociatedProfiles")
 def query_associated_profiles(context: Context, thing: Managed, *, entities: list[Any]) -> list[Any]:
-    """Return the policies of VMs' homes and disks; what has none is left out."""
+    """Return the policies of VMs' homes and disks; entities without one are left out."""
     found = [(entity, _policy_of(context, entity)) for entity in entities]
     result: Any = pbm.profile.QueryProfileResult
     return [result(object=entity, profileId=[_profile_id(policy)]) for entity, policy in found if policy]

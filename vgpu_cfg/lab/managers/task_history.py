@@ -1,7 +1,7 @@
-"""What tasks there were: collectors that read them by a filter, oldest or newest first.
+"""Past tasks: collectors that read them by a filter, oldest or newest first.
 
-A new collector stands before the oldest task; RewindCollector takes it there again, ResetCollector
-behind the newest (descriptions of vim `HistoryCollector`).
+A new collector is before the oldest task; RewindCollector moves it there again, ResetCollector after the
+newest (descriptions of vim `HistoryCollector`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Managed, Task
 
 MOST_COLLECTORS = 32
-"""What vCenter's `maxCollector` says by default."""
+"""vCenter's default for `maxCollector`."""
 
 MOST_ITEMS = 1000
 
@@ -57,13 +57,13 @@ def read_previous(context: Context, thing: TaskCollector, *, maxCount: int) -> l
 
 @answers("HistoryCollector", "RewindCollector")
 def rewind(context: Context, thing: TaskCollector | EventCollector) -> None:
-    """Stand before the oldest task."""
+    """Move to before the oldest task."""
     thing.at = 0
 
 
 @answers("HistoryCollector", "ResetCollector")
 def reset(context: Context, thing: TaskCollector | EventCollector) -> None:
-    """Stand behind the newest task."""
+    """Move to after the newest task."""
     thing.at = math.inf
 
 

@@ -1,1 +1,1 @@
-"""What the tools of NVIDIA print on a host: nvidia-smi, mlxconfig, mst. Guests share the layouts."""
+"""Output of NVIDIA's tools on a host: nvidia-smi, mlxconfig, mst. Guests share the layouts."""

@@ -2,7 +2,7 @@
 
 How much of a GPU's framebuffer its vGPUs hold.
 
-What a tool of the host's shell leaves behind: a status and two texts.
+The result of a tool of the host's shell: a status and two texts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_claimed(host: Host, gpu: Gpu) -> bool:
 
 
 def board_of(gpu: Gpu) -> Board:
-    """Return what a GPU is."""
+    """Return a GPU's board."""
     return load_catalog().board(gpu.board)
 
 

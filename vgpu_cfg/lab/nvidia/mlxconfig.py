@@ -1,8 +1,8 @@
 """NVIDIA's mlxconfig: a NIC's firmware parameters as they are by default, now, and from the next boot on.
 
-Its tables are those that MFT 4.26 to 4.30 print (recorded runs; mstflint prints the same). Recalled are
-the texts of refusals, but for the unsupported parameter's. That ESXi's build takes a PCI address beside
-mst's name, as Linux's does, is unproven; the lab takes both.
+Its tables are those that MFT 4.26 to 4.30 print (recorded runs; mstflint prints the same). Recalled are the
+texts of refusals, but for the unsupported parameter's. That ESXi's build accepts a PCI address as well as
+mst's name, as Linux's does, is unproven; the lab accepts both.
 
 NVIDIA's mst on ESXi: which NICs the firmware tools reach, and by which name.
 
@@ -197,12 +197,12 @@ def devices(host: Host) -> dict[str, Nic]:
 
 
 def device_type(nic: Nic) -> str:
-    """Return what the firmware tools call a NIC's chip."""
+    """Return the firmware tools' name of a NIC's chip."""
     return DEVICE_TYPES.get(nic.pci.device_id, "N/A")
 
 
 def run_mst(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
-    """Start mst, or tell what it reaches."""
+    """Start mst, or list its devices."""
     match list(arguments):
         case ["start"] | ["restart"]:
             return say("Loading MST modules - Success")

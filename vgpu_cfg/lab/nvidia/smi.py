@@ -1,4 +1,4 @@
-"""nvidia-smi's command line: which words ask for what, and what it says where it cannot.
+"""nvidia-smi's command line: its options, and its error messages.
 
 Statuses are those of its manual page: 2 a bad argument, 6 nothing found, 9 no driver to talk to. A host
 whose GPUs are all passed through has no driver loaded.

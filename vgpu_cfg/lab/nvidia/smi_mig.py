@@ -113,7 +113,7 @@ def _profiles(host: Host, gpu: Gpu) -> list[str]:
 
 
 def _free(geometry: MigGeometry, gpu: Gpu, profile: MigProfile) -> int:
-    """Count how many more instances of a profile fit beside those that there are."""
+    """Count how many more instances of a profile fit next to the existing ones."""
     there = instances(gpu)
     taken = set[int]().union(*starmap(_slices, there.items()))
     computes = geometry.compute_slices - sum(other.compute for other in there.values())
@@ -149,7 +149,7 @@ def creatable(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
 
 
 def running(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
-    """Tell of each vGPU that runs."""
+    """Show each vGPU that runs."""
     lines: list[str] = []
     for gpu in gpus:
         lines += [f"GPU {bus_id(gpu)}", _line(1, "Active vGPUs", str(len(gpu.uses)))]
@@ -190,7 +190,7 @@ def _line(depth: int, name: str, value: str) -> str:
 
 
 def _licence(lab: Simulation, guest: Guest | None) -> str:
-    """Return what the host knows of a guest's licence; without a driver in it, nothing."""
+    """Return the host's record of a guest's license; without a driver in it, nothing."""
     if guest is None or not guest.driver:
         return "N/A (Expiry: N/A)"
     site = lab.state.internet

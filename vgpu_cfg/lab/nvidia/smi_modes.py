@@ -1,8 +1,8 @@
-"""nvidia-smi -mig and -e: which mode a GPU gets at once, and which one waits.
+"""nvidia-smi -mig and -e: the mode that a GPU gets at once, and the one that waits.
 
 Words are recorded: from ESXi with an A100 (pending until a reboot), from NVIDIA's MIG guide (a GPU in use),
-from a board without MIG, and of ECC. That ampere boards need ESXi's reboot and later ones do not is in
-the MIG guide; that the status is 0 even where nothing changed is told of other settings of nvidia-smi.
+from a board without MIG, and of ECC. The MIG guide states that Ampere boards need ESXi's reboot and later
+ones do not; the status 0 without a change is reported for other settings of nvidia-smi.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """nvidia-smi -q: the report of GPUs on a vGPU host, its sections in the order of a recorded one (535.129).
 
-From R565 on a module's number stands under `Platform Info` and is written `Module Id`; from R580 on the
-colons stand further right (reports of 565.57.01, 570.124.06, 575.57.08 and 580.119.02). Sections that no
-reader of hosts asks for (clocks, temperatures, ECC counters) are left out. What stands in the report and
-not in the lab's state is decoration.
+From R565 on a module's number is below `Platform Info` and is written `Module Id`; from R580 on the colons
+are further right (reports of 565.57.01, 570.124.06, 575.57.08 and 580.119.02). Sections that no reader of
+hosts asks for (clocks, temperatures, ECC counters) are left out. Values in the report that the lab's state
+lacks are decoration.
 
 nvidia-smi without a question: the summary of GPUs, in the layout of driver 525 with its MIG line.
 
@@ -214,7 +214,7 @@ def _supported(*, is_so: bool) -> str:
 
 
 def power(gpu: Gpu) -> Tree:
-    """Return what a GPU may draw, in the words of R535 and later."""
+    """Return a GPU's power limit, in the words of R535 and later."""
     return {
         "Current Power Limit": f"{gpu.power_limit_watts:.2f} W",
         "Requested Power Limit": f"{gpu.power_limit_watts:.2f} W",

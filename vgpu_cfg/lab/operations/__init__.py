@@ -1,1 +1,1 @@
-"""What the methods do to the state: VMs, hosts, and what joins them."""
+"""The effects of methods on the state: VMs, hosts, and what joins them."""

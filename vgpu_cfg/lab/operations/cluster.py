@@ -3,15 +3,15 @@
 ReconfigureCluster_Task is the older of the two methods (vSphere API reference, ClusterComputeResource): its
 spec has all but groups.
 
-What a cluster sets for one of its VMs: the level of DRS, and what HA does with it.
+A cluster's overrides for one of its VMs: the level of DRS, and HA settings.
 
-After the vSphere API reference. ClusterDrsVmConfigSpec: "add" overwrites what is there, "edit" changes
-what it sets and leaves the rest, "edit" and "remove" want something to be there. ClusterDasVmConfigInfo,
+After the vSphere API reference. ClusterDrsVmConfigSpec: "add" overwrites the current override, "edit" changes
+the fields it sets and leaves the rest, "edit" and "remove" require an override. ClusterDasVmConfigInfo,
 ClusterDasVmSettings and ClusterVmToolsMonitoringSettings: a field that is unset changes nothing. For
 ClusterDasVmConfigSpec the reference names no operations; "add" where there is one already is refused, as
 govmomi's vcsim refuses it. That it is InvalidArgument that refuses is vcsim's word, too.
 
-What a cluster sets of HA for all of its VMs: restart priority, what isolation brings, monitoring.
+A cluster's HA settings for all of its VMs: restart priority, isolation response, monitoring.
 
 After the vSphere API reference, ClusterDasConfigInfo and ClusterDasVmSettings: a field that is unset changes
 nothing. Admission control and the component protection are kept and shown, and judge nothing.
@@ -35,9 +35,9 @@ from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine, VmOverride
 
 _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
-"""What a spec changes of a cluster."""
+"""The changes of a spec to a cluster."""
 _OF_ALL = ("drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
-"""What of it all VMs of the cluster share."""
+"""The part that all VMs of the cluster share."""
 
 PRIORITIES = (DISABLED, "lowest", "low", "medium", "high", "highest", "clusterRestartPriority")
 """The words of vim `ClusterDasVmSettingsRestartPriority`."""
@@ -98,7 +98,7 @@ def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
 
 
 def change_services(cluster: Cluster, spec: Any) -> None:
-    """Set what a spec says of DRS and HA."""
+    """Set a spec's values for DRS and HA."""
     drs, das = spec.drsConfig, spec.dasConfig
     if drs is not None:
         if drs.enabled is not None:
@@ -234,7 +234,7 @@ def change_drs(state: LabState, cluster: Cluster, change: Any) -> None:
 def change_das(state: LabState, cluster: Cluster, change: Any) -> None:
     """Apply one ClusterDasVmConfigSpec. Raises InvalidArgument.
 
-    A restart priority is taken from `dasSettings`, else from the deprecated property beside it.
+    A restart priority is taken from `dasSettings`, else from the deprecated property next to it.
     """
     path = "spec.dasVmConfigSpec"
     moid = _vm_of(state, cluster, change, path)

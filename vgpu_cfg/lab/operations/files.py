@@ -1,4 +1,4 @@
-"""Files of datastores: those that somebody put there, and by their names those of VMs.
+"""Files of datastores: uploaded ones, and by their names those of VMs.
 
 The faults are those of the types that vim declares for each method; which of them a file server of which kind
 takes is assumed. When a file was changed is not kept: all show the moment of the question.
@@ -64,7 +64,7 @@ def _files_of(vm: VirtualMachine) -> Iterator[str]:
 
 
 def split(lab: Simulation, path: str) -> tuple[Datastore, str]:
-    """Return the datastore of a path like `[vsan] web/web.vmx`, and what stands behind it."""
+    """Return the datastore of a path like `[vsan] web/web.vmx`, and the rest of the path."""
     if not path.startswith("[") or "]" not in path:
         raise vim.fault.InvalidDatastorePath(datastorePath=path, msg=f"Invalid datastore path '{path}'.")
     return datastore_of(lab, path, None), path.partition("]")[2].strip().strip("/")
@@ -168,7 +168,7 @@ def make_directory(
     "FileManager", "DeleteDatastoreFile_Task", description_id="FileManager.deleteDatastoreFile", seconds=1.0
 )
 def delete_file(lab: Simulation, root: Managed, *, name: str, datacenter: Any = None) -> None:
-    """Delete a file, or a folder with all in it. Raises FileNotFound, FileLocked for what a VM uses."""
+    """Delete a file, or a folder with all in it. Raises FileNotFound, FileLocked for one that a VM uses."""
     del root, datacenter
     store, path = may_change(lab, name)
     for found in _taken(lab, store, name, path):
@@ -220,14 +220,14 @@ def put(lab: Simulation, store: Datastore, path: str, content: str) -> None:
 
 
 def may_change(lab: Simulation, name: str) -> tuple[Datastore, str]:
-    """Return the datastore of a path, and what stands behind it. Raises NoPermission."""
+    """Return the datastore of a path, and the rest of the path. Raises NoPermission."""
     store, path = split(lab, name)
     lab.check_privileges(vim.Datastore(store.moid), _NEEDED)
     return store, path
 
 
 def _taken(lab: Simulation, store: Datastore, name: str, path: str) -> list[str]:
-    """Return a file, or a folder with what is in it."""
+    """Return a file, or a folder with its content."""
     found = listed(lab.state, store)
     taken = [one for one in found if one == path or one.startswith(f"{path}/")]
     if not path or not taken:

@@ -58,7 +58,7 @@ def _apply(pool: ResourcePool, spec: Any) -> None:
 
 @operation("ResourcePool", "DestroyChildren")
 def destroy_children(lab: Simulation, pool: ResourcePool) -> None:
-    """Destroy all pools below another; what they hold goes to it."""
+    """Destroy all pools below another; their content goes to it."""
     for moid in list(pool.pools):
         child = lab.state.get(moid, ResourcePool)
         destroy_children(lab, child)
@@ -66,7 +66,7 @@ def destroy_children(lab: Simulation, pool: ResourcePool) -> None:
 
 
 def destroy_pool(lab: Simulation, pool: ResourcePool) -> None:
-    """Destroy a pool; what it holds goes to the pool above it."""
+    """Destroy a pool; its content goes to the pool above it."""
     above = lab.state.get(pool.parent, ResourcePool)
     above.pools.remove(pool.moid)
     for moid in pool.vms:

@@ -92,7 +92,7 @@ def _check_privileges(lab: Simulation, portgroup: Network, *, spec: Any) -> None
     check=_check_privileges,
 )
 def reconfigure_portgroup(lab: Simulation, portgroup: Network, *, spec: Any) -> None:
-    """Change what a spec names; what it leaves out stays. Raises ConcurrentAccess, DuplicateName."""
+    """Change the fields of a spec; unset ones stay. Raises ConcurrentAccess, DuplicateName."""
     state = lab.state
     check_version(spec.configVersion, portgroup.config_version)
     if spec.name is not None:
@@ -186,7 +186,7 @@ def _apply(portgroup: Network, spec: Any, vlan: _Vlan) -> None:
 
 
 def _keep_settings(portgroup: Network, sent: Any) -> None:
-    """Keep what is set beside the VLAN; an order of uplinks replaces the one before."""
+    """Keep the settings other than the VLAN; an order of uplinks replaces the one before."""
     kind: Any = vim.dvs.VmwareDistributedVirtualSwitch.VmwarePortConfigPolicy
     names = [info.name for info in kind._GetPropertyList() if info.name != "vlan"]
     if not isinstance(sent, kind) or not any(is_set(getattr(sent, name)) for name in names):
@@ -199,7 +199,7 @@ def _keep_settings(portgroup: Network, sent: Any) -> None:
 
 
 def _vlan_of(spec: Any, now: _Vlan) -> _Vlan:
-    """Return the VLAN that a spec asks for, what is now where it names none. Raises InvalidArgument."""
+    """Return the requested VLAN of a spec, the current one if it names none. Raises InvalidArgument."""
     setting = getattr(spec.defaultPortConfig, "vlan", None)
     shapes = vim.dvs.VmwareDistributedVirtualSwitch
     match setting:

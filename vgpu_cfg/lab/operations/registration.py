@@ -1,8 +1,8 @@
 """VMs taken out of the inventory with their files left, and registered again from them.
 
-What vCenter keeps of a VM, and the files do not, is gone: its moid, tags, custom attributes and rules. That
-snapshots are gone, too, is the lab's own. What is refused, and with which fault, is as in govmomi's vcsim;
-that a VM without a disk of its own is not registered is assumed, of the faults that vim declares.
+vCenter's own data on a VM, which the files lack, are gone: its moid, tags, custom attributes and rules. That
+snapshots are gone, too, is the lab's own. Refusals and their faults are as in govmomi's vcsim; that a VM
+without a disk of its own is not registered is assumed, of the faults that vim declares.
 
 Folders, datacenters and clusters made, and VMs and folders moved from folder to folder.
 """
@@ -97,7 +97,7 @@ def register_vm(
     pool: Any = None,
     host: Any = None,
 ) -> VirtualMachine:
-    """Register what a file like `[vsan] web/web.vmx` describes. Raises NotFound, AlreadyExists."""
+    """Register the VM of a file like `[vsan] web/web.vmx`. Raises NotFound, AlreadyExists."""
     state = lab.state
     store, file = split(lab, path)
     if file not in store.left:
@@ -132,7 +132,7 @@ def register_vm(
 
 
 def _follow_files(lab: Simulation, vm: VirtualMachine, store: Datastore, file: str) -> None:
-    """Let a VM be where its file is, with the disks that lay beside it. Raises FileNotFound."""
+    """Place a VM in the folder of its file, with the disks in that folder. Raises FileNotFound."""
     before = lab.state.find(vm.datastore, Datastore)
     beside = f"[{before.name if before is not None else ''}] {vm.home or vm.name}/"
     vm.home, vm.datastore = file.rpartition("/")[0], store.moid

@@ -1,4 +1,4 @@
-"""What else is destroyed: hosts taken out of the inventory, clusters, datacenters, switches and portgroups.
+"""Removal of other objects: hosts, clusters, datacenters, switches and portgroups.
 
 Each only where nothing is left in it or on it; which fault says so for a cluster and a datacenter is assumed.
 """
@@ -23,7 +23,7 @@ from vgpu_cfg.lab.state.inventory import (
 )
 
 _MOUNTED = (Datastore, Network, DistributedSwitch)
-"""What names the hosts that have it."""
+"""The objects that name the hosts that have it."""
 
 
 def check_host(lab: Simulation, host: Host) -> None:
@@ -115,7 +115,7 @@ def is_used(lab: Simulation, portgroup: Network) -> bool:
 
 
 def in_use(thing: Managed) -> Any:
-    """Return the refusal for what is not empty."""
+    """Return the refusal for an object that is not empty."""
     return vim.fault.ResourceInUse(name=thing.name, msg=f"The resource '{thing.name}' is in use.")
 
 

@@ -1,7 +1,7 @@
 """Distributed switches made and changed: name, MTU, uplinks, and the hosts that are members.
 
-What of a spec the lab does not keep (policies, port mirroring, traffic shares) goes unjudged. An MTU is
-not compared with those of VMkernel NICs: that vCenter would refuse one is unproven.
+The parts of a spec that the lab does not keep (policies, port mirroring, traffic shares) are accepted
+unchecked. An MTU is not compared with those of VMkernel NICs: that vCenter would refuse one is unproven.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def create_switch(lab: Simulation, folder: Folder, *, spec: Any) -> DistributedS
 def _check_privileges(lab: Simulation, switch: DistributedSwitch, *, spec: Any) -> None:
     """Raise NoPermission: members need DVSwitch.HostOp, and Host.Config.Network on each host.
 
-    The method's description names DVSwitch.HostOp beside the wrong field; that it means `host` is told
-    by the other half of its sentence.
+    The method's description names DVSwitch.HostOp next to the wrong field; the other half of its sentence
+    shows that it means `host`.
     """
     needed = []
     if spec.host:
@@ -113,11 +113,10 @@ def _check_host_privileges(lab: Simulation, config: Any) -> None:
     check=_check_privileges,
 )
 def reconfigure_switch(lab: Simulation, switch: DistributedSwitch, *, spec: Any) -> None:
-    """Change what a spec names, all of it or nothing; what it leaves out stays.
+    """Change the fields of a spec, all of it or nothing; unset ones stay.
 
-    Raises ConcurrentAccess, DuplicateName, AlreadyExists for a host that is a member, NotFound for one
-    that is none, ResourceInUse for one that something still uses, DvsOperationBulkFault for what a host
-    refuses.
+    Raises ConcurrentAccess, DuplicateName, AlreadyExists for a host that is a member, NotFound for one that
+    is none, ResourceInUse for one that is in use, DvsOperationBulkFault for the refusal of a host.
     """
     state = lab.state
     check_version(spec.configVersion, switch.config_version)
@@ -163,7 +162,7 @@ def _uplink_names(config: Any) -> tuple[str, ...]:
 
 
 def _discovery(config: Any) -> tuple[str, str] | None:
-    """Return what a spec says of link discovery. Raises InvalidArgument for words that there are not."""
+    """Return a spec's link discovery. Raises InvalidArgument for unknown words."""
     sent = getattr(config, "linkDiscoveryProtocolConfig", None)
     if sent is None:
         return None
@@ -176,7 +175,7 @@ def _discovery(config: Any) -> tuple[str, str] | None:
 
 
 def _read_members(state: LabState, switch: DistributedSwitch, entries: Iterable[Any]) -> list[_Member]:
-    """Judge what shall become of members, before anything is done to one."""
+    """Check the changes to members, before any is made."""
     found: dict[str, _Member] = {}
     for entry in entries:
         host = resolve(state, entry.host, Host)
@@ -208,11 +207,11 @@ def _read_member(state: LabState, switch: DistributedSwitch, host: Host, entry: 
 
 
 def _read_uplinks(switch: DistributedSwitch, host: Host, backing: Any) -> dict[str, str]:
-    """Return which NIC shall be at which port: a backing names all of them, none leaves them as they are.
+    """Return the NIC for each port: a backing names all of them, none leaves them unchanged.
 
-    A NIC without a port keeps the one that it has, or gets the first that is free. What is inside the
-    bulk fault for a NIC that another switch uses, or that is not there, is recalled: the fault itself is
-    known to name nothing.
+    A NIC without a port keeps the one that it has, or gets the first that is free. The content of the bulk
+    fault for a NIC that another switch uses, or that is not there, is recalled: the fault itself is known to
+    name nothing.
     """
     now = switch.uplinks.get(host.moid, {})
     if backing is None:

@@ -1,1 +1,1 @@
-"""How a guest runs a line of shell, and the programs that go on by themselves."""
+"""Run a line of shell in a guest, and background programs."""

@@ -1,4 +1,4 @@
-"""Programs that run in a guest: started as somebody, over at once or when what they wait for has come."""
+"""Programs that run in a guest: started as a user, ended at once or when their event has come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 KEPT_SECONDS = 300.0
-"""How long the exit code of a program is told: about five minutes (vSphere API reference)."""
+"""How long the exit code of a program is kept: about five minutes (vSphere API reference)."""
 
 KILLED = 143
 
@@ -51,7 +51,7 @@ def _go_on(lab: Simulation, vm: VirtualMachine, process: Process, find: Finder, 
 
 
 def finish(lab: Simulation, vm: VirtualMachine, what: str, find: Finder) -> None:
-    """Let go on whoever waited for something in this guest; `find` is which programs it has."""
+    """Resume the programs that waited for an event in this guest; `find` returns its programs."""
     for process in guest_of(vm).processes:
         if process.exit_code is None and process.waits_for == what:
             _go_on(lab, vm, process, find)
@@ -65,7 +65,7 @@ def kill(lab: Simulation, vm: VirtualMachine, process: Process) -> None:
 
 
 def known(lab: Simulation, vm: VirtualMachine) -> list[Process]:
-    """Return the programs that are told of: those that run, and those that ended of late."""
+    """Return the listed programs: those that run, and those that ended of late."""
     now = lab.clock.now()
     return [
         process

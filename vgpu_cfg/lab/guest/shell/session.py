@@ -1,7 +1,7 @@
-"""A guest's shell: runs a line's commands as somebody, with files, pipes and statuses.
+"""A guest's shell: runs a line's commands as a user, with files, pipes and statuses.
 
-A command that takes its time raises `StillRunning`. Whoever waits runs the line again later: commands that
-are over are not run twice, their statuses stand in the history.
+A command that takes its time raises `StillRunning`. The waiting caller runs the line again later: finished
+commands are not run twice, their statuses are in the history.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vgpu_cfg.lab.state.inventory import VirtualMachine
 NOT_FOUND, NOT_ALLOWED, SYNTAX = 127, 126, 2
 NOTHING = "/dev/null"
 IN_MEMORY = ("/run/", "/dev/")
-"""Where nothing is written to the disk."""
+"""The file whose content is never written to the disk."""
 OTHERS_READ, OTHERS_WRITE = 0o004, 0o002
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 PATTERNS = frozenset("*?[")
@@ -42,7 +42,7 @@ class StillRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command leaves behind. `is_old` says that it was over before: nothing is to be done for it."""
+    """The result of a command. `is_old` means that it had ended before: no further work for it."""
 
     status: int = 0
     out: bytes = b""
@@ -54,7 +54,7 @@ class Result:
 class History:
     """The statuses of a line's commands that are over, and how many of them this run has met.
 
-    `waits_for` says for what the command after them waits, which was begun in an earlier run.
+    `waits_for` is the event for the command after them, which was begun in an earlier run.
     """
 
     statuses: list[int] = field(default_factory=list)
@@ -63,13 +63,13 @@ class History:
 
     @property
     def resumes(self) -> str:
-        """What the command that runs now has waited for, "" for one that begins."""
+        """The event that the current command has waited for, "" for one that begins."""
         return self.waits_for if self.met == len(self.statuses) else ""
 
 
 @dataclass(slots=True)
 class Session:
-    """Somebody's shell in a guest."""
+    """A user's shell in a guest."""
 
     lab: Simulation
     vm: VirtualMachine
@@ -89,7 +89,7 @@ class Session:
         return guest_of(self.vm)
 
     def as_user(self, user: str) -> Session:
-        """Return the same shell as somebody else's: it counts the same commands."""
+        """Return the same shell as another user's: it counts the same commands."""
         variables = dict(self.variables)
         return Session(self.lab, self.vm, user, self.find, self.history, variables, self.folder, self.umask)
 
@@ -105,7 +105,7 @@ class Session:
         return files.normal(home + word[1:] if word == "~" or word.startswith("~/") else word, self.folder)
 
     def keeper(self, path: str) -> Guest:
-        """Return the guest on whose disk a path lies: another's, where a shared folder is mounted."""
+        """Return the guest whose disk has a path: another's, if a shared folder is mounted."""
         for folder, server in self.guest.mounts.items():
             if server and path.startswith(f"{folder}/") and not fault_of(self.guest, "mount"):
                 end = reach(self.lab.state, self.vm, server)
@@ -148,7 +148,7 @@ class Session:
             raise PermissionError(errno.ENOSPC, "No space left on device")
 
     def check_writable(self, path: str) -> None:
-        """Raise PermissionError where this user, or nobody, may write a file there."""
+        """Raise PermissionError if this user, or any user, may not write a file there."""
         if fault_of(self.guest, "root") == "ro" and not path.startswith(IN_MEMORY):
             raise PermissionError(errno.EROFS, "Read-only file system")
         if self.user == ROOT:

@@ -1,4 +1,4 @@
-"""How a line of a guest's shell falls apart: commands, what joins them, where they read and write.
+"""Parsing of a line of a guest's shell: commands, their connectors, their redirections.
 
 It is the part of POSIX's grammar that clients use: quotes, `;` `&&` `||` `|` `&`, redirections, variables.
 Compound commands, substitutions of commands and here-documents are refused.

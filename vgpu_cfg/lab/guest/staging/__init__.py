@@ -1,1 +1,1 @@
-"""What the stage command does in a guest: each module of a bundle, checked and applied."""
+"""The stage command in a guest: each module of a bundle, checked and applied."""

@@ -31,7 +31,7 @@ REPORT_NAME = "vgpu_cfg.report"
 WHY_AT_MOST, REPORT_AT_MOST = 200, 60_000
 DONE, REBOOT, HAND, FAILED, USAGE = 0, 10, 20, 1, 2
 STAGING, LOCK = "staging", "lock"
-"""What somebody waits for: the end of the run that he began, or of another that holds the lock."""
+"""The awaited event: the end of the caller's own run, or of another that holds the lock."""
 RESUME = "--resume"
 FIRST = "first"
 """The run that cloud-init starts."""
@@ -222,7 +222,7 @@ def _end(lab: Simulation, vm: VirtualMachine, staging: Staging, status: int, wor
 
 
 def resume(lab: Simulation, vm: VirtualMachine) -> None:
-    """Go on after a restart, where something is pending and the unit that goes on is installed."""
+    """Go on after a restart, if a module is pending and the unit for that is installed."""
     guest = guest_of(vm)
     pending = guest.files.get(PENDING)
     if pending is None or not any(f"{folder}/{UNIT}" in guest.files for folder in UNIT_FOLDERS):

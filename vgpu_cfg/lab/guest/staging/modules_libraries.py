@@ -1,4 +1,4 @@
-"""The modules about what stands on driver and NIC: the CUDA Toolkit, NCCL's settings."""
+"""The modules that need driver and NIC: the CUDA Toolkit, NCCL's settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _gid(nic: SeenNic) -> int | None:
 
 
 def nccl_settings(work: Work) -> str:
-    """Say what the program finds: the interface, RDMA devices, and their GID of RoCE v2."""
+    """Return the program's findings: the interface, RDMA devices, and their GID of RoCE v2."""
     seen = [work.nic(part) for part in work.parts("nics")]
     gids = {nic.rdma: _gid(nic) for nic in seen if nic.rdma}
     lines = [f"NCCL_SOCKET_IFNAME='={seen[0].name}'"] if seen else []
@@ -46,7 +46,7 @@ def _has_nccl(work: Work) -> bool:
 
 @applies("nccl", _has_nccl)
 def write_nccl(work: Work) -> WorkResult:
-    """Write NCCL's settings from what is there, and the program that does so at every boot."""
+    """Write NCCL's settings from the current devices, and the program that does so at every boot."""
     now = work.lab.clock.now()
     program = work.bundle_file("nccl-env") or "#!/bin/sh\n"
     files.write(work.guest, PROGRAM, program.encode(), mode=0o755, now=now, parents=True)

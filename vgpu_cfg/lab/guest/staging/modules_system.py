@@ -30,7 +30,7 @@ USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PUBLIC_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/=]{20,}")
 HOSTS = "/etc/hosts"
 RUNTIME_TOLD = "site of the runtime"
-"""Where a digest is kept of what restarts a container runtime when it changes."""
+"""The folder for digests of the settings that restart a container runtime when they change."""
 OF_THE_RUNTIME = ("proxy", "registry_mirrors", "certificates", "apt", "dnf")
 """The script of `site` restarts it for package sources, too."""
 BEGIN, END = "# vgpu-cfg: begin", "# vgpu-cfg: end"
@@ -112,7 +112,7 @@ def _has_hosts(work: Work) -> bool:
 
 @applies("hosts", _has_hosts, seconds=0.5)
 def write_hosts(work: Work) -> WorkResult:
-    """Put the block into /etc/hosts; what else stands there stays."""
+    """Put the block into /etc/hosts; other lines stay."""
     found = work.guest.files.get(HOSTS)
     text = found.content if found is not None else "127.0.0.1 localhost\n"
     rest = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}\n?", "", text, flags=re.DOTALL)
@@ -174,7 +174,7 @@ def set_network(work: Work) -> WorkResult:
 
 @applies("site", is_written, seconds=2.0)
 def set_site(work: Work) -> WorkResult:
-    """Tell the guest of its site; a proxy that wants a login is given one."""
+    """Apply the site's settings in the guest; a proxy with a login gets one."""
     proxy = work.value("proxy")
     if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
         raise ModuleFailedError("the password of the proxy is not there")

@@ -117,7 +117,7 @@ def _image_seconds(work: Work) -> float:
 
 @applies("image", _has_image, seconds=_image_seconds)
 def get_image(work: Work) -> WorkResult:
-    """Pull an image, or load it from an archive, and prove that it holds what it shall."""
+    """Pull an image, or load it from an archive, and prove that it holds the required parts."""
     guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
     if runtime not in guest.runtimes:
         raise ModuleFailedError(f"there is no {runtime}")

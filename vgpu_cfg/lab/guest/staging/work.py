@@ -1,8 +1,8 @@
-"""What a module of the bundle is played with: the guest, parameters as the manifest has them, secrets.
+"""The input of a simulated bundle module: the guest, parameters as the manifest has them, secrets.
 
-A module has a check, an application, and a duration; it says what became of it in a word.
+A module has a check, an application, and a duration; its result is a word.
 
-What a guest reaches beyond the lab: packages by URL, registries with their images, the licence server.
+The servers beyond the lab: packages by URL, registries with their images, the license server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModuleFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """What became of an application: `done`, `warned`, `reboot` or `hand`."""
+    """The result of an application: `done`, `warned`, `reboot` or `hand`."""
 
     word: str = "done"
     why: str = ""
@@ -130,7 +130,7 @@ class Work:
 
     @property
     def digest(self) -> str:
-        """What this module writes, in short: its parameters, its script, and the secrets that lie ready."""
+        """A digest of this module's output: its parameters, its script, and its staged secrets."""
         content = [
             self.parameters,
             self.script,
@@ -153,7 +153,7 @@ class Work:
         ).hexdigest()[:16]
 
     def mark_written(self) -> None:
-        """Note what was written, and drop its secrets."""
+        """Note the written digest, and drop its secrets."""
         self.guest.blocks[self.kind] = f"{self.digest} {self.digest_without_secrets}"
         self.drop_secrets()
 
@@ -172,7 +172,7 @@ class Module:
     apply: Apply
     seconds: Seconds
     warning: Warns
-    """What it warns of where it is there, "" for nothing."""
+    """Its warning if it is present, "" for none."""
 
 
 MODULES: dict[str, Module] = {}
@@ -186,7 +186,7 @@ def _nothing(_work: Work) -> str:
 def applies(
     kind: str, check: Check, *, seconds: float | Seconds = 1.0, warning: Warns = _nothing
 ) -> Callable[[Apply], Apply]:
-    """Register what a module's application does."""
+    """Register a module's application."""
 
     def register(apply: Apply) -> Apply:
         lasts: Seconds = seconds if callable(seconds) else (lambda _work: float(seconds))
@@ -202,7 +202,7 @@ def is_written(work: Work) -> bool:
 
 
 def names(parts: Sequence[str]) -> str:
-    """Return words as a text tells them."""
+    """Return words for use in a text."""
     return ", ".join(parts)
 
 
@@ -213,9 +213,9 @@ def check_host(internet: InternetPart, host: str) -> None:
 
 
 def check_packages(work: Work) -> None:
-    """Raise ModuleFailedError where the guest cannot reach what its packages come from.
+    """Raise ModuleFailedError if the guest cannot reach the source of its packages.
 
-    That is its distribution's archive, or the mirror that it was told of.
+    That is its distribution's archive, or the mirror of its site.
     """
     manifest = work.guest.files.get(f"{FOLDER}/manifest.json")
     modules = json.loads(manifest.content)["modules"] if manifest is not None else []
@@ -295,7 +295,7 @@ def image_facts(internet: InternetPart, image: str) -> ImagePart:
 
 
 def contents_of(work: Work, image: str) -> ImagePart:
-    """Return what an image that the guest has holds: all, where it is from a template or a file."""
+    """Return the content of an image that the guest has: all, if it is from a template or a file."""
     try:
         return image_facts(work.lab.state.internet, image)
     except ModuleFailedError:

@@ -1,1 +1,1 @@
-"""What there is in a guest: its files, accounts, GPUs, NICs, and how it came to be."""
+"""The content of a guest: its files, accounts, GPUs, NICs, and its origin."""

@@ -1,4 +1,4 @@
-"""Who is let in to a guest, by password or key, and how accounts are made."""
+"""Logins to a guest, by password or key, and the creation of accounts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A #cloud-config document, taken apart as far as the lab's guests do what it says.
+"""A #cloud-config document, parsed as far as the lab's guests apply it.
 
-Names and forms are those of cloud-init's documentation. Stricter than cloud-init is what becomes of an
-unknown key: there it is a warning that nobody reads, here an error, so that a test meets it.
+Names and forms are those of cloud-init's documentation. Unlike cloud-init, an unknown key is an error: there
+it is an easily overlooked warning, here a test meets it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CloudFile:
 
 @dataclass(slots=True)
 class CloudConfig:
-    """What the document asks for. `keeps_default_user` says that the template's own account stays in use."""
+    """The document's content. `keeps_default_user` means that the template's own account stays."""
 
     host_name: str = ""
     users: list[CloudUser] = field(default_factory=list)

@@ -17,7 +17,7 @@ _RUNNING = tuple(
 
 
 def keep_copies(guest: Guest, instance: str, text: str, now: float) -> None:
-    """Write what cloud-init writes of its user data, beside the instance's data and below /run."""
+    """Write cloud-init's copies of its user data, in the instance's folder and below /run."""
     for name in _LASTING:
         files.write(
             guest,

@@ -1,4 +1,4 @@
-"""How guests come to be: from an estate file, as the copy of a template's, or as nobody said anything of.
+"""Creation of guests: from an estate file, as the copy of a template's, or by default.
 
 The ssh host key of a guest: made by cloud-init at a first boot, or by ssh-keygen, and shown by sshd.
 """
@@ -16,7 +16,7 @@ from vgpu_cfg.lab.state.guest import Account, File, Guest, Workload
 from vgpu_cfg.lab.state.vm import VirtualMachine
 
 SYSTEM_MIB = 8192
-"""What an installed system takes of its disk."""
+"""The disk space of an installed system."""
 
 IMAGE_NAME = "ubuntu"
 """The host name that a cloud image has before anybody gives it one."""
@@ -114,7 +114,7 @@ def copy_of(guest: Guest | None) -> Guest | None:
 
 
 def stop(guest: Guest, *, goes_on: bool = False) -> None:
-    """Drop what does not outlast the power; a staging that `goes_on` after a restart is told by its files."""
+    """Drop all that ends with the power; a staging that `goes_on` after a restart is known by its files."""
     guest.phase, guest.boot_due, guest.has_nouveau = "off", 0.0, False
     guest.processes, guest.listening, guest.workloads = [], {}, []
     if not goes_on:

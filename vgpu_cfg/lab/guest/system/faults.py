@@ -1,6 +1,6 @@
-"""Which faults of an exercise a guest has: the lab shows each where the real thing would show.
+"""The faults of a guest in an exercise: the lab shows each at the same place as a real guest.
 
-That is in what a tool prints, or in what is measured.
+That is in a tool's output, or in measurements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def fault_of(guest: Guest, word: str) -> str:
 
 
 def altered(guest: Guest, tool: str, text: bytes) -> bytes:
-    """Return what a tool prints with what a fault replaces in it, line by line."""
+    """Return a tool's output with the replacements of a fault, line by line."""
     for line in fault_of(guest, "prints").splitlines():
         name, _, rest = line.partition(": ")
         if name == tool:
@@ -35,6 +35,6 @@ def altered_files(guest: Guest) -> dict[str, str]:
 
 
 def counted_besides(guest: Guest) -> dict[str, int]:
-    """Return by how much counters of NICs grow besides in each transfer, by name."""
+    """Return the extra growth of NIC counters in each transfer, by name."""
     pairs = (line.split() for line in fault_of(guest, "counts").splitlines())
     return {name: int(amount) for name, amount in pairs}

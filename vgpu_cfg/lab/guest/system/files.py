@@ -20,7 +20,7 @@ class PathTakenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at a path: a file or a folder."""
+    """The content of a path: a file or a folder."""
 
     path: str
     is_folder: bool
@@ -141,7 +141,7 @@ def set_mode(guest: Guest, path: str, mode: int) -> None:
 
 
 def entry(guest: Guest, path: str) -> Entry:
-    """Return what stands at a path. Raises NoSuchPathError."""
+    """Return the content of a path. Raises NoSuchPathError."""
     found = guest.files.get(path)
     if found is not None:
         size = len(found.read())
@@ -154,7 +154,7 @@ def entry(guest: Guest, path: str) -> Entry:
 
 
 def listing(guest: Guest, path: str) -> list[Entry]:
-    """Return what a folder holds, by name; a file lists itself. Raises NoSuchPathError."""
+    """Return a folder's content, by name; a file lists itself. Raises NoSuchPathError."""
     if path in guest.files:
         return [entry(guest, path)]
     if not is_folder(guest, path):

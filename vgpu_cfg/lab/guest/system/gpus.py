@@ -104,7 +104,7 @@ def is_unbuilt(guest: Guest) -> bool:
 
 
 def newer_library(guest: Guest) -> str:
-    """Return the version of libraries that were updated beside the module that is loaded, "" for none."""
+    """Return the version of libraries that are newer than the loaded module, "" for none."""
     return "" if is_unbuilt(guest) else fault_of(guest, "driver")
 
 

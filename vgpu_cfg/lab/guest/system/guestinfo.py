@@ -1,8 +1,8 @@
 """A VM's guestinfo, as its guest reads and writes it: encodings, the text that says "nothing", redaction.
 
-What counts as nothing, and what redaction leaves behind, is cloud-init's own (its VMware datasource).
+The texts for nothing, and for redacted values, are cloud-init's own (its VMware datasource).
 
-What documents that a guest is given (cloud-config, netplan) must be: mappings without unknown keys.
+Rules for documents given to a guest (cloud-config, netplan): mappings without unknown keys.
 """
 
 from __future__ import annotations

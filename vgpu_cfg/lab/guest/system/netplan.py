@@ -1,7 +1,7 @@
 """Netplan's documents (version 2) as settings of NICs: matched by MAC, driver or name.
 
-Only what the lab's guests have is read: ethernets with addresses, DHCP, MTU, routes and names. A key that
-netplan does not know is refused, as netplan does.
+Only settings that the lab's guests have are read: ethernets with addresses, DHCP, MTU, routes and names. A
+key that netplan does not know is refused, as netplan does.
 """
 
 from __future__ import annotations

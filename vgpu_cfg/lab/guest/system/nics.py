@@ -38,7 +38,7 @@ IP_HEADERS, RDMA_HEADERS = 28, 64
 
 @dataclass(frozen=True, slots=True)
 class SeenNic:
-    """A NIC as the guest sees it. `nic` is the host's, where a function of one is handed through.
+    """A NIC as the guest sees it. `nic` is the host's, if one of its functions is passed through.
 
     `key` is its virtual device's, -1 for a device of the host. `rdma` is the name of its RDMA device, "" for
     one without. `addresses` are CIDR.
@@ -63,7 +63,7 @@ class SeenNic:
 
 
 def nics_of_guest(state: LabState, vm: VirtualMachine) -> list[SeenNic]:
-    """Return the NICs of a running guest: its adapters first, then what is handed through."""
+    """Return the NICs of a running guest: its adapters first, then passed-through ones."""
     settings = guest_of(vm).settings
     seen: list[SeenNic] = []
     rdma = 0
@@ -156,7 +156,7 @@ def _whole(state: LabState, vm: VirtualMachine) -> Iterator[SeenNic]:
 
 
 def whole_devices(vm: VirtualMachine) -> list[tuple[int, str]]:
-    """Return (device key, host address) of what is handed to a running VM whole, by key."""
+    """Return (device key, host address) of devices passed through whole to a running VM, by key."""
     fixed = [(device.key, str(device.backing.id or "")) for device in fixed_of(vm.devices)]
     dynamic = [(device.key, str(device.backing.assignedId or "")) for device in dynamic_of(vm.devices)]
     return sorted((key, address) for key, address in (*fixed, *dynamic) if address)

@@ -1,14 +1,14 @@
-"""The RDMA path of a guest as it is in force: each link of the ATS chain, GIDs, what bandwidth comes of it.
+"""The current RDMA path of a guest: each link of the ATS chain, GIDs, the resulting bandwidth.
 
-Address translation is on where the host's kernel setting, the firmware in force and, for peer access,
-the VM's options all are (NVIDIA AI Enterprise guide, ch. 4). How much is lost where a link is missing is the
-lab's own, but for "about half", which users report.
+Address translation is on where the host's kernel setting, the firmware in force and, for peer access, the
+VM's options all are (NVIDIA AI Enterprise guide, ch. 4). The loss for a missing link is the lab's own, except
+"about half", which users report.
 
-What NICs count in the lab: mlx5's statistics of a port, and its RDMA device's counters in sysfs.
+NIC counters in the lab: mlx5's statistics of a port, and its RDMA device's counters in sysfs.
 
 Names are those of the kernel's documentation of mlx5's counters and of recorded `hw_counters`. A virtual
-function tells nothing of the physical port. That a transfer whose ends disagree about PFC loses packets, and
-how many, is the lab's own.
+function has no counters of the physical port. That a transfer whose ends disagree about PFC loses packets,
+and how many, is the lab's own.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Endpoint:
 
 
 def bandwidth_gbps(state: LabState, one: Endpoint, other: Endpoint) -> float:
-    """Return what a transfer from one end to the other reaches, in Gbit/s."""
+    """Return the bandwidth of a transfer from one end to the other, in Gbit/s."""
     rate = min(gbps_of(one.nic), gbps_of(other.nic)) * LINE_RATE
     if min(active_mtu(one.nic), active_mtu(other.nic)) < 4096:
         rate *= SMALL_MTU
@@ -215,7 +215,7 @@ def hardware_counters(guest: Guest, nic: SeenNic) -> Mapping[str, int]:
 
 
 def statistics(guest: Guest, nic: SeenNic) -> Mapping[str, int]:
-    """Return what `ethtool -S` tells of an interface."""
+    """Return the `ethtool -S` counters of an interface."""
     counted = guest.counters.get(nic.mac, {})
     own = {"rx_packets": 1048, "tx_packets": 911, "rx_out_of_buffer": 0}
     return own | {name: counted.get(name, 0) for name in (PORT if nic.is_whole else ())}

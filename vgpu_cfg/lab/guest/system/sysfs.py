@@ -72,7 +72,7 @@ def paths(state: LabState, vm: VirtualMachine) -> set[str]:
 
 
 def listing(state: LabState, vm: VirtualMachine, folder: str) -> list[str]:
-    """Return what a made-up folder holds, by name; nothing where there is none."""
+    """Return the content of a simulated folder, by name; nothing if there is none."""
     if not folder.startswith(MADE):
         return []
     prefix = folder.rstrip("/") + "/"
@@ -88,7 +88,7 @@ def pcie_of(nic: SeenNic) -> tuple[str, int]:
 
 
 def made_for_gbps(nic: SeenNic) -> float:
-    """Return what the port of a board can, whatever it runs at."""
+    """Return the capability of a board's port, regardless of its current rate."""
     if nic.nic is None:
         return gbps_of(nic)
     model = load_nics().by_pci(MELLANOX, nic.nic.pci.device_id)

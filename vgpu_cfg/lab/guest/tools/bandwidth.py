@@ -1,6 +1,6 @@
 """Tests of bandwidth: perftest's ib_write_bw between two guests, and collective operations over all workers.
 
-Tables are perftest's and nccl-tests'. A server that nobody has come to waits; a client meets it by address.
+Tables are perftest's and nccl-tests'. A server without a client waits; a client meets it by address.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ RULE = "-" * 87
 HEADING = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
 CLIENT = "client"
 COMPLETION = "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129"
-"""How NCCL tells of the same."""
+"""NCCL's wording for the same."""
 LOST_FOR_GOOD = (" Failed status 12: wr_id 0 syndrom 0x81", "scnt=128, ccnt=0")
-"""How perftest tells of a transfer whose packets are never acknowledged (IBV_WC_RETRY_EXC_ERR)."""
+"""perftest's message on a transfer whose packets are never acknowledged (IBV_WC_RETRY_EXC_ERR)."""
 BUS_SHARE = 0.97
 SOCKETS_GB_S = 1.1
-"""What sockets reach where there is no RDMA: a number of the lab's own."""
+"""The bandwidth of sockets without RDMA: a number of the lab's own."""
 PROBE_MARK, PROBE_BYTES = "VGPU-CFG-ALLREDUCE ", 256 * 1024 * 1024
 """How the line begins that the probe of `verify` prints, and how much it sums."""
 TORCH_PROBE = "import torch.distributed"
-"""What the probe holds that sums with PyTorch alone."""
+"""The text in the probe that sums with PyTorch alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _why_no_gpu(vm: VirtualMachine, session: Session, nic: SeenNic) -> str | Non
 
 
 def _serve(session: Session, test: BandwidthTest, nic: SeenNic, line: str) -> Result:
-    """Listen until a client came: the answer of the meeting stands where the port was."""
+    """Listen until a client came: the result of the meeting replaces the port."""
     listening = session.guest.listening
     found = listening.get(test.port, "")
     if session.history.resumes:

@@ -38,14 +38,14 @@ def options(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
 
 
 def ulimit(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell how much memory may be locked: the only limit that clients ask about."""
+    """Show how much memory may be locked: the only limit that clients ask about."""
     if list(arguments) != ["-l"]:
         return fail("sh: ulimit: the lab's guests know -l only", status=WRONG_USE)
     return out(fault_of(session.guest, "memlock") or "unlimited")
 
 
 def sha256sum(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the digest of files; that of an image's is made of its name, since the lab keeps no images."""
+    """Show the digest of files; an image's is made of its name, since the lab keeps no images."""
     words = (f"{word}{fault_of(session.guest, 'image')}" for word in arguments)
     return out(*(f"{hashlib.sha256(word.encode()).hexdigest()}  {word}" for word in words))
 
@@ -265,7 +265,7 @@ def listing(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
 
 
 def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Copy a file, or what comes through a pipe, with permissions: `install -m 600 SOURCE TARGET`."""
+    """Copy a file, or piped input, with permissions: `install -m 600 SOURCE TARGET`."""
     words, mode, folders, rest = list(arguments), 0o755, False, []
     while words:
         word = words.pop(0)
@@ -300,7 +300,7 @@ def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
 
 
 def sudo(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Run a command as root, where the account may without a password."""
+    """Run a command as root, if the account may without a password."""
     words = list(arguments)
     while words and words[0].startswith("-"):
         word = words.pop(0)
@@ -314,7 +314,7 @@ def sudo(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
 
 
 def shell(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Run a line, a script that was written, or what comes in."""
+    """Run a line, a script file, or piped input."""
     words = list(arguments)
     while words and words[0].startswith("-") and "c" not in words[0]:
         words.pop(0)

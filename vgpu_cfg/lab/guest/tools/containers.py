@@ -1,6 +1,6 @@
-"""docker, nerdctl and the rest in a guest: what runs in a container is run in the guest, with its GPUs.
+"""docker, nerdctl and the rest in a guest: containers run in the guest itself, with its GPUs.
 
-What starts a training beside Horovod: which PyTorch and which Open MPI an image holds, as they say it.
+Other training launchers than Horovod: the PyTorch and the Open MPI of an image, by their own output.
 
 Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6, NCCL 2.21.5), and of an Open MPI of that year:
 what NVIDIA's images of a month hold, the lab does not know.
@@ -83,7 +83,7 @@ def _listed(session: Session, words: Sequence[str]) -> Result:
 
 
 def _inspect(session: Session, words: Sequence[str]) -> Result:
-    """Tell of an image, or of the container that trains: all of it as nothing, or its id by a format."""
+    """Inspect an image, or the container that trains: everything as nothing, or its id by a format."""
     guest, name = session.guest, words[-1]
     if name not in guest.images and not (name == WORKER and guest.services.get(WORKER)):
         return fail(f"Error: No such object: {name}")
@@ -178,7 +178,7 @@ def _inside(
 
 
 def horovodrun(version: str, words: Sequence[str]) -> Result:
-    """Answer what a version of horovodrun is asked; what it starts says nothing."""
+    """Answer the questions to a version of horovodrun; its started processes print nothing."""
     if words[:1] in (["-v"], ["--version"]):
         return out(version)
     complaint = complaint_about(version, words)

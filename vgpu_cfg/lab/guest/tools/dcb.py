@@ -1,6 +1,6 @@
 """iproute2's `dcb` in a guest, for a port of mlx5's that the guest has whole.
 
-What it prints, refuses and how it ends is that of dcb 6.1, which was run against a kernel of its own; a port
+Its output, refusals and statuses are those of dcb 6.1, which was run against a kernel of its own; a port
 trusts DSCP while one of its DSCPs has a priority.
 """
 
@@ -20,7 +20,7 @@ NUMERIC, JSON = "-N", "-j"
 
 
 def dcb(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Show what a port has."""
+    """Show a port's values."""
     if not has_dcb(session.guest):
         return Result(127, err=b"sh: 1: dcb: not found\n")
     words = [word for word in arguments if word not in (NUMERIC, JSON)]

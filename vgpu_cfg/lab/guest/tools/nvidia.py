@@ -1,6 +1,6 @@
-"""nvidia-smi in a guest: the summary, the report with its licence, lists, tables, how devices are joined.
+"""nvidia-smi in a guest: the summary, the report with its license, lists, tables, links of devices.
 
-Layouts are those of the host's printers. What stands under `vGPU Software Licensed Product` is that of
+Layouts are those of the host's printers. The lines under `vGPU Software Licensed Product` are those of
 NVIDIA's client licensing guide. In a VM the PCIe topology is hidden, so devices meet at the host bridge
 (PHB); that a vGPU with unified memory shows PIX where NVLink is, is seen on A100.
 """
@@ -91,7 +91,7 @@ def _summary(session: Session, gpus: Sequence[SeenGpu]) -> Result:
 
 
 def _held(session: Session) -> int:
-    """Return what a process that was left behind holds of each GPU's memory, in MiB."""
+    """Return the memory of each GPU that a leftover process holds, in MiB."""
     return int(fault_of(session.guest, "held") or 0)
 
 
@@ -180,7 +180,7 @@ def _processes(session: Session) -> str | Tree:
 
 
 def _health(session: Session, gpu: SeenGpu) -> Tree:
-    """Return what a whole GPU tells of its health; a vGPU's driver tells N/A of all of it."""
+    """Return the health values of a whole GPU; a vGPU's driver prints N/A for all of them."""
     wrong, _, value = fault_of(session.guest, "health").partition("=")
     whole = not gpu.profile
     tree: Tree = {

@@ -1,4 +1,4 @@
-"""lspci in a guest: what is on the bus, and the capability by which a device asks for address translation.
+"""lspci in a guest: the devices on the bus, and the capability for address translation.
 
 The lines about the capability are pciutils' own; other capabilities are left out. With `-Dnn` an entry is
 one line, with the class and ids in brackets.

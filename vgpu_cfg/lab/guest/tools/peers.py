@@ -1,10 +1,10 @@
-"""What a guest learns of others over the network: ping, ssh in the mesh, and of its own NICs by ethtool.
+"""A guest's view of others: ping, ssh in the mesh, and its own NICs by ethtool.
 
-Which Horovod an image holds, and what its horovodrun says of its words.
+The Horovod of an image, and the answers of its horovodrun to options.
 
-NVIDIA's TensorFlow images hold what their release notes list ("TensorFlow Release 20.10" and so on, Horovod);
-of a month between, it is taken that it holds what the one before does. What horovodrun knows, and how it
-complains, is what `horovod/runner/launch.py` of the releases does.
+NVIDIA's TensorFlow images hold the versions of their release notes ("TensorFlow Release 20.10" and so on,
+Horovod); a month between is assumed to hold those of the one before. The options and error messages of
+horovodrun are those of `horovod/runner/launch.py` of the releases.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def getent(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell what a name leads to, `getent ahosts NAME`: /etc/hosts goes first, and the lab has no DNS."""
+    """Resolve a name, `getent ahosts NAME`: /etc/hosts goes first, and the lab has no DNS."""
     if len(arguments) != 2 or arguments[0] != "ahosts":
         return fail("Usage: getent [OPTION...] database [key ...]", status=1)
     hosts = session.guest.files.get("/etc/hosts")
@@ -165,7 +165,7 @@ def _text(known: Mapping[str, File], name: str) -> str:
 
 
 def ssh(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Log in to another worker by the mesh; what is run there says nothing."""
+    """Log in to another worker by the mesh; its commands print nothing."""
     options, words = _words(arguments)
     if not words or options.get("-F", f"{MESH}/ssh_config") != f"{MESH}/ssh_config":
         return fail("usage: ssh [-F configfile] destination [command]", status=GONE)
@@ -200,7 +200,7 @@ def _port(session: Session, name: str) -> Result:
 
 
 def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell an interface's driver and place, what it has counted, or what its port runs at and could."""
+    """Show an interface's driver and place, its counters, or its port's current and maximum rate."""
     if len(arguments) == 2 and arguments[0] == "-S":
         return _statistics(session, arguments[1])
     if len(arguments) == 1:

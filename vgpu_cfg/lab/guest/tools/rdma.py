@@ -92,7 +92,7 @@ def show_gids(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
 
 
 def ibdev2netdev(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell which interface an RDMA device has."""
+    """Show the interface of an RDMA device."""
     if session.guest.ofed not in FULL_STACKS:
         return _missing("ibdev2netdev")
     return out(
@@ -206,7 +206,7 @@ def _firmware(session: Session, arguments: Sequence[str]) -> Result:
 
 
 def mst(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Start mst, or tell what it reaches."""
+    """Start mst, or list its devices."""
     if session.guest.ofed not in FULL_STACKS:
         return _missing("mst")
     nics = [
@@ -227,7 +227,7 @@ def _result(reply: Reply) -> Result:
 
 
 def lsmod(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
-    """List kernel modules, as far as somebody asks for them."""
+    """List kernel modules, as far as clients ask for them."""
     state, vm = session.lab.state, session.vm
     loaded = {"vmw_vmci": 94208, "vmxnet3": 77824}
     if driven_gpus(state, vm):

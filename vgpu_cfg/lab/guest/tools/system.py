@@ -1,10 +1,10 @@
-"""What a guest says of itself: addresses, disks, services, packages, its name, VMware's tools, time.
+"""A guest's own state: addresses, disks, services, packages, its name, VMware's tools, time.
 
 The programs through which texts are piped: grep, head, wc, tee.
 
-What a guest says of its state over time: its clock, the kernel's log, mounts, and what exporters answer.
+A guest's state over time: its clock, the kernel's log, mounts, and the answers of exporters.
 
-Layouts are chrony's, systemd's and Prometheus'; numbers that nobody reads are the lab's own.
+Layouts are chrony's, systemd's and Prometheus'; unused numbers are the lab's own.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def find(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell how full the disk is, in KiB blocks, or what `-BM`, `-BG`, `-m` ask for."""
+    """Show the use of the disk, in KiB blocks, or in the unit of `-BM`, `-BG`, `-m`."""
     if "-Pi" in arguments:
         paths = [word for word in arguments if not word.startswith("-")] or ["/"]
         head = "Filesystem      Inodes  IUsed   IFree IUse% Mounted on"
@@ -136,13 +136,13 @@ def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def _shm_row(session: Session) -> str:
-    """Tell of /dev/shm: half of the memory, unless somebody gave it a size."""
+    """Show /dev/shm: half of the memory, unless it was given a size."""
     own = int(fault_of(session.guest, "shm") or 0) or session.guest.shm_mib or session.vm.memory_mib // 2
     return f"tmpfs          {own * KIB_A_MIB} 0 {own * KIB_A_MIB} 0% {SHM}"
 
 
 def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Answer about units; restarting what is there does nothing else."""
+    """Answer about units; a restart of an existing one has no other effect."""
     words = [word for word in arguments if not word.startswith("-")]
     if not words:
         return out("")
@@ -208,7 +208,7 @@ def _is_known(session: Session, unit: str) -> bool:
 
 
 def cloud_init(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell how far cloud-init is: `done`, or `error`, or `disabled` where it found no data."""
+    """Show the progress of cloud-init: `done`, or `error`, or `disabled` if it found no data."""
     guest = session.guest
     if not guest.cloud_init:
         return Result(127, err=b"sh: 1: cloud-init: not found\n")
@@ -257,7 +257,7 @@ def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def modinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the version of NVIDIA's module, `modinfo -F version nvidia`."""
+    """Show the version of NVIDIA's module, `modinfo -F version nvidia`."""
     guest = session.guest
     if list(arguments) == ["-F", "version", "nvidia"] and guest.driver and not is_unbuilt(guest):
         return out(newer_library(guest) or guest.driver)
@@ -287,7 +287,7 @@ def vmtoolsd(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resul
 
 
 def grep(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Search files, or what comes through a pipe; of several files each line says whose it is."""
+    """Search files, or piped input; of several files each line names its own."""
     letters, words = options(arguments)
     if not words:
         return fail("Usage: grep [OPTION]... PATTERNS [FILE]...", status=WRONG_USE)
@@ -333,12 +333,12 @@ def tee(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
 
 
 def wc(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Count the bytes or lines of what comes through a pipe."""
+    """Count the bytes or lines of piped input."""
     return out(str(stdin.count(b"\n") if "-l" in arguments else len(stdin)))
 
 
 def chronyc(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell whom chronyd follows."""
+    """Show chronyd's source."""
     if not session.guest.services.get("chrony"):
         return Result(127, err=b"sh: 1: chronyc: not found\n")
     if list(arguments) not in (["tracking"], ["-n", "tracking"]):
@@ -353,7 +353,7 @@ def chronyc(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
 
 
 def timedatectl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell whether the clock is synchronised."""
+    """Show whether the clock is synchronised."""
     if list(arguments) != ["show"]:
         return fail("Unknown command verb.")
     follows = not fault_of(session.guest, "clock")
@@ -361,7 +361,7 @@ def timedatectl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Re
 
 
 def dmesg(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Print the kernel's log, as far as it is of interest."""
+    """Print the relevant lines of the kernel log."""
     if session.user != "root":
         return fail("dmesg: read kernel buffer failed: Operation not permitted")
     said = fault_of(session.guest, "log")
@@ -372,7 +372,7 @@ def dmesg(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def findmnt(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell of the file system that a path is on: `findmnt -n -o FSTYPE,SOURCE -T PATH`."""
+    """Show the file system of a path: `findmnt -n -o FSTYPE,SOURCE -T PATH`."""
     path = arguments[-1].rstrip("/") if arguments else "/"
     server = session.guest.mounts.get(path, "") if not fault_of(session.guest, "mount") else ""
     own = f"{fault_of(session.guest, 'root') or 'rw'},relatime"

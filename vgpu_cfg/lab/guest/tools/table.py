@@ -116,7 +116,7 @@ def stage(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def command(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell where a program is: `command -v NAME`."""
+    """Show the place of a program: `command -v NAME`."""
     if len(arguments) != 2 or arguments[0] != "-v":
         return base.fail("sh: command: the lab's guests know -v only", status=base.WRONG_USE)
     known = find(session, arguments[1])

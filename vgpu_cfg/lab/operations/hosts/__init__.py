@@ -1,1 +1,1 @@
-"""What the methods of hosts and their managers do, and how a host goes and comes."""
+"""The methods of hosts and their managers, and the outages of hosts."""

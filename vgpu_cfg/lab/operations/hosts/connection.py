@@ -1,4 +1,4 @@
-"""Hosts that vCenter is told to leave alone, and to look after again."""
+"""Disconnecting hosts from vCenter, and connecting them again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """UpdatePassthruConfig: functions handed through whole, their labels, and virtual functions of NICs.
 
-Passthrough holds at once where the host can rebind a device without a reboot and the request does not
-say otherwise, else from the next reboot on; virtual functions always wait for it. That a NIC which the
-host itself uses is refused is the lab's own: what a real host does with it nobody wants to see.
+Passthrough holds at once where the host can rebind a device without a reboot and the request does not say
+otherwise, else from the next reboot on; virtual functions always wait for it. That a NIC which the host
+itself uses is refused is the lab's own: the effect on a real host is unknown.
 """
 
 from __future__ import annotations

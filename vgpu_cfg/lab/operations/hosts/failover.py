@@ -1,4 +1,4 @@
-"""What vSphere HA starts elsewhere when a host is dead, and what it leaves.
+"""The VMs that vSphere HA restarts elsewhere when a host is dead, and the others.
 
 It starts VMs that ran, on hosts of their cluster that reach their files and take them as they are. One with a
 function handed through fixed it does not start: high availability is not available to it (vSphere Networking,

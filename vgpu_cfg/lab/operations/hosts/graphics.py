@@ -1,4 +1,4 @@
-"""UpdateGraphicsConfig: what a host's graphics are configured to; only `vgpuMode` holds at once.
+"""UpdateGraphicsConfig: a host's configured graphics; only `vgpuMode` takes effect at once.
 
 A graphics type or the policy waits for a restart of the host or of Xorg. A device that the request
 leaves out follows the host's default again; one that it names has a type of its own, even if that is

@@ -1,7 +1,7 @@
-"""When a host goes and comes: a reboot told and begun, the minutes without an answer, power lost and given.
+"""The outages of a host: reboots, the minutes without an answer, power lost and restored.
 
-After a reboot was told, the host answers for some seconds yet, with the boot time that it had. A host that
-loses its power or its network tells nobody: vCenter shows its VMs as they were last known. vSphere HA starts
+After a reboot was requested, the host answers for some seconds yet, with its old boot time. A host that loses
+its power or its network cannot report it: vCenter shows its VMs as they were last known. vSphere HA starts
 those of a dead host elsewhere, at once in the lab; those of a host that is only cut off run on there, as it
 still beats on its datastores (vSphere Availability, "Determining Responses to Host Issues").
 """
@@ -30,7 +30,7 @@ ServerAction = Literal["power_on", "bios", "fail", "cut_off", "reconnect"]
 
 
 def begin_shutdown(lab: Simulation, host: Host, *, for_good: bool) -> None:
-    """Let a host go down in a moment: to come back, or `for_good`, until somebody powers it on."""
+    """Make a host go down in a moment: to come back, or `for_good`, until it is powered on."""
     host.is_off = for_good
     lab.state.leaving[host.moid] = lab.clock.now() + _scaled(lab, GOING_SECONDS)
     lab.state.touch(host)
@@ -142,7 +142,7 @@ def _stop_all(lab: Simulation, host: Host) -> None:
 
 
 def _come_up(lab: Simulation, host: Host, at: float) -> None:
-    """Answer again; what was last known to run there does not."""
+    """Answer again; the VMs last known to run there do not."""
     del lab.state.booting[host.moid]
     _stop_all(lab, host)
     with watched_gpus(lab, host):

@@ -1,12 +1,12 @@
 """A host's own network: VMkernel NICs made, changed and removed, and its standard switches changed.
 
-An MTU above that of the switch below is taken: that a host refuses one is unproven. IPv6 and routes are
-not kept. Which privilege is needed where is told in the methods' descriptions.
+An MTU above that of the switch below is taken: that a host refuses one is unproven. IPv6 and routes are not
+kept. The methods' descriptions name the required privileges.
 
 Standard switches of a host and their portgroups, made and removed.
 
-What is made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and stands in
-the estate.
+A portgroup made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and is
+defined in the estate.
 
 Which VMkernel NIC carries which service: vMotion, management and the others of HostVirtualNicManager.
 
@@ -182,7 +182,7 @@ def _mac(host: Host, number: int) -> str:
 
 @operation("HostNetworkSystem", "UpdateVirtualSwitch")
 def update_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any) -> None:
-    """Set a standard switch's uplinks, all that there shall be, and its MTU, which stays where it is unset.
+    """Set a standard switch's uplinks, as a complete list, and its MTU, which stays if it is unset.
 
     Raises NotFound, InvalidArgument for a bridge or a teaming order of other NICs, ResourceInUse for a
     NIC that another switch has.

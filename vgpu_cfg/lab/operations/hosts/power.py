@@ -1,14 +1,14 @@
 """Maintenance mode, reboot and shutdown of hosts.
 
-Entering maintenance mode ends when no VM runs on the host any more: DRS moves what it can, the rest is
-waited for until the request's timeout. A host that enters takes no new VM.
+Entering maintenance mode ends when no VM runs on the host: DRS moves all VMs that it can, the rest is waited
+for until the request's timeout. A host that enters takes no new VM.
 
-What DRS moves from a host that enters maintenance mode, and where to.
+The VMs that DRS moves from a host that enters maintenance mode, and their destinations.
 
 Fully automated DRS moves ordinary VMs. One with a vGPU it moves only where the cluster's option
-`VgpuMMAutomationTimeoutSecs` is -1 (vCenter 7.0 U3 and later) and vCenter's `vgpu.hotmigrate.enabled`
-is true; one that holds a PCI function whole, or a virtual function, never. What keeps any VM from moving as
-it runs (`rules.migration`) keeps it from DRS, too.
+`VgpuMMAutomationTimeoutSecs` is -1 (vCenter 7.0 U3 and later) and vCenter's `vgpu.hotmigrate.enabled` is
+true; one that holds a PCI function whole, or a virtual function, never. Obstacles to any move of a running VM
+(`rules.migration`) apply to DRS, too.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
     check=_may_go_down,
 )
 def reboot(lab: Simulation, host: Host, *, force: bool) -> None:
-    """Tell the host to reboot: it is gone a moment later, and back after some minutes."""
+    """Reboot the host: it is gone a moment later, and back after some minutes."""
     _may_go_down(lab, host, force=force)
     host_lifecycle.begin_shutdown(lab, host, for_good=False)
 
@@ -143,7 +143,7 @@ def reboot(lab: Simulation, host: Host, *, force: bool) -> None:
     check=_may_go_down,
 )
 def shut_down(lab: Simulation, host: Host, *, force: bool) -> None:
-    """Tell the host to power off; it stays so until somebody presses its button."""
+    """Power off the host; it stays off until its power button is pressed."""
     _may_go_down(lab, host, force=force)
     host_lifecycle.begin_shutdown(lab, host, for_good=True)
 

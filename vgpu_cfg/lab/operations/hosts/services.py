@@ -1,15 +1,15 @@
 """The services, the firewall and the lockdown mode of a host.
 
-A restart of `xorg` brings graphics types and assignment policy into force; while VMs with vGPUs run it
-is refused. That refusal's fault, and what a service says that runs already, are recalled.
+A restart of `xorg` brings graphics types and assignment policy into force; while VMs with vGPUs run it is
+refused. The fault of that refusal, and the message of a service that runs already, are recalled.
 
 The clock of a host, which is the lab's, the NTP servers that it asks, and its storage looked at anew.
 
 The kernel modules of a host: their option strings are replaced whole, and hold from the next boot on.
 
-The packages of a host: what is installed, and what an offline bundle would add at the next boot.
+The packages of a host: the installed ones, and those that an offline bundle adds at the next boot.
 
-What else is set on a host or asked of it: its power policy, and the acceptance level of its packages.
+Other settings of a host: its power policy, and the acceptance level of its packages.
 
 The four policies with their keys and short names are those of ESXi (`vim.host.PowerSystem`, and Ansible's
 vmware_host_powermgmt_policy); that a new host has the balanced one is as VMware's guide to resource
@@ -97,7 +97,7 @@ def disable_ruleset(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A
 
 @operation("HostFirewallSystem", "UpdateRuleset")
 def update_ruleset(lab: Simulation, host: Host, *, id: str, spec: Any) -> None:  # noqa: A002 - the API's name
-    """Set who gets in through a ruleset. Raises NotFound, InvalidArgument for what is no address."""
+    """Set the permitted addresses of a ruleset. Raises NotFound, InvalidArgument for other text."""
     ruleset, hosts = _ruleset(host, id), spec.allowedHosts
     networks = [f"{one.network}/{one.prefixLength}" for one in hosts.ipNetwork or ()]
     allowed = (*(hosts.ipAddress or ()), *networks)
@@ -150,14 +150,14 @@ def _ruleset(host: Host, key: str) -> FirewallRuleset:
 
 @operation("HostDateTimeSystem", "QueryDateTime")
 def query_date_time(lab: Simulation, host: Host) -> datetime:
-    """Tell the host's time."""
+    """Show the host's time."""
     del host
     return as_datetime(lab.clock.now())
 
 
 @operation("HostDateTimeSystem", "UpdateDateTimeConfig")
 def update_date_time(lab: Simulation, host: Host, *, config: Any) -> None:
-    """Set the NTP servers, where a configuration names some. Raises InvalidArgument for a zone but UTC."""
+    """Set the NTP servers, if a configuration names some. Raises InvalidArgument for a zone but UTC."""
     if config.timeZone not in (None, "UTC"):
         raise refusals.bad_argument("config.timeZone")
     if config.ntpConfig is not None:
@@ -174,7 +174,7 @@ def refresh_date_time(lab: Simulation, host: Host) -> None:
 @operation("HostStorageSystem", "RescanVmfs")
 @operation("HostStorageSystem", "RefreshStorageSystem")
 def rescan(lab: Simulation, host: Host) -> None:
-    """Do nothing: what storage there is stands in the estate."""
+    """Do nothing: the storage is defined in the estate."""
 
 
 @operation("HostKernelModuleSystem", "QueryModules")
@@ -203,7 +203,7 @@ def query_modules(lab: Simulation, host: Host) -> list[Any]:
 
 @operation("HostKernelModuleSystem", "QueryConfiguredModuleOptionString")
 def query_configured(lab: Simulation, host: Host, *, name: str) -> str:
-    """Tell what a module is configured with. Raises NotFound."""
+    """Show a module's configured options. Raises NotFound."""
     return find_module(host, name).configured
 
 
@@ -254,11 +254,11 @@ def configure_power_policy(lab: Simulation, host: Host, *, key: int) -> None:
 
 @operation("HostImageConfigManager", "HostImageConfigGetAcceptance")
 def acceptance(lab: Simulation, host: Host) -> str:
-    """Tell which packages the host takes."""
+    """Show which packages the host accepts."""
     del lab, host
     return "partner"
 
 
 @operation("HostSystem", "QueryTpmAttestationReport")
 def tpm_report(lab: Simulation, host: Host) -> None:
-    """Tell nothing: no host of the lab has a TPM."""
+    """Report nothing: no host of the lab has a TPM."""

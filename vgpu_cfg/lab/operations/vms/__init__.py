@@ -1,1 +1,1 @@
-"""What the methods of VMs do: made, changed, moved, switched on and off, gone."""
+"""The methods of VMs: creation, changes, moves, power, removal."""

@@ -72,7 +72,7 @@ def _seconds(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
 
 
 def check_clone(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> None:
-    """Refuse at once what the user may not do, what has gone, and a template that gets no pool."""
+    """Refuse at once missing privileges, objects that have gone, and a template without a pool."""
     location = spec.location
     needed = (
         (

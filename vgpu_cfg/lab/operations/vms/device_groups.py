@@ -88,7 +88,7 @@ def _joined(spec: Any, index: int, new: dict[int, tuple[int, str]]) -> Any:
 
 
 def _offers(state: LabState, vm: VirtualMachine, host: Host | None) -> list[dict[str, GroupOffer]]:
-    """Return what the VM's host offers, or each of its cluster where the lab chose the host."""
+    """Return the offers of the VM's host, or of each of its cluster if the lab chose the host."""
     if host is None:
         return []
     hosts = [host]
@@ -159,7 +159,7 @@ def _check_hot(change: NewDevices, device: Any) -> None:
 
 
 def _check_counts(vm: VirtualMachine, index: int) -> None:
-    """Judge what the hardware version carries, after all changes."""
+    """Check the devices against the hardware version, after all changes."""
     vgpus = len(vgpus_of(vm.devices))
     passthrough = sum(is_passthrough(device) for device in vm.devices.values())
     nics = sum(
@@ -221,7 +221,7 @@ def _edit(change: NewDevices, device: Any) -> None:
 
 
 def _check_same(change: NewDevices, old: Any, device: Any) -> None:
-    """Raise unless an edit leaves a passthrough device what it is: only its NUMA node may change."""
+    """Raise unless an edit leaves a passthrough device the same: only its NUMA node may change."""
     backing, info = device.backing, device.deviceGroupInfo
     is_same = backing is None or _written(backing) == _written(old.backing)
     if not is_same or (info is not None and str(info) != str(old.deviceGroupInfo)):
@@ -229,7 +229,7 @@ def _check_same(change: NewDevices, old: Any, device: Any) -> None:
 
 
 def _written(backing: Any) -> tuple[object, ...]:
-    """Return what a client writes of a passthrough backing, to compare."""
+    """Return the client's fields of a passthrough backing, to compare."""
     names = ("vgpu", "id", "systemId", "customLabel")
     return type(backing), *(getattr(backing, name, None) or None for name in names)
 

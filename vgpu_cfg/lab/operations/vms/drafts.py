@@ -1,6 +1,6 @@
 """A VM being changed: a draft that takes a whole ConfigSpec, and becomes the VM only if all of it can be.
 
-Where a new VM goes: pool, host, datastore; and the host that the lab chooses where none is named.
+The place of a new VM: pool, host, datastore; and the lab's choice of a host if none is named.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _apply_instance_uuid(state: LabState, draft: VirtualMachine, asked: str | No
 
 
 def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
-    """Make a draft what the VM is, with a new change version."""
+    """Make the VM from a draft, with a new change version."""
     before = _networks_of(vm)
     _note(lab, vm, draft)
     for name in _FIELDS:
@@ -93,7 +93,7 @@ def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
 
 
 def _note(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
-    """Write into the diary what a VM experiences that becomes its draft."""
+    """Write into the diary the events of a VM that becomes its draft."""
     lab.note(vm, "reconfigure")
     if draft.name != vm.name:
         lab.note(vm, "rename", draft.name)
@@ -114,7 +114,7 @@ def _wiring(nic: Any) -> tuple[str, str]:
 
 
 def device_name(device: Any) -> str:
-    """Return what tells a device from others: a disk's file, else its label."""
+    """Return the identity of a device: a disk's file, else its label."""
     return str(getattr(device.backing, "fileName", None) or getattr(device.deviceInfo, "label", ""))
 
 

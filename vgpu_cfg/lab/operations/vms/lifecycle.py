@@ -1,4 +1,4 @@
-"""What else becomes of a VM: renamed, turned into a template and back, destroyed."""
+"""Other changes to a VM: renamed, turned into a template and back, destroyed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _may_rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
     check=_may_rename,
 )
 def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
-    """Rename anything that stands in a folder."""
+    """Rename any object of a folder."""
     folder = lab.state.find(thing.parent, Folder)
     if folder is not None:
         check_name(lab.state, folder, newName, thing.moid)
@@ -73,8 +73,8 @@ def _may_destroy(lab: Simulation, thing: Managed) -> None:
 def destroy(lab: Simulation, thing: Managed) -> None:
     """Destroy a VM that does not run with all its disks, a folder with nothing but such VMs in it, or a pool.
 
-    What else there is goes where nothing is left in it (`removal`). What a resource pool holds goes to the
-    pool above it; a cluster's own pool cannot be destroyed.
+    Other objects are destroyed if nothing is left in them (`removal`). The content of a resource pool goes to
+    the pool above it; a cluster's own pool cannot be destroyed.
     """
     match thing:
         case VirtualMachine():

@@ -55,7 +55,7 @@ def _may_relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority
 
 
 def _check_privileges(lab: Simulation, vm: VirtualMachine, host: Any, pool: Any, store: Any) -> None:
-    """Refuse at once what the user may not do, and what has gone."""
+    """Refuse at once missing privileges, and objects that have gone."""
     lab.check_privileges(vim.VirtualMachine(vm.moid), needed_for_move(is_on=vm.is_on))
     resolve_or_none(lab.state, host, Host)
     if resolve_or_none(lab.state, pool, ResourcePool) is not None:
@@ -191,7 +191,7 @@ def _move_files(
 ) -> None:
     """Remember other datastores for the VM's home and disks; nothing is copied.
 
-    A disk from elsewhere comes into the VM's folder, unless it is told to stay.
+    A disk from elsewhere comes into the VM's folder, unless the request keeps it.
     """
     for disk in disks_of(vm.devices):
         before = str(disk.backing.fileName or "")

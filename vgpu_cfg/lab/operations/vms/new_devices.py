@@ -100,7 +100,7 @@ def _make_passthrough(change: NewDevices, device: Any) -> Any:
 
 
 def _make_tpm(change: NewDevices) -> Any:
-    """Make a virtual TPM: one a VM, from hardware version 14 on, where vCenter has a default key provider.
+    """Make a virtual TPM: one a VM, from hardware version 14 on, if vCenter has a default key provider.
 
     After VMware's security guide ("virtual Trusted Platform Module") and that of Cloud Director 10.4, which
     name EFI, version 14 and a key provider. EFI is asked for at a power-on only: see `hardware.check_tpm`.
@@ -169,7 +169,7 @@ def _finish_nic(change: NewDevices, device: Any, key: int, nth: int) -> Any:
 
 
 def nic_backing_for(change: NewDevices, backing: Any) -> tuple[Any, Network]:
-    """Return the backing completed with what the server knows, and the network it means."""
+    """Return the backing completed with the server's values, and its network."""
     card = _VD.VirtualEthernetCard
     moid = ""
     if isinstance(backing, card.DistributedVirtualPortBackingInfo):

@@ -27,8 +27,8 @@ from vgpu_cfg.lab.state.inventory import Cluster, Host, ResourcePool, VirtualMac
 def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
     """Start a VM on the host that is named, else where DRS wants it, else on the one it was put on.
 
-    DRS at any level but manual chooses the host at power-on (vSphere API reference, DrsBehavior).
-    Where the lab chose the VM's host, any of the cluster will do.
+    DRS at any level but manual chooses the host at power-on (vSphere API reference, DrsBehavior). If the lab
+    chose the VM's host, any of the cluster will do.
     """
     if vm.is_template:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
@@ -81,7 +81,7 @@ def move_to(
 
 
 def is_in_reach(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
-    """Whether a host reaches the VM's datastore and stands in its pool's cluster."""
+    """Whether a host reaches the VM's datastore and is in its pool's cluster."""
     pool = lab.state.find(vm.resource_pool, ResourcePool)
     in_cluster = pool is None or lab.state.get(pool.owner, Cluster).moid == host.parent
     return host.is_usable and in_cluster and vm.datastore in host.datastores
@@ -89,7 +89,7 @@ def is_in_reach(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
 
 @task("VirtualMachine", "PowerOffVM_Task", description_id="VirtualMachine.powerOff", seconds=2.0)
 def power_off(lab: Simulation, vm: VirtualMachine) -> None:
-    """Stop a VM at once; one that is suspended loses what it kept."""
+    """Stop a VM at once; one that is suspended loses its saved state."""
     if vm.power_state == "poweredOff":
         raise refusals.wrong_power_state(vm, "poweredOff")
     halt(lab, vm)
@@ -105,7 +105,7 @@ def halt(lab: Simulation, vm: VirtualMachine) -> None:
 
 @task("VirtualMachine", "SuspendVM_Task", description_id="VirtualMachine.suspend", seconds=3.0)
 def suspend(lab: Simulation, vm: VirtualMachine) -> None:
-    """Suspend a VM that runs: it gives back what it holds, as one that is off.
+    """Suspend a VM that runs: it releases its resources, as one that is off.
 
     In the lab its guest boots anew when it is powered on again.
     """
@@ -118,7 +118,7 @@ def suspend(lab: Simulation, vm: VirtualMachine) -> None:
 
 @task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)
 def reset(lab: Simulation, vm: VirtualMachine) -> None:
-    """Restart a VM that runs; it keeps what it holds."""
+    """Restart a VM that runs; it keeps its resources."""
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOn")
     check_reachable(lab.state, vm)

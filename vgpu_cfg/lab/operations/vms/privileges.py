@@ -1,4 +1,4 @@
-"""Which privileges a request needs beyond the one that pyvmomi tells of its method."""
+"""The privileges that a request requires beyond the one that pyvmomi names for its method."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _DISKS = "VirtualMachine.Config.AddNewDisk"
 _EDIT = "VirtualMachine.Config.EditDevice"
 _GROW = "VirtualMachine.Config.DiskExtend"
 _ENCRYPT = "Cryptographer.Encrypt"
-"""What a virtual TPM needs besides (VMware's examples for Packer, "Least Privilege")."""
+"""The additional privileges of a virtual TPM (VMware's examples for Packer, "Least Privilege")."""
 _OF_CREATION = ("VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AdvancedConfig")
 
 
 def needed_for_spec(spec: Any) -> list[str]:
-    """Return what a ConfigSpec needs on its VM."""
+    """Return the required privileges of a ConfigSpec on its VM."""
     needed = dict.fromkeys(
         privilege for name, privilege in _BY_FIELD.items() if getattr(spec, name, None) not in (None, [], "")
     )
@@ -87,12 +87,12 @@ NEEDED_FOR_DESTROY = ("VirtualMachine.Inventory.Delete",)
 NEEDED_ON_FOLDER = ("VirtualMachine.Inventory.CreateFromExisting",)
 NEEDED_FOR_RENAME = ("VirtualMachine.Config.Rename",)
 NEEDED_FOR_FOLDER = ("VirtualMachine.Inventory.Move",)
-"""What MoveIntoFolder_Task needs on a VM, on its folder and on the other (vSphere API reference)."""
+"""The privileges of MoveIntoFolder_Task on a VM, on its folder and on the other (vSphere API reference)."""
 NEEDED_ON_POOL = ("Resource.AssignVMToPool",)
 NEEDED_ON_DATASTORE = ("Datastore.AllocateSpace",)
-"""What a clone needs besides its source (CloneVM_Task in the vSphere API reference)."""
+"""Additional privileges of a clone beyond its source (CloneVM_Task in the vSphere API reference)."""
 NEEDED_ON_NETWORK = ("Network.Assign",)
-"""What CreateVM_Task needs on the network of a new VM; that a changed NIC needs it likewise is assumed."""
+"""The privileges of CreateVM_Task on a new VM's network; assumed to hold for a changed NIC, too."""
 
 
 def needed_for_clone(*, is_template: bool, is_customized: bool) -> tuple[str, ...]:

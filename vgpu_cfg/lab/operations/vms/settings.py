@@ -1,4 +1,4 @@
-"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge.
+"""A ConfigSpec's settings on a VM: the fields, those that a running VM accepts, extraConfig's merge.
 
 Changes are incremental: a property that is unset, be it of the spec or of an object in it, is not changed
 (VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
@@ -51,7 +51,7 @@ _VERSION = re.compile(r"vmx-(\d+)")
 def apply_settings(vm: VirtualMachine, spec: Any) -> None:
     """Set everything of a ConfigSpec but name, version, devices and device groups.
 
-    Raises InvalidPowerState for what a running VM does not take, InvalidVmConfig for what makes no sense.
+    Raises InvalidPowerState for fields that a running VM does not accept, InvalidVmConfig for contradictions.
     """
     if vm.is_on:
         _check_running(vm, spec)
@@ -94,7 +94,7 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
 
 
 def _apply_boot(vm: VirtualMachine, spec: Any) -> None:
-    """Set what a VM boots with. Secure boot wants EFI and hardware version 13.
+    """Set a VM's boot options. Secure boot wants EFI and hardware version 13.
 
     A spec that leaves a VM with BIOS and secure boot is refused when it is sent, and not at the power-on
     (ansible-collections/community.vmware, issue 351); which fault says so is recalled.
@@ -131,7 +131,7 @@ def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
 
 
 def _apply_virtual_numa(vm: VirtualMachine, sent: Any) -> None:
-    """Keep the virtual NUMA nodes' size, from hardware version 20 on; what is unset stays as it was."""
+    """Keep the virtual NUMA nodes' size, from hardware version 20 on; unset fields stay as they were."""
     if sent is None:
         return
     if vm.hardware_version < hardware.OLDEST_VNUMA_VERSION or (sent.coresPerNumaNode or 0) < 0:
@@ -209,7 +209,7 @@ def apply_policies(state: LabState, draft: VirtualMachine, spec: Any, before: se
 
 
 def apply_location(state: LabState, vm: VirtualMachine, location: Any) -> None:
-    """Take the policies of a clone's RelocateSpec; what it does not name has none, as its source may."""
+    """Apply the policies of a clone's RelocateSpec; parts it does not name have none, as its source may."""
     vm.home_policy, vm.disk_policies = "", {}
     _set_home(state, vm, location.profile, "spec.location.profile")
     for disk in location.disk or ():

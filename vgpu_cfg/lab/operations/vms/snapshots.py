@@ -1,4 +1,4 @@
-"""Snapshots of a VM: which there are, in which order, its settings then. What was on disks is not kept."""
+"""Snapshots of a VM: which there are, in which order, its settings then. The content of disks is not kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = (
     "boot_delay_ms", "hardware_version", "guest_id", "annotation", "extra_config", "extra", "device_groups",
     "home_policy", "disk_policies", "made_devices",
 )  # fmt: skip
-"""What of a VM a snapshot keeps."""
+"""The parts of a VM that a snapshot keeps."""
 
 
 @task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
