@@ -1,7 +1,7 @@
-"""What changed at a site between two readings: hosts, GPUs, drivers, NICs, VMs on GPU hosts, networks.
+"""Changes at a site between two readings: hosts, GPUs, drivers, NICs, VMs on GPU hosts, networks.
 
-Values are compared and not answers: the order of a list, free space or what a VM used of its CPUs is no
-change. What one of the readings does not tell is none either.
+Values are compared and not answers: the order of a list, free space or a VM's CPU use is no change. Values
+missing in one of the readings are no change either.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _Object = TypeVar("_Object", bound=ManagedObject)
 _Key = Callable[[ManagedObject], object]
 
 Values = Mapping[str, object]
-"""What is compared of a thing, by words for people; None is "not told"."""
+"""The compared values of an object, by words for people; None is "unknown"."""
 
 
 class Fate(StrEnum):
-    """What became of a thing since the first reading."""
+    """The fate of an object since the first reading."""
 
     CAME = "came"
     WENT = "went"
@@ -78,7 +78,7 @@ def compare_sites(before: Inventory, after: Inventory) -> tuple[SiteChange, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Pairs(Generic[_Thing]):
-    """The things of two readings, told which of them are the same, each with the name it is known by."""
+    """The objects of two readings, matched, each with the name it is known by."""
 
     went: tuple[tuple[str, _Thing], ...]
     came: tuple[tuple[str, _Thing], ...]
@@ -86,7 +86,7 @@ class _Pairs(Generic[_Thing]):
 
     @classmethod
     def by_key(cls, before: Mapping[str, _Thing], after: Mapping[str, _Thing]) -> _Pairs[_Thing]:
-        """Pair what has the same key."""
+        """Pair the objects with the same key."""
         return cls(
             went=tuple((_name(key, thing), thing) for key, thing in before.items() if key not in after),
             came=tuple((_name(key, thing), thing) for key, thing in after.items() if key not in before),
@@ -99,7 +99,7 @@ class _Pairs(Generic[_Thing]):
     def of_objects(
         cls, before: Iterable[_Object], after: Iterable[_Object], keys: Sequence[_Key]
     ) -> _Pairs[_Object]:
-        """Pair what has the first of the keys in common, what is left by the second, and so on."""
+        """Pair the objects with the same first key, the rest by the second, and so on."""
         left, found = list(before), list(after)
         named: list[tuple[str, _Object, _Object]] = []
         for key in keys:
@@ -114,7 +114,7 @@ class _Pairs(Generic[_Thing]):
 
     @property
     def both(self) -> list[tuple[_Thing, _Thing]]:
-        """What is in both readings, by name."""
+        """The objects in both readings, by name."""
         return [(was, now) for _, was, now in sorted(self.named, key=lambda row: as_counted(row[0]))]
 
     def only(self, matters: Callable[[_Thing, _Thing], bool]) -> _Pairs[_Thing]:

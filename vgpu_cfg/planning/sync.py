@@ -1,8 +1,9 @@
-"""Whether an estate is as the plan file says: the one answer that every command gives.
+"""Whether an estate matches the plan file: the one answer that every command gives.
 
 A VM of the plan that its file does not name is a difference, with GPUs or without: it holds disks and a name,
-and memory once it runs. So is what `apply` leaves to people: a VM that is elsewhere than the plan file says,
-or could not be made anew. What nobody could read is no difference: it is unknown, and said apart.
+and memory once it runs. So are manual steps left by `apply`: a VM at another place than in the plan file, or
+one that could not be made anew. Unreadable values are no difference: they are unknown, and reported
+separately.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN})
-"""Findings that tell of a difference which no change of the plan fixes."""
+"""Findings that report a difference which no change of the plan corrects."""
 
 _LEFT_TO_PEOPLE = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS
 
@@ -35,5 +36,5 @@ def waits_for(plan: Plan) -> str:
 
 
 def is_known(plan: Plan) -> bool:
-    """Whether everything was told that the plan file states of hosts."""
+    """Whether every statement of the plan file on hosts was read."""
     return not plan.unknown

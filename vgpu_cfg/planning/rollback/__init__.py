@@ -1,1 +1,1 @@
-"""What would take a run back whose changes failed: a plan like any other, and what it has to leave."""
+"""The plan that rolls back a run with failed changes: a plan like any other, and its exclusions."""

@@ -1,11 +1,11 @@
-"""The plan that takes a failed run back: the inverse of each change, in reverse order of what needed what.
+"""The plan that rolls back a failed run: the inverse of each change, in reverse order of their needs.
 
-How hosts get their settings back: planned as any host is, with what was read before as what is wanted.
+The rollback of hosts' settings: planned as for any host, with the earlier readings as the wanted values.
 
-What somebody would have to do by hand, what a closed window or `disruption` forbids, and what nobody told
-before is left out, with the reason; the host comes back into service all the same.
+Manual steps, and changes that a closed window or `disruption` forbids or whose earlier value is unknown, are
+left out, with the reason; the host comes back into service all the same.
 
-Which changes of a plan a rollback could not undo: told before the run, where one is asked for.
+The changes of a plan that a rollback could not undo: reported before the run, if one is requested.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def make_rollback(
     catalog: Catalog,
     options: PlanOptions | None = None,
 ) -> Plan:
-    """Plan how a run is taken back; `before` is what its plan was made from, `after` what was read since.
+    """Plan the rollback of a run; `before` is the basis of its plan, `after` the reading since.
 
-    What was there before is never deleted, and what cannot be undone or is left on purpose is a finding of
-    the plan: VG555, VG556.
+    Earlier objects are never deleted, and changes that cannot be undone or are kept on purpose are findings
+    of the plan: VG555, VG556.
     """
     run = FailedRun(plan, {one.change_id: one for one in outcomes}, before, after)
     changes = _Undoing(run, HostUndo(run, catalog, options or PlanOptions())).changes()
@@ -99,7 +99,7 @@ def make_rollback(
 
 
 class _Undoing:
-    """Goes through a run backwards. `_undone` names, by change, what is undone before that which it needs."""
+    """Goes through a run backwards. `_undone` names, by change, those undone before the one it needs."""
 
     def __init__(self, run: FailedRun, hosts: HostUndo) -> None:
         self._run, self._hosts = run, hosts
@@ -123,13 +123,13 @@ class _Undoing:
         return self._after_moves(self._after_hosts(list(self._changes.values())))
 
     def _needs(self, change: Change) -> tuple[str, ...]:
-        """Return what is undone of the changes that needed this one."""
+        """Return the undone parts of the changes that needed this one."""
         followers = (one for one in self._run.plan.changes if change.id in one.needs)
         found = (name for one in followers for name in self._undone.get(one.id, ()))
         return tuple(dict.fromkeys(name for name in found if name in self._changes))
 
     def _undo(self, change: Change, needs: tuple[str, ...]) -> list[Change]:
-        """Return the inverse of one change, each part behind the one before and behind `needs`."""
+        """Return the inverse of one change, each part after the one before and after `needs`."""
         if isinstance(change, OfHost):
             return self._undo_host(change.host.moid, needs)
         made: list[Change] = []
@@ -141,7 +141,7 @@ class _Undoing:
         return made
 
     def _undo_host(self, moid: str, needs: tuple[str, ...]) -> list[Change]:
-        """Take a host back as one, where the last of its changes is met."""
+        """Roll a host back as one, at the last of its changes."""
         if moid in self._host_done:
             return []
         self._host_done.add(moid)
@@ -186,7 +186,7 @@ def undo_change(change: Change, run: FailedRun) -> Iterable[Change]:
 
 
 def _backwards(changes: Sequence[Change]) -> list[Change]:
-    """Sort changes so that each stands before what it needs, the last of the plan first."""
+    """Sort changes so that each comes before its needs, the last of the plan first."""
     left: Mapping[str, Change] = {change.id: change for change in changes}
     seen: set[str] = set()
     ordered: list[Change] = []
@@ -248,7 +248,7 @@ class HostUndo:
         return self.run.after.model_copy(update={"vms": vms})
 
     def _wanted(self, changes: Sequence[OfHost]) -> _Wanted:
-        """Return what the settings were that this run wrote, before it first wrote each."""
+        """Return the settings that this run wrote, with their values before it first wrote each."""
         wanted: _Wanted = {}
         for change in changes:
             for target in change.brings:
@@ -266,7 +266,7 @@ class HostUndo:
         return _with_those_that_come_back(wanted)
 
     def _work(self, host: Host, wanted: _Wanted) -> HostWork | None:
-        """Return what is to be done on a host, with as much of what is wanted as can be."""
+        """Return the work on a host, with as many of the wanted values as possible."""
         while True:
             found = Findings()
             resolved = self._resolved(host, wanted)
@@ -339,7 +339,7 @@ def _with_those_that_come_back(wanted: _Wanted) -> _Wanted:
 
 
 def with_no_way_back(plan: Plan) -> Plan:
-    """Return a plan that tells what of it a rollback could not undo (VG557)."""
+    """Return a plan that reports the parts that a rollback could not undo (VG557)."""
     findings = Findings.for_plan(plan.desired)
     tables = PlanTables(plan)
     for change in plan.changes:

@@ -1,4 +1,4 @@
-"""The run that is to be undone: what it did, and what was read before and after it."""
+"""The run that is to be undone: its actions, and the readings before and after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 
 @dataclass(slots=True)
 class FailedRun:
-    """A run, the estate before and after it, and what is found on the way to undo it.
+    """A run, the estate before and after it, and the findings on the way to undo it.
 
     `made` are the VMs that the run made and that are there now, by name.
     """
@@ -47,7 +47,7 @@ class FailedRun:
                 yield change
 
     def is_made(self, vm: VmRef) -> bool:
-        """Whether the run made a VM: what is undone of it is that it is there."""
+        """Whether the run made a VM: undoing it removes the VM."""
         return vm.moid is None
 
     def cannot(self, change: Change, why: str, remedy: str = "") -> Iterable[Change]:
@@ -56,6 +56,6 @@ class FailedRun:
         return ()
 
     def leave(self, change: Change, why: str) -> Iterable[Change]:
-        """Note that a change is left as it is on purpose; return nothing to do."""
+        """Note that a change is kept on purpose; return nothing to do."""
         self.findings.add(Code.NOT_UNDONE_ON_PURPOSE, change.subject, f"{change.id}: {why}")
         return ()

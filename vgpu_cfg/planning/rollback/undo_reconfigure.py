@@ -1,4 +1,4 @@
-"""What gives a VM back what a reconfigure changed: settings, pairs, devices. No disk is ever taken away."""
+"""Restore a VM after a reconfigure: settings, pairs, devices. No disk is ever removed."""
 
 from __future__ import annotations
 

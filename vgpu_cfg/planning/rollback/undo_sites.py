@@ -103,7 +103,7 @@ def _overrides_back(change: SetOverrides, run: FailedRun) -> Iterable[Change]:
 
 
 def overrides_again(vm: Vm, cluster: Cluster) -> Iterable[SetOverrides]:
-    """Return what gives a VM that comes back to a cluster what the cluster did with it before."""
+    """Return the cluster's former overrides of a VM that comes back to it."""
     values = cluster.overrides_of(vm.moid)
     if values:
         yield SetOverrides(
@@ -170,7 +170,7 @@ def _rule(name: str, cluster: Cluster) -> ClusterRule | VmHostRule | None:
 
 
 def _rule_again(change: Change, name: str, run: FailedRun) -> Iterable[Change]:
-    """Set a rule to what it was; without DRS's word for "off", one that was off stays as it is now."""
+    """Restore a rule; without DRS's word for "off", one that was off keeps its present state."""
     moid = change.subject.moid or ""
     both = _clusters(change, moid, run)
     if both is None:

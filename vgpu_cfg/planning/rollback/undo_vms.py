@@ -1,4 +1,4 @@
-"""How each change of a VM is taken back, by what was read of the VM before the run and after it."""
+"""The rollback of each change of a VM, by the readings of the VM before the run and after it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
 
 
 def _is_of_this_run(vm: Vm, run: FailedRun, since: datetime | None) -> bool:
-    """Whether a VM's mark was written since a moment; marks tell whole seconds."""
+    """Whether a VM's mark was written since a moment; marks have whole seconds."""
     mark = vm.mark
     if mark is None or mark.is_imported or not vm.is_of(run.plan.desired.identity):
         return False
@@ -169,9 +169,9 @@ def _attributes_back(change: SetAttributes, before: Vm, now: Vm) -> Iterable[Cha
 
 
 def _tags_back(change: SetTags, before: Vm, now: Vm) -> Iterable[Change]:
-    """Give back the tags that the run took, and take those that it gave, as far as the VM shows them.
+    """Give back the tags that the run removed, and remove those that it gave, as far as the VM shows them.
 
-    Where its tags are not told all of the change is taken back: what is done already does no harm.
+    If its tags are unknown all of the change is undone: repeated steps do no harm.
     """
     was, found = ((vm.detail or VmDetail()).tags for vm in (before, now))
     edits = []
@@ -204,7 +204,7 @@ def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
 
 
 def _on_again(change: PowerOffVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
-    """Start a VM that ran before; where it was started again since, it is off by then for what is undone."""
+    """Start a VM that ran before; if it was started again since, it is off by then for the undone changes."""
     if before.power_state is PowerState.SUSPENDED:
         return run.cannot(change, "it was suspended before, and is off now", "start it in vCenter")
     is_off_by_then = any(isinstance(one, PowerOnVm) and one.vm == change.vm for one in run.begun())

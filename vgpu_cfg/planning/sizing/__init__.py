@@ -1,1 +1,1 @@
-"""What would a model take to be trained: memory, GPUs, network, time, the room? All is an estimate."""
+"""Estimate a model's training: memory, GPUs, network, time, the room."""

@@ -21,7 +21,7 @@ _MIB = 1024 * 1024
 
 
 class Way(StrEnum):
-    """How the work stands on GPUs."""
+    """The arrangement of the work on GPUs."""
 
     PART = "part of a GPU"
     WHOLE = "a GPU for each worker"
@@ -41,8 +41,8 @@ class Bracket:
 class Candidate:
     """One way to train it. A worker is a process with one GPU or vGPU.
 
-    `data` replicas, each cut in `tensor` parts within a VM and `pipeline` stages across VMs; their product
-    is the workers. None is what is not known, or what a framebuffer alone does not tell.
+    `data` replicas, each cut in `tensor` parts within a VM and `pipeline` stages across VMs; their product is
+    the workers. None is unknown, or does not follow from a framebuffer alone.
     """
 
     way: Way
@@ -54,14 +54,14 @@ class Candidate:
     pipeline: int
     gpus: int
     memory_mib: int
-    """What servers should have for these GPUs: twice their framebuffer, a rule of thumb."""
+    """The memory that servers should have for these GPUs: twice their framebuffer, a rule of thumb."""
     boards_watts: int | None
-    """What the GPUs draw at most, without the servers around them."""
+    """The GPUs' maximum power, without the servers around them."""
     recomputes: bool
     """Whether it fits only where activations are computed again."""
     step_seconds: Bracket | None
     nic_gbps: Bracket | None
-    """What each worker sends while a step lasts, in the slowest step and in the fastest."""
+    """Each worker's sending rate during a step, in the slowest step and in the fastest."""
     rooms: tuple[RoomSheet, ...]
 
 
@@ -184,8 +184,8 @@ def _step_seconds(
     """Bracket a step by 6·N FLOPs a token (arXiv 2001.08361, section 2.1) and the peak in 16 bits.
 
     The slowest case has all vGPUs of a GPU at work by turns, and a pipeline that waits (p-1)/m of the time
-    with the m sequences of a batch as its micro-batches (arXiv 2104.04473, section 2.2.1). What is computed
-    again adds a third to the slowest: a forward pass, a third of forward and backward.
+    with the m sequences of a batch as its micro-batches (arXiv 2104.04473, section 2.2.1). Recomputation adds
+    a third to the slowest: a forward pass, a third of forward and backward.
     """
     if power is None or model.precision is Precision.FP32:
         return None
@@ -203,7 +203,7 @@ def _step_seconds(
 
 
 def _nic_gbps(model: Model, ranks: tuple[int, int, int], step: Bracket) -> Bracket:
-    """Bracket what a worker sends: a ring all-reduce moves 2·(n-1)/n of its gradients.
+    """Bracket a worker's sending rate: a ring all-reduce moves 2·(n-1)/n of its gradients.
 
     In Gb/s, spread over a whole step (nccl-tests, PERFORMANCE.md). Within a VM nothing goes over NICs.
     """

@@ -1,8 +1,8 @@
-"""What the hosts that are there take of the room, as far as documents tell it of their models.
+"""The existing hosts' use of the room, as far as documents give it for their models.
 
-What servers take of a room, and have in them: power, heat, rack units, supplies, PCIe slots, ports.
+Servers' use of a room, and their parts: power, heat, rack units, supplies, PCIe slots, ports.
 
-What training a transformer keeps in a GPU's memory, by the formulas of papers.
+GPU memory for training a transformer, by the formulas of papers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEMORY_BY_FRAMEBUFFER = 2
 
 @dataclass(frozen=True, slots=True)
 class RoomSheet:
-    """All servers of one model together. None is what is not known of it."""
+    """All servers of one model together. None is an unknown value."""
 
     server: str
     servers: int
@@ -154,7 +154,7 @@ class Precision(StrEnum):
 
 
 class Optimizer(StrEnum):
-    """What is remembered of each parameter between steps."""
+    """The state kept for each parameter between steps."""
 
     ADAMW = "adamw"
     MOMENTUM = "momentum"
@@ -170,7 +170,7 @@ _HIDDEN_PER_LAYER = 128
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is trained: `sequence` in tokens, `batch` in sequences of one replica in one step."""
+    """The trained model: `sequence` in tokens, `batch` in sequences of one replica in one step."""
 
     parameters: int
     precision: Precision
@@ -193,7 +193,7 @@ class Model:
 
     @property
     def gradient_bytes(self) -> int:
-        """What one replica's gradients have, and so what it exchanges with the others."""
+        """The size of one replica's gradients, which it exchanges with the others."""
         return self.parameters * self.value_bytes
 
     @property

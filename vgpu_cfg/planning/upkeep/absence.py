@@ -1,8 +1,8 @@
-"""What becomes of VMs if something were away: freed in order, as `drain` does, or dead at once.
+"""The fate of VMs if something were away: freed in order, as `drain` does, or dead at once.
 
-What runs dies with its host, and a VM with a vGPU with its GPU, so that a death asks nobody's leave and heeds
-no protection: where a VM may start again is where there is room for it. vSphere HA does that for VMs of a
-host, where the cluster has it.
+A running VM dies with its host, and one with a vGPU with its GPU, so that a death needs no approval and
+ignores protection: a VM may start again on any host with room for it. vSphere HA does that for VMs of a host,
+if the cluster has it.
 """
 
 from __future__ import annotations
@@ -50,10 +50,9 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """How and where a VM goes; `to` is empty where it goes nowhere.
+    """The way and target of a VM's move; `to` is empty if it goes nowhere.
 
-    `stun_ms` is how long vMotion would stop it, None where nobody tells. `why` says what it takes, or what
-    is in the way.
+    `stun_ms` is how long vMotion would stop it, None if unknown. `why` is the requirement, or the obstacle.
     """
 
     how: How
@@ -64,10 +63,10 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a death does to a VM, and where it could start again; `to` is empty where nowhere, and why.
+    """A death's effect on a VM, and where it could start again; `to` is empty if nowhere, and why.
 
-    `dies` is None where it is not proven that the VM does. `by_ha` tells that vSphere HA is to start it.
-    One that does not die `loses` networks, by name, and `to` is where it could move.
+    `dies` is None if it is not proven that the VM does. `by_ha` is whether vSphere HA starts it. One that
+    does not die `loses` networks, by name, and `to` is where it could move.
     """
 
     dies: bool | None
@@ -79,7 +78,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A VM that loses something, what it holds, and where it would go: freed in order, and after a death.
+    """A VM with a loss, its holdings, and where it would go: freed in order, and after a death.
 
     `functions` counts its virtual functions of NICs, `whole_nics` those that are passed through to it.
     """
@@ -96,7 +95,7 @@ class Absent:
 
     @property
     def stun(self) -> float | None:
-        """The seconds for which vMotion would stop it, None where nobody tells."""
+        """The seconds for which vMotion would stop it, None if unknown."""
         return None if self.drained.stun_ms is None else self.drained.stun_ms / 1000
 
 
@@ -113,10 +112,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What is thought away, with what becomes of the VMs, and what is lost; `notes` say what is not proven.
+    """The hypothetical absence, the fate of the VMs, and the loss; `notes` are unproven parts.
 
-    `has_ha` tells whether vSphere HA is on in the cluster. `drained` and `died` are the plans that lead
-    there, of which nothing is carried out.
+    `has_ha` is whether vSphere HA is on in the cluster. `drained` and `died` are the plans that lead there,
+    which are never carried out.
     """
 
     away: Away
@@ -262,7 +261,7 @@ _MUST_BE_OUT = (
     "this one is handed through, or gone; while it is only cordoned they stay away from there (VG544)"
 )
 _WHOLE = "whole GPU"
-"""What stands for a GPU that is passed through, among the profiles that a VM holds."""
+"""The word for a GPU that is passed through, among the profiles that a VM holds."""
 
 
 _NIC_FAILS = (
@@ -293,7 +292,7 @@ def _nic_notes(away: AwayNic, rows: Iterable[Absent], observed: Inventory) -> It
 
 
 def _notes(away: Away, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
-    """Say what of it nobody has shown, and what has to be done first."""
+    """Return the unproven parts, and the steps to take first."""
     match away:
         case AwayHost():
             return

@@ -1,4 +1,4 @@
-"""What is thought away (host, cluster, GPU, NIC): which VMs it takes along, and the estate without it."""
+"""A hypothetical absence (host, cluster, GPU, NIC): the VMs it affects, and the estate without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AwayHost(_OfOneHost):
 
     @property
     def word(self) -> str:
-        """What is typed for it."""
+        """The word to type for it."""
         return f"host:{self.host.name}"
 
     @property
@@ -55,7 +55,7 @@ class AwayCluster:
 
     @property
     def word(self) -> str:
-        """What is typed for it."""
+        """The word to type for it."""
         return f"cluster:{self.cluster.name}"
 
     @property
@@ -74,7 +74,7 @@ class AwayGpu(_OfOneHost):
 
     @property
     def word(self) -> str:
-        """What is typed for it."""
+        """The word to type for it."""
         return f"gpu:{self.host.name}/{self.gpu.pci_id}"
 
     @property
@@ -85,7 +85,7 @@ class AwayGpu(_OfOneHost):
 
 @dataclass(frozen=True, slots=True)
 class AwayNic(_OfOneHost):
-    """A NIC of a host that stays, one function of it; `device` is its vmnic, as far as it is known."""
+    """A NIC of a remaining host, one function of it; `device` is its vmnic, as far as it is known."""
 
     pci_id: str
     device: str = ""
@@ -94,7 +94,7 @@ class AwayNic(_OfOneHost):
 
     @property
     def word(self) -> str:
-        """What is typed for it."""
+        """The word to type for it."""
         return f"nic:{self.host.name}/{self.device or self.pci_id}"
 
     @property
@@ -160,7 +160,7 @@ def cordoned_parts(away: Away) -> Iterator[tuple[Host, str]]:
 
 
 def without(away: Away, observed: Inventory) -> Inventory:
-    """Return the estate as it is for VMs that look for another place: what is away takes none."""
+    """Return the estate for VMs that look for another place: absent parts accept none."""
     match away:
         case AwayHost() | AwayCluster():
             changed = [host.model_copy(update={"is_in_maintenance_mode": True}) for host in away.hosts]
@@ -174,7 +174,7 @@ def without(away: Away, observed: Inventory) -> Inventory:
 
 
 def _without_gpu(host: Host, gone: Gpu) -> Host:
-    """Let a GPU serve nobody: it stays in its place, so that what is known of the others' links does, too."""
+    """Disable a GPU: it stays in its place, so that the known links of the others do, too."""
     pci = gone.pci.model_copy(
         update={"passthrough_active": False, "passthrough_enabled": False, "hardware_label": None}
     )
@@ -199,7 +199,7 @@ def _without_nic(away: AwayNic, observed: Inventory) -> Host:
 
 
 def _holders(capacity: HostCapacity, pci_id: str) -> Iterator[str]:
-    """Yield the names of the VMs that are thought to hold a GPU; vCenter does not tell of all of them."""
+    """Yield the names of the VMs that presumably hold a GPU; vCenter does not report all of them."""
     for gpu in capacity.gpus:
         if gpu.pci_id == pci_id:
             yield from (held.vm for held in gpu.held)

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.upkeep.targets import Target
 
 
 def make_cordon_plan(targets: Sequence[Target], observed: Inventory, reason: str) -> Plan:
-    """Plan to keep new VMs off these; one that is cordoned for the same reason stays as it is."""
+    """Plan to keep new VMs off these; one already cordoned for the same reason stays unchanged."""
     changes = [
         change
         for host, pci_ids in by_host(targets)

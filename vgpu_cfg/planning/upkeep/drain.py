@@ -1,7 +1,7 @@
 """The plan that empties a host, or frees a part of it: cordoned first, then each running VM moved, or off.
 
-What runs without interruption is done without asking who owns the VM, as long as a plan of this tool does:
-it stays as its plan says. VMs of no plan, and whatever must be off, take somebody's leave.
+VMs that can move without interruption do so without asking their owner if a plan of this tool owns them: they
+still match their plan. VMs of no plan, and those that must be off, need approval.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from vgpu_cfg.planning.vms.existing_vms import switch_off
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """What the command line gives leave to: VMs of no plan move, and these, by name, may be switched off."""
+    """The command line's approvals: VMs of no plan move, and these, by name, may be switched off."""
 
     reason: str = ""
     others: bool = False
@@ -42,7 +42,7 @@ class DrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The plan that frees what goes away, and who does not go elsewhere as it runs, by moid, with why.
+    """The plan that frees the target, and the VMs that cannot move while running, by moid, with why.
 
     `placements` are where VMs go and on which GPUs they are expected there.
     """
@@ -55,10 +55,10 @@ class Drain:
 def make_drain(
     away: Away, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
 ) -> Drain:
-    """Plan to free what goes away; of `desired` only what contexts protect counts.
+    """Plan to free the target; of `desired` only the protection by contexts counts.
 
-    Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
-    a host does not respond.
+    Raises NotFound or Ambiguous for a name to be switched off that no VM has, or several, UnsafePlan if a
+    host does not respond.
     """
     for host in away.hosts:
         if host.connection is not Connection.CONNECTED:
@@ -75,7 +75,7 @@ def make_drain(
 
 @dataclass(slots=True)
 class _Draining:
-    """Plans it; `then` is the estate without what goes."""
+    """Plans it; `then` is the estate without the target."""
 
     away: Away
     observed: Inventory
@@ -105,7 +105,7 @@ class _Draining:
         return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
     def _cordons(self) -> Iterator[SetCordon]:
-        """Yield what keeps new VMs off what goes away; what is cordoned stays so without a reason."""
+        """Yield the cordons of the target; an existing cordon stays if no reason is given."""
         for host, pci_id in cordoned_parts(self.away):
             is_cordoned = any(cordon.pci_id == pci_id for cordon in host.cordons)
             reason = self.options.reason or ("" if is_cordoned else "drained")
@@ -114,7 +114,7 @@ class _Draining:
                 yield change
 
     def _unfinished(self, host: Host) -> Iterator[list[Change]]:
-        """Yield what a broken drain of a host owes to VMs that were off to be moved, or to their record."""
+        """Yield an interrupted drain's remaining steps: for VMs switched off to be moved, or a record."""
         if self.away.host_stays:
             return
         for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
@@ -193,7 +193,7 @@ class _Draining:
         return self._changes(vm, Home(vm=vm.moid, host=host.moid), [switch_off(vm)])
 
     def _home(self, one: Movable, target: Host, *, is_cold: bool) -> Home:
-        """Return what is remembered of a VM; one that another drain brought here keeps its first home."""
+        """Return the recorded home of a VM; one that another drain brought here keeps its first home."""
         vm = one.vm
         known = home_of(vm)
         if known is not None and known.to == one.host.moid and known.host != target.moid:
@@ -221,7 +221,7 @@ def _arrived(vm: Vm, home: Home) -> Change:
 
 
 def owner_text(vm: Vm) -> str:
-    """Say whose a VM is, as far as its owner mark tells."""
+    """Return the owner of a VM, as far as its owner mark shows."""
     mark = vm.mark
     if mark is None or not _is_of_a_plan(vm):
         return "of no plan"

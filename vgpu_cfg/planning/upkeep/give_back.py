@@ -1,8 +1,8 @@
-"""The plan that gives hosts and GPUs back, and brings the VMs home that a drain took away.
+"""The plan that returns hosts and GPUs, and brings back the VMs that a drain moved away.
 
-A VM comes home as it left: by vMotion where it was moved so, started where it was only switched off. One
-that was off for its move runs elsewhere now, and is switched off again only where it is named. What
-somebody has moved or switched meanwhile is left alone, and forgotten.
+A VM comes home as it left: by vMotion if it was moved so, started if it was only switched off. One that was
+off for its move runs elsewhere now, and is switched off again only if it is named. VMs that were moved or
+switched meanwhile are left alone, and forgotten.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _WAIT = "free its place there and uncordon again, or give --stay: then it is for
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:
-    """Say why a host takes nobody home now, and what to do first."""
+    """Return why a host accepts no returning VM now, and the step to take first."""
     if host.connection is not Connection.CONNECTED:
         message, first = f"{host.name} {host.connection.words}", "bring it back"
     else:

@@ -1,4 +1,4 @@
-"""What the pool loses with what is away: GPUs, their memory, and the NVLink that joins them."""
+"""The pool's loss with the absent parts: GPUs, their memory, and the NVLink that joins them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vgpu_cfg.planning.upkeep.away import Away, gpus_of
 
 @dataclass(frozen=True, slots=True)
 class PeerSets:
-    """How many sets of so many GPUs can be NVLink peers of a VM: now, and without what is away."""
+    """The sets of so many GPUs that can be NVLink peers of a VM: now, and without the absent parts."""
 
     size: int
     now: int
@@ -25,7 +25,7 @@ class PeerSets:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the pool loses: GPUs by name, their memory, what of it is free now, and what NVLink joins.
+    """The pool's loss: GPUs by name, their memory, its free part now, and the NVLink sets.
 
     `links` are the NVLink domains that lose a GPU, with their hosts' names, `peer_sets` those of their hosts.
     """
@@ -38,7 +38,7 @@ class Loss:
 
 
 def find_loss(away: Away, observed: Inventory, catalog: Catalog) -> Loss:
-    """Add up what goes with it."""
+    """Add up the losses."""
     gone = gpus_of(away)
     hosts = {host.moid: host for host, _ in gone}
     reader = PoolReader(observed, catalog)

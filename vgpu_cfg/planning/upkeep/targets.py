@@ -1,7 +1,7 @@
-"""Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
+"""The hosts and GPUs meant by `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
 
-What is thought away is one of these, and no glob of several. And that a VM's name, where it is leave to
-switch it off, means one.
+A hypothetical absence is one of these, and no glob of several. A VM's name that approves switching it off
+must mean one VM.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Target:
 
 
 def targets_of(words: Sequence[str], observed: Inventory) -> tuple[Target, ...]:
-    """Return what words mean, each once, in the words' order.
+    """Return the targets of words, each once, in the words' order.
 
-    Raises NotFound, with what was probably meant, for a word that means nothing here.
+    Raises NotFound, with a likely correction, for an unknown word.
     """
     found = (target for word in words for target in _targets(word, observed))
     return tuple({(target.host.moid, target.pci_id): target for target in found}.values())
@@ -67,9 +67,9 @@ def one_host(word: str, observed: Inventory) -> Host:
 
 
 def away_of(word: str, observed: Inventory) -> Away:
-    """Return what a word says is thought away.
+    """Return the absence that a word means.
 
-    Raises NotFound where it means nothing here, or more than one.
+    Raises NotFound if it means nothing here, or more than one.
     """
     kind, _, rest = word.partition(":")
     if rest and kind == "host":
@@ -192,7 +192,7 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
 
 
 def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:
-    """Refuse names that are no leave to switch a VM off. Raises NotFound for nobody's, Ambiguous."""
+    """Refuse invalid names for switching a VM off. Raises NotFound for an unknown one, Ambiguous."""
     known = Counter(vm.name for vm in observed.vms if not vm.is_template)
     for name in names:
         if name not in known:

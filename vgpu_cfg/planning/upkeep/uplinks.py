@@ -1,7 +1,7 @@
-"""Which switches of a host use a NIC as uplink, what is left to them without it, and who is on them.
+"""The switches of a host that use a NIC as uplink, their rest without it, and their users.
 
-A host tells the uplinks of its switches, and which of them have a link. Which portgroup is on which standard
-switch nobody tells: it is known where the host has one such switch only.
+A host reports the uplinks of its switches, and which of them have a link. The standard switch of a portgroup
+is not reported: it is known only if the host has one such switch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LostUplink:
 
     @property
     def is_last(self) -> bool:
-        """Whether the switch has no way out any more: no other NIC, or none with a link."""
+        """Whether the switch has no way out left: no other NIC, or none with a link."""
         return not self.up
 
     @property
@@ -60,7 +60,7 @@ def lost_uplinks(host: Host, device: str, observed: Inventory) -> tuple[LostUpli
 
 
 def is_read(host: Host, observed: Inventory) -> bool:
-    """Whether the host told its switches."""
+    """Whether the host reported its switches."""
     facts = observed.facts.hosts.get(host.moid)
     return facts is not None and bool(facts.switches)
 
@@ -95,7 +95,7 @@ def _lost(host: Host, device: str, switch: HostSwitch, facts: HostFacts, observe
 def _on(
     switch: HostSwitch, facts: HostFacts, networks: Iterable[Network]
 ) -> tuple[tuple[Network, ...], bool]:
-    """Return the networks on a switch, and whether that is told."""
+    """Return the networks on a switch, and whether they are known."""
     if switch.switch_uuid is not None:
         return tuple(one for one in networks if one.switch_uuid == switch.switch_uuid), True
     is_only = sum(one.switch_uuid is None for one in facts.switches) == 1

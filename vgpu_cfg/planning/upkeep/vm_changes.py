@@ -1,4 +1,4 @@
-"""What is done to a VM whose host is emptied or filled again, as changes of a plan."""
+"""The changes of a VM whose host is emptied or filled again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def switch_on(vm: Vm, host: Host) -> PowerOnVm:
 
 
 def in_turn(vm: Vm, changes: Iterable[Change], observed: Inventory) -> list[Change]:
-    """Let each change of a VM wait for the one before it; where others have its name, the ids tell which."""
+    """Let each change of a VM wait for the one before it; ids distinguish VMs of the same name."""
     is_alone = sum(one.name == vm.name for one in observed.vms) == 1
     ordered: list[Change] = []
     for change in changes:

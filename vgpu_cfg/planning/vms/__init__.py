@@ -1,1 +1,1 @@
-"""What each VM of the plan shall be, and which changes bring it there."""
+"""The wanted state of each VM of the plan, and the changes that lead there."""

@@ -1,4 +1,4 @@
-"""What must change in a VM, or in the clone of a template, for it to be what is wanted.
+"""The necessary changes of a VM, or of a template's clone, to reach the wanted state.
 
 One function for both: a new VM is compared with its template in everything, a VM that exists only in the keys
 that the plan file states. Settings are the rows of the table; devices are compared by code of their own.
@@ -58,9 +58,9 @@ _OWN = {row.key for row in OWN_ROWS}
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is asked of VMs that are alike, and the edits that all of them need; `vm` is the first of them.
+    """The requests for similar VMs, and the edits that all of them need; `vm` is the first of them.
 
-    Of what differs from VM to VM it has nothing: the rows of `OWN_ROWS`, NICs and attributes.
+    Values that differ from VM to VM are excluded: the rows of `OWN_ROWS`, NICs and attributes.
     """
 
     vm: PlacedVm
@@ -74,7 +74,7 @@ class Needs:
 
     @classmethod
     def of(cls, vm: PlacedVm) -> Needs:
-        """Compare one VM with its template, or with what it shows."""
+        """Compare one VM with its template, or with its present state."""
         asked = [(setting, setting.desired(vm)) for setting in VM_SETTINGS if setting.key not in _OWN]
         wanted = vm.desired.disks if vm.manages("disks") else ()
         disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm), vm.disks)
@@ -93,13 +93,13 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class SharedNeeds:
-    """What new VMs need, worked out once for all that are alike; one that exists is like no other."""
+    """The needs of new VMs, worked out once for all similar ones; an existing one is unique."""
 
     _numbers: Numbers = field(default_factory=Numbers)
     _known: dict[Hashable, Needs] = field(default_factory=dict)
 
     def of(self, vm: PlacedVm) -> Needs:
-        """Return what a VM needs."""
+        """Return a VM's needs."""
         if not vm.is_new:
             return Needs.of(vm)
         key = likeness(vm, self._numbers)
@@ -109,7 +109,7 @@ class SharedNeeds:
 
 
 def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | None = None) -> VmEdits:
-    """List the edits that make a VM what it shall be; `network_names` spells the networks of its NICs."""
+    """List the edits that bring a VM to its wanted state; `network_names` spells the networks of its NICs."""
     own = [(row, row.desired(vm)) for row in OWN_ROWS]
     edits = [
         *needs.settings,
@@ -189,7 +189,7 @@ def goes_along(edit: Edit) -> bool:
 
 
 def report_dropped(vm: PlacedVm, findings: Findings) -> None:
-    """Tell which keys the plan file stated of a VM and does not any more: nobody looks after them."""
+    """Report the keys that the plan file no longer states for a VM: they are not managed now."""
     if dropped := dropped_keys(vm):
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
         message = f"no longer managed, since the plan file states it no more: {words}"
@@ -269,7 +269,7 @@ def _edit_without_devices(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
 
 
 def _without_devices(setting: VmSetting, vm: PlacedVm) -> SettingValue:
-    """Return what a new VM without devices has of a setting: its template's, else nothing."""
+    """Return a setting's value in a new VM without devices: its template's, else nothing."""
     template = vm.resolved.template
     shown = setting.shown(template.detail) if template is not None and template.detail is not None else None
     nothing = "" if setting.carrier is Carrier.EXTRA_CONFIG else 0
@@ -277,7 +277,7 @@ def _without_devices(setting: VmSetting, vm: PlacedVm) -> SettingValue:
 
 
 def _undo(setting: VmSetting, vm: PlacedVm) -> VmSpec:
-    """Return the request that sets what was before; empty where that is not known, or no value undoes it."""
+    """Return the request that restores the earlier value; empty if it is unknown, or no value undoes it."""
     found = setting.shown(vm.base)
     if setting.carrier is Carrier.EXTRA_CONFIG:
         return (
@@ -311,7 +311,7 @@ def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:
 
 
 def _overrides(vm: PlacedVm, asked: Asked) -> Iterable[ClusterEdit]:
-    """Yield what the VM's cluster must be told of it."""
+    """Yield the cluster's overrides for the VM."""
     for setting, wanted in asked:
         if setting.carrier is not Carrier.CLUSTER or wanted is None:
             continue

@@ -1,9 +1,9 @@
-"""How a new VM's guest is customised by vCenter's specification: what is filled in, what stands against it.
+"""Customization of a new VM's guest by vCenter's specification: values filled in, and obstacles.
 
 Host name and stated addresses are filled in, everything else is the specification's. Settings go to adapters
-in the order of their PCI slots (vSphere API reference, CustomizationAdapterMapping): that is taken to be the
-order of the template's adapters by their keys, then of new ones, virtual functions last. What a guest was
-customised with is told nowhere afterwards, so that a VM that exists is not compared.
+in the order of their PCI slots (vSphere API reference, CustomizationAdapterMapping): assumed to be the order
+of the template's adapters by their keys, then of new ones, virtual functions last. A guest's customization
+cannot be read afterwards, so that an existing VM is not compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plan_customization(
     users: int,
     findings: Findings,
 ) -> Customization | None:
-    """Return what a new VM's guest is customised with; None where nothing is, or an error stands against it.
+    """Return the customization of a new VM's guest; None if there is none, or an error prevents it.
 
     `nics` are those of the plan file, in its order, with their addresses. `spec` is the specification that
     the VM names, None where it was not read, and `users` how many VMs of the plan name it.
@@ -84,7 +84,7 @@ def plan_customization(
 
 
 def edits_of(asked: Customization) -> Iterator[Edit]:
-    """Yield what a reader is told of a customisation, with what each sets in the request."""
+    """Yield the displayed edits of a customization, with the values each sets in the request."""
     is_windows = asked.kind == "windows"
     yield Edit(key=KEY, after=asked.spec, note="vCenter's specification, at the first start")
     name = "userData.computerName" if is_windows else "hostName"
@@ -127,10 +127,10 @@ def of_existing(
     failed: Mapping[str, PastEvent],
     findings: Findings,
 ) -> list[Change]:
-    """Return what is waited for where a VM that exists starts with a customisation that waits for that.
+    """Return the wait of an existing VM that starts with a pending customization.
 
-    Of any other it is said that its customisation `failed` (by its VM's moid), or that nobody compares what
-    its guest was customised with.
+    For any other it is reported that its customization `failed` (by its VM's moid), or that its guest's
+    customization is not compared.
     """
     guest = resolved.desired.guest
     if guest is None or not guest.spec or not resolved.manages("guest"):
@@ -186,7 +186,7 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
 def _wrong_nics(
     filled: Sequence[NicCustomization], users: int, spec: CustomizationSpec
 ) -> Iterator[tuple[str, str]]:
-    """Yield what a specification and a VM's adapters lack for each other; vCenter wants as many of both."""
+    """Yield the mismatches of a specification and a VM's adapters; vCenter requires as many of both."""
     has, wants = len(spec.nics), len(filled)
     if has > wants:
         message = (
@@ -249,7 +249,7 @@ def _filled(nic: NicAddress | None) -> NicCustomization:
 
 
 def _leaves(nic: NicCustomization) -> dict[str, str]:
-    """Return what goes over the wire for an adapter, by its path; DHCP is a type, and no value."""
+    """Return the values sent for an adapter, by path; DHCP is a type, and no value."""
     if nic.ip in ("", "dhcp"):
         return {}
     address = ip_interface(nic.ip)

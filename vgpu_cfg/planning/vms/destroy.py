@@ -1,4 +1,4 @@
-"""The plan that removes what a plan file names and owns: its VMs and their rules, and nothing else."""
+"""The plan that removes the objects that a plan file names and owns: its VMs and their rules only."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from vgpu_cfg.planning.vms.settings.setting import Topic
 def plan_removal(
     vm: Vm, findings: Findings, *, layout: Layout | None = None, delete: Collection[str] = ()
 ) -> list[Change]:
-    """List the changes that delete a VM: off first, without the disks of others, then away with its own.
+    """List the changes that delete a VM: off first, without other disks, then away with its own.
 
-    `layout` is as `owned_disks` takes it, `delete` names disks of others that go along.
+    `layout` is as in `owned_disks`, `delete` names other disks that are deleted too.
     """
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     common: dict[str, Any] = {"subject": subject, "host_moid": vm.host_moid}
@@ -106,7 +106,7 @@ def _detachment(disk: VirtualDisk) -> VmEdit:
 
 
 def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> None:
-    """Say which disks of others a VM has, and refuse if a snapshot of it would take them along."""
+    """Report a VM's other disks, and refuse if a snapshot of it would take them along."""
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     named = ", ".join(map(disk_text, disks))
     if vm.detail is not None and vm.detail.snapshot_moid is not None:
@@ -217,7 +217,7 @@ def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, optio
 
 
 def _tell_other_name(vm: Vm, findings: Findings) -> None:
-    """Say under which name people know a VM that is to be deleted, where it is not the plan file's."""
+    """Report the known name of a VM to be deleted, if it is not the plan file's."""
     if vm.called:
         message = f"vCenter calls it {vm.called}, and its owner mark is the plan's"
         remedy = f"to keep it, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig first"
@@ -227,7 +227,7 @@ def _tell_other_name(vm: Vm, findings: Findings) -> None:
 def _refuse_bound(
     desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm], findings: Findings
 ) -> None:
-    """Refuse to delete what the plan file locks, and what is protected."""
+    """Refuse to delete VMs that the plan file locks, and protected ones."""
     protection = Protection.of(desired)
     locked = {vm.name for vm in desired.vms if vm.lock}
     for vm in leaving:

@@ -1,7 +1,7 @@
-"""The changes that bring a VM of this plan back to what the plan file says, and what they disturb.
+"""The changes that bring a VM of this plan back to the plan file's state, and their effects.
 
-vSphere takes devices, CPUs, memory, NUMA and extraConfig of a VM with GPUs only while
-it is off, so every change to a running one is a power cycle, done only where allowed.
+vSphere takes devices, CPUs, memory, NUMA and extraConfig of a VM with GPUs only while it is off, so every
+change to a running one is a power cycle, done only where allowed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def plan_existing(
     upgrade_to: int | None,
     move: RelocateVm | None = None,
 ) -> list[Change]:
-    """List the changes that bring a VM of this plan to what is wanted, in order.
+    """List the changes that bring a VM of this plan to its wanted state, in order.
 
-    `upgrade_to` is the hardware version that its devices need, where it has a lower one. What is switched
-    off for other changes is moved meanwhile, though it could move as it runs.
+    `upgrade_to` is the hardware version that its devices need, if it has a lower one. A VM that is switched
+    off for other changes is moved meanwhile, even if it could move while running.
     """
     spec = joined(edits.edits).model_copy(update={"change_version": resolved.base.change_version or None})
     shall_run = _shall_run(resolved, vm)
@@ -128,14 +128,14 @@ def after(first: Sequence[Change], changes: Sequence[Change]) -> list[Change]:
 
 
 def _meanwhile(move: RelocateVm, *, is_off: bool, impact: Impact) -> RelocateVm:
-    """Return the move as it is made of a VM that is switched off by then."""
+    """Return the move for a VM that is switched off by then."""
     if not (is_off and move.is_running):
         return move if move.is_running else move.model_copy(update={"impact": impact})
     return move.model_copy(update={"is_running": False, "stun_ms": None, "impact": impact})
 
 
 def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
-    """Whether a VM need not be switched off: only what a running one takes is written."""
+    """Whether a VM need not be switched off: all writes are accepted by a running one."""
     return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
 
 
@@ -148,7 +148,7 @@ def assess_changes(
     options: PlanOptions,
     findings: Findings,
 ) -> None:
-    """Report what stands against the changes of a VM that exists."""
+    """Report the obstacles to the changes of an existing VM."""
     cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
     if cycle and vm.power_state is PowerState.SUSPENDED:
         message = "it is suspended, and must be powered on or off before it can be changed"

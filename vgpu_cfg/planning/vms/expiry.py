@@ -1,9 +1,9 @@
-"""What becomes of VMs by their date: two warnings before it, after it a shutdown by a run started for that.
+"""The expiry of VMs by their date: two warnings before it, after it a shutdown by a run started for that.
 
 Past its date a VM is neither made nor started (`VmResolver.resolved_vms` passes one over that is not there).
 
-The day counts in UTC, by the clock of whoever reads; a VM is expired once its day is over. Nothing deletes
-it.
+The day counts in UTC, by the reader's clock; a VM is expired once its day is over. It is never deleted
+automatically.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHUT_DOWN = Intent("shut down", "shut it down again", "it is left as it is")
 
 
 def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Findings) -> None:
-    """Warn of a VM whose date comes near, once a week before and once a day, and tell what is past it."""
+    """Warn of a VM whose date is near, once a week before and once a day, and report expired ones."""
     if vm.expires is None:
         return
     left = vm.expires - today
@@ -60,7 +60,7 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
 
 
 def with_expired_at_rest(desired: DesiredPlan, observed: Inventory) -> DesiredPlan:
-    """Leave expired VMs off that are: else the next `apply` would start what was shut down."""
+    """Leave expired VMs off that are: else the next `apply` would start them again."""
     today = observed.read_at.date()
     expired = {vm.name for vm in desired.vms if vm.is_expired(today) and vm.power is DesiredPower.ON}
     if not expired:

@@ -1,7 +1,7 @@
-"""The plan that gives VMs up: marks, rules and what is reserved go; the VMs stay as they are, and run.
+"""The plan that stops managing VMs: marks, rules and reservations go; the VMs stay unchanged, and run.
 
-Overrides of a VM in its cluster stay: they are the VM's own, whoever asked for them. Of a host nothing is the
-plan's but the mark during work on it: one that is down for the plan is given back as it is.
+Overrides of a VM in its cluster stay: they are the VM's own, from any author. On a host the plan owns only
+the mark during work on it: one that is down for the plan is returned in its present state.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _sets(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Findings) -> None:
-    """Tell of each VM what its cluster goes on doing with it."""
+    """Report the remaining overrides of each VM in its cluster."""
     clusters = observed.cluster_by_moid
     hosts = observed.host_by_moid
     for vm in leaving:
@@ -116,7 +116,7 @@ def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Find
 def _refuse_marked_hosts(
     desired: DesiredPlan, observed: Inventory, given_back: Collection[str], findings: Findings
 ) -> None:
-    """Refuse while the plan works on a host: without its VMs nobody could finish that."""
+    """Refuse while the plan works on a host: without its VMs that could not be finished."""
     for moid, facts in sorted(observed.facts.hosts.items()):
         if facts.mark is not None and facts.mark.is_of(desired.identity) and moid not in given_back:
             host = observed.host_by_moid[moid]

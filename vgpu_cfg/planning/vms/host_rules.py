@@ -207,9 +207,9 @@ def _rule_edits(
 def _leftovers(
     cluster: Cluster, plan: str, kept: set[str], staying: frozenset[str], changes: Iterable[Change]
 ) -> Iterator[Change]:
-    """Yield the removal of the plan's rules, then of its VM groups, that no line asks for any more.
+    """Yield the removal of the plan's rules, then of its VM groups, that no line requests.
 
-    A group that somebody else's rule names is left alone.
+    A group that a rule outside the plan names is left alone.
     """
     rule_names = {_rule_of(name) for name in kept}
     members = {group.name: group.vm_moids for group in cluster.vm_groups}

@@ -1,7 +1,7 @@
-"""The plan that makes VMs the plan's which were there before: each gets an owner mark, and nothing else.
+"""The plan that imports existing VMs: each gets an owner mark, and nothing else.
 
-A VM is taken in only where the plan file names it, in its folder, and it is nobody's. The mark says that it
-was imported: such a VM is not deleted before somebody has allowed that, and allowing it is such a plan too.
+A VM is imported only if the plan file names it, in its folder, and it has no owner. The mark records that it
+was imported: such a VM is not deleted before that is allowed, and allowing it is such a plan too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from vgpu_cfg.planning.vms.new_vms import change_id, plan_about_vms
 
 
 def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
-    """Plan to take in the VMs that the plan file names, that `only` selects and that are nobody's yet.
+    """Plan to import the VMs without an owner that the plan file names and that `only` selects.
 
     One that is another's, a copy or a template is an error; one that is not there is none: `apply` makes it.
     """
@@ -79,7 +79,7 @@ def make_allowance_plan(desired: DesiredPlan, observed: Inventory, options: Plan
 def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> list[Vm]:
     """Return the plan's VMs that its file names and `only` selects, with those that `only` names itself.
 
-    What the file does not name may be another file's of the same id: no glob means it.
+    VMs that the file does not name may be another file's of the same id: no glob means them.
     """
     named = own_vms(desired, observed).values()
     chosen = [vm for vm in named if options.selects(vm.name, observed.host_name_of(vm))]
@@ -90,7 +90,7 @@ def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptio
 
 
 def with_marks(plan: Plan, observed: Inventory) -> Inventory:
-    """Return an estate as it will be once a plan has marked its VMs, as far as other plans can tell."""
+    """Return an estate as it will be once a plan has marked its VMs, as far as other plans can see."""
     marked = {change.vm.moid for change in of_kind(plan.changes, MarkVm) if change.vm.moid}
     return as_imported(observed, marked, plan.desired.identity)
 
@@ -146,7 +146,7 @@ def _is_refused(
     protection: Protection,
     findings: Findings,
 ) -> bool:
-    """Say why a VM cannot be taken in; False where nothing stands against it."""
+    """Return why a VM cannot be imported; False if nothing prevents it."""
     covering = protection.of_vm(found.name, folder)
     if covering is not None and covering.source != PLAN_FILE:
         findings.refuse_vm(Code.PROTECTED, wanted, covering.message, covering.remedy())
@@ -187,7 +187,7 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
 
 
 def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, findings: Findings) -> None:
-    """Tell of strangers of that name in other folders: the plan file may mean one of them."""
+    """Report unowned VMs of that name in other folders: the plan file may mean one of them."""
     places = sorted(_paths(wanted, observed))
     if places:
         where = folder.inventory_path or folder.name

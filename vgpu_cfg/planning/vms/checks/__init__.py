@@ -1,3 +1,3 @@
-"""What can be said against a VM of the plan: its settings, GPUs, NICs and place."""
+"""Possible objections to a VM of the plan: its settings, GPUs, NICs and place."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What can be said of a VM's GPUs before anybody looks for room: names, boards, series, unified memory.
+"""Checks of a VM's GPUs before placement: names, boards, series, unified memory.
 
-Sources: NVIDIA AI Enterprise 5.0 User Guide and Infra 6.x (vGPU C-Series), release 9
-(peer-to-peer), vGPU Software User Guide.
+Sources: NVIDIA AI Enterprise 5.0 User Guide and Infra 6.x (vGPU C-Series), release 9 (peer-to-peer), vGPU
+Software User Guide.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _entries(gpus: Iterable[GpuEntry], catalog: Catalog) -> list[ProfileEntry]:
 
 
 def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, findings: Findings) -> None:
-    """See that the vCenter's API can say what the plan asks, of GPUs and of NICs."""
+    """Check that the vCenter's API can express the plan's requests, of GPUs and of NICs."""
     kinds: Mapping[str, tuple[str, tuple[int, ...]]] = {
         "vgpu": ("vGPUs", (6, 0)),
         "passthrough": ("passthrough", (4, 0)),

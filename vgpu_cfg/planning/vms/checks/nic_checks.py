@@ -1,7 +1,7 @@
-"""What can be said of a VM's NICs that are functions: why a host cannot give them, and what they cost.
+"""Checks of a VM's NICs that are functions: why a host cannot give them, and their cost.
 
-Sources: vSphere Networking (SR-IOV: full reservation, what it rules out), NVIDIA AI Enterprise 5.0 User
-Guide, chapter 4 (GPU and NIC of one NUMA node).
+Sources: vSphere Networking (SR-IOV: full reservation, its exclusions), NVIDIA AI Enterprise 5.0 User Guide,
+chapter 4 (GPU and NIC of one NUMA node).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def check_functions(
 ) -> None:
     """Check the functions that a VM was given on a host; `stock` is as it will be.
 
-    `possible` are the nodes of every GPU that ESXi could choose for it. That a function which is named by
-    its address is far from the GPUs is told by `check_nics_near`, which knows the PCIe tree as well.
+    `possible` are the nodes of every GPU that ESXi could choose for it. A function named by its address that
+    is far from the GPUs is reported by `check_nics_near`, which knows the PCIe tree as well.
     """
     host = stock.capacity.host
     is_apart = far_nics(needs, chosen, stock, gpu_nodes)
@@ -161,7 +161,7 @@ def _matching(need: NicNeed, host: Host) -> list[str]:
 
 
 def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code, str]:
-    """Tell a NIC that the host uses itself from one that nobody has handed out."""
+    """Distinguish a NIC that the host uses itself from one that has not been handed out."""
     host = stock.capacity.host
     vmnics = {nic.pci_id: nic.device for nic in host.nics}
     for need in needs:
@@ -198,7 +198,7 @@ def _better(
     stock: NicStock,
     gpu_nodes: Iterable[int | None],
 ) -> str:
-    """Name the functions that would be near, and who has them."""
+    """Name the functions that would be near, and their holders."""
     near = set(gpu_nodes)
     requested = [need for need, pci_id in zip(needs, chosen, strict=True) if pci_id in far]
     nodes = nodes_of(stock)
@@ -218,7 +218,7 @@ def _better(
 
 
 def _known(nodes: Iterable[int | None]) -> str:
-    """List the nodes that are told, each once."""
+    """List the known nodes, each once."""
     return node_list(node for node in dict.fromkeys(nodes) if node is not None)
 
 

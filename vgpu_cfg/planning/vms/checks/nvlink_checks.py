@@ -1,8 +1,8 @@
-"""What NVLink asks of the VMs whose GPUs it shall join: their guest, their profiles, their host.
+"""NVLink's requirements for VMs with joined GPUs: their guest, their profiles, their host.
 
 Sources: NVIDIA AI Enterprise multi-node deep learning guide (Linux, one VM, whole GPUs); Infra 6.x, vGPU
 (C-Series) (the types that can be peers); Infra 8 (NVSwitch, multi-vGPU); Infra 9 (peer-to-peer); field
-reports by Frank Denneman (groups that bridges and partitions make, what a lone member costs).
+reports by Frank Denneman (groups by bridges and partitions, the cost of a lone member).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEVICE_GROUPS_FROM_ESXI = (8,)
 
 
 def has_peers(resolved: ResolvedVm) -> bool:
-    """Whether NVLink shall join GPUs of the VM."""
+    """Whether NVLink joins GPUs of the VM."""
     return bool(_peers(resolved))
 
 
@@ -97,7 +97,7 @@ def check_lone_members(
     catalog: Catalog,
     findings: Findings,
 ) -> None:
-    """Tell of VMs that use a GPU by itself on hosts where NVLink peers of the plan could go."""
+    """Report VMs that use a GPU by itself on hosts with room for NVLink peers of the plan."""
     indexes = {
         index
         for resolved in resolved_vms

@@ -1,7 +1,7 @@
-"""What can be said of a VM once its host is known: server kinds, NUMA, DRS, passthrough, disk space.
+"""Checks of a VM once its host is known: server kinds, NUMA, DRS, passthrough, disk space.
 
-Sources: NVIDIA AI Enterprise multi-node deep learning guide (servers with more than
-four GPUs), NVIDIA AI Enterprise release 8 (NVSwitch), vSphere Resource Management (NUMA).
+Sources: NVIDIA AI Enterprise multi-node deep learning guide (servers with more than four GPUs), NVIDIA AI
+Enterprise release 8 (NVSwitch), vSphere Resource Management (NUMA).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
 
 
 def with_way(resolved: ResolvedVm, message: str) -> tuple[str, str]:
-    """Return what is said of a VM that is elsewhere, and how it gets to where the plan file says."""
+    """Return the findings on a misplaced VM, with its way to the plan file's place."""
     move = resolved.possible_move
     if resolved.why_stays or move is None:
         why = f"; it is not moved: {resolved.why_stays}" if resolved.why_stays else ""
@@ -178,7 +178,7 @@ def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> N
 def check_host(
     host: Host, claims: Sequence[Claim], users: Sequence[str], unread: Sequence[str], findings: Findings
 ) -> None:
-    """Report what a reader should know of a host that VMs of the plan go to."""
+    """Report facts worth knowing of a host that VMs of the plan go to."""
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     if claims and users:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
@@ -291,7 +291,7 @@ def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findin
 
 
 def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
-    """Warn where more vGPUs stand on a GPU than is known to be allowed: the framebuffer alone was counted."""
+    """Warn if a GPU has more vGPUs than known to be allowed: the framebuffer alone was counted."""
     for need, index in zip(fit.variant, fit.gpus, strict=True):
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
@@ -305,7 +305,7 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
 
 
 def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
-    """Tell of a VM with less memory than framebuffer: what trains loads and checkpoints through memory."""
+    """Report a VM with less memory than framebuffer: training loads and checkpoints through memory."""
     if resolved.desired.guest is None:
         return
     boards = {slot.pci.pci_id: slot.board for slot in host.slots if not slot.is_nic}

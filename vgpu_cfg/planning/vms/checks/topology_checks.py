@@ -1,4 +1,4 @@
-"""What a host's topology says against a plan: sources that disagree, GPUs far from NICs, needless spans.
+"""Conflicts of a host's topology with a plan: sources that disagree, GPUs far from NICs, needless spans.
 
 Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (a GPU and its NIC belong on one NUMA node and one
 PCIe root complex); nvidia-smi topo -m against vSphere's HostNumaNode.
@@ -33,7 +33,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def check_topology(topology: Topology, findings: Findings) -> None:
-    """Report where nvidia-smi and vCenter tell different things of a host that the plan uses."""
+    """Report disagreements of nvidia-smi and vCenter on a host that the plan uses."""
     host = topology.host
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     for one in topology.disagreements:
@@ -92,9 +92,9 @@ def check_nics_near(
 ) -> None:
     """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
 
-    `states` is the host before and after placement. NICs of which the plan says `near: any` are not
-    checked. Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes
-    that ESXi may choose: `check_functions` tells of these.
+    `states` is the host before and after placement. NICs for which the plan has `near: any` are not checked.
+    Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes that ESXi
+    may choose: `check_functions` reports these.
     """
     initial, final = states
     needs = resolved.shape.nics if resolved.shape is not None else ()
@@ -124,9 +124,9 @@ def check_nics_near(
 
 
 def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
-    """Tell of a VM that spans NUMA nodes although GPUs of one node would do.
+    """Report a VM that spans NUMA nodes although GPUs of one node would do.
 
-    Not of fractions of GPUs, since ESXi spreads those as its assignment policy says.
+    Fractions of GPUs are excluded, since ESXi spreads those by its assignment policy.
     """
     if resolved.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
         return
@@ -159,7 +159,7 @@ def _gpus_of(resolved: ResolvedVm, fit: Fit, initial: HostState, nodes: set[int 
 
 
 def _nearest(one: str, others: Sequence[str], topology: Topology) -> tuple[str, Link | None]:
-    """Return the nearest of some functions; no link where nobody tells how far any is."""
+    """Return the nearest of some functions; no link if all distances are unknown."""
     known = [(link.rank, other, link) for other in others if (link := topology.distance(one, other))]
     if not known:
         return "", None
@@ -191,7 +191,7 @@ def _report(
 
 
 def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
-    """Name what is nearer: a NIC for the GPU, else a GPU for the NIC."""
+    """Name the nearer one: a NIC for the GPU, else a GPU for the NIC."""
     gpu, nic, link = pair.gpus[0], pair.nic, pair.link
     nics = [
         f"{near.pci_id} ({near.device})" if near.device else near.pci_id
@@ -216,7 +216,7 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
 
 
 def _is_free(pci_id: str, host: HostState) -> bool:
-    """Whether nobody has a function once the plan is carried out, the VM itself neither."""
+    """Whether a function is unused once the plan is carried out, also by the VM itself."""
     state = next((gpu for gpu in host.gpus if gpu.pci_id == pci_id), None)
     return pci_id not in host.holders and not (state is not None and state.held)
 

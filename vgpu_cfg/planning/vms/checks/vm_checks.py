@@ -1,6 +1,6 @@
-"""What can be said of a VM's settings without its host: clashes, limits, dates, keys without effect.
+"""Checks of a VM's settings without its host: clashes, limits, dates, keys without effect.
 
-Whether a device group of a GPU with the NIC beside it is what the rest of the plan asks for.
+Whether a device group of a GPU with its NIC matches the rest of the plan.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.
 
 
 def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
-    """Check what the plan file states by itself."""
+    """Check the plan file's statements by themselves."""
     vm = resolved.desired
     for key, value in vm.extra_config.items():
         folded = key.casefold()
@@ -111,7 +111,7 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
 
 
 def check_raised(resolved: ResolvedVm, version: int, findings: Findings) -> None:
-    """Say what it comes to that a VM that is there gets another hardware version."""
+    """Report the consequences of another hardware version for an existing VM."""
     message = f"{raised_text(resolved.base, version)}; it is never lowered again"
     remedy = "let its guest match NICs by MAC address first; a new VM in its place keeps this one as it is"
     findings.add_vm(Code.HARDWARE_RAISED, resolved.desired, message, remedy)
@@ -147,7 +147,7 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
 def check_creation_keys(
     resolved: ResolvedVm, settings: Iterable[str], lookup: Lookup, findings: Findings
 ) -> None:
-    """Tell of stated keys that differ from a VM that exists and take effect at creation only.
+    """Report stated keys that differ from an existing VM and take effect at creation only.
 
     `settings` are those of them that the table of VM settings found.
     """
@@ -165,7 +165,7 @@ def check_creation_keys(
 
 
 def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
-    """Warn of what the plan file names, and a VM that exists could not be made from any more."""
+    """Warn of names in the plan file from which an existing VM could no longer be made."""
     missing: list[str] = []
     remedies: list[str] = []
     if isinstance(vm.source, TemplateSource) and vm.source.library is not None:
@@ -189,7 +189,7 @@ def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
 
 
 def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[ManagedObject]]]:
-    """Yield what a new VM is made from: what it is, its name, and the things that could be meant."""
+    """Yield the sources of a new VM: kind, name, and possible objects."""
     if isinstance(vm.source, TemplateSource) and vm.source.library is None:
         name = vm.source.path_or_name
         is_vm = not find_named(name, site.templates) and find_named(name, site.vms)

@@ -1,8 +1,8 @@
-"""Which edits give a VM exactly the desired GPU devices: vGPUs as a multiset, passthrough by function.
+"""The edits that give a VM exactly the desired GPU devices: vGPUs as a multiset, passthrough by function.
 
-A device is matched by what it is, never by its slot. Removals come first, since the
-framebuffer they free may be what the additions need; a profile is replaced by a
-removal and an addition (there is no proof that vSphere lets it be edited).
+A device is matched by its kind, never by its slot. Removals come first, since additions may need the
+framebuffer they free; a profile is replaced by a removal and an addition (there is no proof that vSphere lets
+it be edited).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _group_of(gpu: WantedGpu) -> int | None:
 def _take_group(
     members: Sequence[WantedGpu], name: str, left: list[VgpuDevice], detail: VmDetail
 ) -> list[VgpuDevice]:
-    """Take the vGPUs of a device group with this name and these members from what is left, if it is there."""
+    """Remove the vGPUs of a device group with this name and these members from the rest, if it exists."""
     profiles = sorted(gpu.profile for gpu in members if isinstance(gpu, NewVgpu))
     for key, own_name in sorted(detail.device_groups.items()):
         own = [device for device in left if device.group_key == key]
@@ -134,7 +134,7 @@ def _take_group(
 
 
 def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]:
-    """Yield what goes: vGPUs with what turned their unified memory on, groups as a whole."""
+    """Yield the removals: vGPUs with the keys of their unified memory, groups as a whole."""
     groups = {device.group_key for device in left if device.group_key is not None}
     reported: set[int] = set()
     for device in left:
@@ -203,7 +203,7 @@ def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str])
 
 
 def group_text(member: str, count: int, name: str, *, are_peers: bool = True) -> str:
-    """Spell a device group for a reader by one of its vGPUs; `are_peers` tells that it has nothing else."""
+    """Spell a device group for a reader by one of its vGPUs; `are_peers` is whether it has nothing else."""
     kind = "NVLink group" if are_peers else "device group"
     return f"{count} × {member}, {kind} {name}".rstrip()
 

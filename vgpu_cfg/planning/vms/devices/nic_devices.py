@@ -1,4 +1,4 @@
-"""The functions of physical NICs that a VM shall have, as devices, and which edits give it exactly those."""
+"""The functions of physical NICs for a VM, as devices, and the edits that give it exactly those."""
 
 from __future__ import annotations
 

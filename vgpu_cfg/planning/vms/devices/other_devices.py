@@ -1,9 +1,9 @@
-"""Which edits give a VM the desired vmxnet3 and paravirtual RDMA NICs, and disks.
+"""The edits that give a VM the desired vmxnet3 and paravirtual RDMA NICs, and disks.
 
-NICs are matched by network first, then in their order, never by slot. A disk is
-never shrunk and never removed: what is in it is not ours to lose.
+NICs are matched by network first, then in their order, never by slot. A disk is never shrunk and never
+removed: its content must not be lost.
 
-Which edits give a VM's home and its disks the storage policies that the plan file names.
+The edits that give a VM's home and its disks the storage policies that the plan file names.
 
 A running VM takes them; on vSAN its objects are then written anew, which takes time and space.
 """
@@ -44,7 +44,7 @@ KEY = "storage policy"
 
 @dataclass(slots=True)
 class DiskEdits:
-    """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked).
+    """The difference. `shrinking` names disks that are larger than requested, as (MiB now, MiB requested).
 
     `there` are the disks that the VM has already, of those that are asked for or came with its template, by
     their keys, each with its entry if it has one. `missing` are the entries for which the VM has no disk that
@@ -200,7 +200,7 @@ def _has_mac(nic: VirtualNic, mac: str | None) -> bool:
 
 
 def policy_of(vm: PlacedVm, disk: DesiredDisk | None) -> PolicyRef | None:
-    """Return the policy that a disk shall have: its own, else the VM's; None where none is asked for."""
+    """Return the policy of a disk: its own, else the VM's; None if none is requested."""
     own = disk.storage_policy if disk is not None else None
     asked = own or (vm.desired.storage_policy if vm.manages("storage_policy") else None)
     found = vm.resolved.policies.get(asked or "")
@@ -210,7 +210,7 @@ def policy_of(vm: PlacedVm, disk: DesiredDisk | None) -> PolicyRef | None:
 def compare_policies(vm: PlacedVm, disks: Mapping[int, DesiredDisk | None]) -> Iterator[VmEdit]:
     """Yield the edits of the home and of `disks`: those that are there, by their keys, with their entries.
 
-    What a template has is nobody's business: a clone gets what is asked for.
+    A template's policies are ignored: a clone gets the requested ones.
     """
     known = {one.id: one for one in vm.resolved.known_policies}
     held = {} if vm.is_new else {disk.key: disk.policy for disk in vm.base.disks}
@@ -245,6 +245,6 @@ def disk_edit(key: int, before: str | None, policy: PolicyRef, *, copied_to: str
 
 
 def _name(policy_id: str | None, known: Mapping[str, StoragePolicy]) -> str | None:
-    """Return how a policy is called, its id where nobody knows it any more; None for none."""
+    """Return the name of a policy, its id if it is unknown; None for none."""
     found = known.get(policy_id or "")
     return policy_id or None if found is None else found.name

@@ -1,3 +1,3 @@
-"""What a VM of the plan names, has and needs: all of it looked up before anything is placed."""
+"""The names, devices and needs of the plan's VMs: all of them looked up before placement."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The NUMA affinity of a VM: what it should say, and how it follows the GPU that ESXi will choose.
+"""The NUMA affinity of a VM: its wanted value, and how it follows the GPU that ESXi will choose.
 
-ESXi alone chooses the GPU of a vGPU, and does so at power-on (not proven on real
-hardware). Where every GPU it could choose is on one node, the affinity is set at the
-clone; otherwise whoever powers the VM on looks, and pins it anew.
+ESXi alone chooses the GPU of a vGPU, and does so at power-on (not proven on real hardware). If every GPU it
+could choose is on one node, the affinity is set at the clone; otherwise the run checks after power-on, and
+pins it anew.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:
 def is_choice_certain(resolved: ResolvedVm, initial: HostState, fit: Fit) -> bool:
     """Whether the VM can only get the GPUs that were planned.
 
-    Where its vGPUs could also stand together on one GPU, or more devices than it asks for could
-    be assigned by Dynamic DirectPath I/O, it can get others.
+    If its vGPUs could also be together on one GPU, or more devices than requested could be assigned by
+    Dynamic DirectPath I/O, it can get others.
     """
     choosable = resolved.choosable
     is_whole = all(need.max_per_gpu == 1 for need in fit.variant) and len(choosable) == len(fit.gpus)
@@ -89,10 +89,10 @@ def is_covering(nodes: Sequence[int], possible: set[int | None]) -> bool:
 def wanted_affinity(
     resolved: ResolvedVm, fit: Fit | None, initial: HostState | None
 ) -> tuple[int, ...] | None:
-    """Return the nodes that the VM's affinity should name, () for none, None where it stays as it is.
+    """Return the nodes of the VM's wanted affinity, () for none, None to leave it unchanged.
 
-    A running VM follows the GPUs that it holds. One that is off keeps an affinity that may yet
-    come true: its GPU is chosen at the next power-on.
+    A running VM follows the GPUs that it holds. One that is off keeps an affinity that may yet come true: its
+    GPU is chosen at the next power-on.
     """
     if resolved.desired.numa.policy is NumaPolicy.OFF:
         return ()
@@ -111,7 +111,7 @@ def wanted_affinity(
 
 
 def held_nodes(resolved: ResolvedVm) -> tuple[int, ...] | None:
-    """Return the nodes of the GPUs that a running VM holds, None where they cannot be told."""
+    """Return the nodes of the GPUs that a running VM holds, None if unknown."""
     if resolved.existing is None or resolved.host is None:
         return None
     if resolved.desired.numa.policy is NumaPolicy.NODE:
@@ -126,7 +126,7 @@ def held_nodes(resolved: ResolvedVm) -> tuple[int, ...] | None:
 def follows_held_gpus(resolved: ResolvedVm) -> bool:
     """Whether the affinity of a VM is one that this tool gives for the GPUs that it has.
 
-    Of one that is off nobody tells the GPUs: any nodes with GPUs will do then. A VM that is wider than a node
+    The GPUs of one that is off are unknown: any nodes with GPUs will do then. A VM that is wider than a node
     may be on more of them.
     """
     found = set(nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, "")))
@@ -141,7 +141,7 @@ def follows_held_gpus(resolved: ResolvedVm) -> bool:
 
 
 def held_gpus(moid: str, resolved: ResolvedVm) -> list[tuple[str, int | None]]:
-    """List the GPUs that a running VM holds with their nodes, as its host tells."""
+    """List the GPUs that a running VM holds with their nodes, from its host."""
     return [] if resolved.host is None else gpus_on(resolved.host, moid, resolved.base)
 
 

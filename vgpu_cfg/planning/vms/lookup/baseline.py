@@ -1,4 +1,4 @@
-"""The estate set up for placement: what others hold and reserve is taken, what the plan will free is not."""
+"""The estate set up for placement: without capacity in use or reserved, with capacity to be freed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from vgpu_cfg.planning.vms.lookup.shapes import demands_of, line_of, starting_of
 class Baseline:
     """The hosts in their fixed order, as they will be before any VM of the plan is put on them.
 
-    By host index: powered-off VMs of others that would need a GPU, running ones that hold one in
-    a way that was not told, and GPUs of boards that the catalogue lacks.
+    By host index: other powered-off VMs that would need a GPU, running ones that hold one in an unknown way,
+    and GPUs of boards that the catalog lacks.
     """
 
     hosts: list[Host]
@@ -49,11 +49,11 @@ def make_baseline(
     reader: CapacityReader,
     findings: Findings,
 ) -> Baseline:
-    """Read every host as it will be once the plan has freed what it frees.
+    """Read every host as it will be once the plan has freed its capacity.
 
-    Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back;
-    where it makes VG128 none, the host's list of what it can create now does not count. Where it makes
-    VG139 none, what is only guessed of NVLink bridges does not.
+    If the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back; if it makes
+    VG128 none, the host's list of creatable profiles does not count. If it makes VG139 none, guesses of
+    NVLink bridges do not.
     """
     baseline = Baseline(hosts)
     freed = StateReader(observed, resolved_vms, deleted, findings)
@@ -67,7 +67,7 @@ def make_baseline(
 
 
 class StateReader:
-    """Reads hosts as they will be once the plan has freed what it frees; `make_baseline` says what counts.
+    """Reads hosts as they will be once the plan has freed its capacity; for the criteria see `make_baseline`.
 
     `kept` are the VMs that run on as they are, by their moids.
     """
@@ -115,7 +115,7 @@ class StateReader:
 
 
 def _promise(state: HostState, vm: Vm, resolved: ResolvedVm | None) -> None:
-    """Take what a VM reserves that stays as it is; own VMs count with what they will have."""
+    """Reserve the capacity of unchanged VMs; own VMs count with their future settings."""
     detail = vm.detail
     if detail is None or not vm.is_on:
         return
@@ -150,5 +150,5 @@ def place_vms(baseline: Baseline, resolved_vms: Sequence[ResolvedVm]) -> Placed:
 def place_demands(
     states: Sequence[HostState], demands: Sequence[Demand], starting: Collection[str]
 ) -> Placed:
-    """Place what is demanded, on the GPUs that can be expected; VMs `starting` are to run."""
+    """Place the demands on the expected GPUs; VMs `starting` are to run."""
     return expect_gpus(place_startable(states, demands, PLACERS, starting), demands)

@@ -1,4 +1,4 @@
-"""Whether the GPU devices of a VM are what the plan file accepts: of lists and labels, any fitting one."""
+"""Whether the GPU devices of a VM match the plan file: of lists and labels, any fitting one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 DEVICE_GROUPS_SINCE = (8,)
 """The ESXi release that brought device groups; before, NVLink peers are several plain vGPUs."""
 DeviceNames = Mapping[tuple[int, int], Sequence[str]]
-"""What devices are called, by vendor and device id."""
+"""The names of devices, by vendor and device id."""
 
 
 def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[GpuEntry, ...]:
-    """Return the GPUs that a VM which exists will have.
+    """Return the future GPUs of an existing VM.
 
-    A list of profiles shrinks to the one it has, where that is one of them. Where the plan does
-    not manage its GPUs they are what it has now.
+    A list of profiles shrinks to the present one, if it is among them. If the plan does not manage its GPUs
+    they are the present ones.
     """
     if not vm.is_managed("gpus"):
         return own_gpus(detail)
@@ -73,16 +73,15 @@ def has_wanted_gpus(
 
 
 def as_asked(gpu: GpuEntry) -> tuple[str, str]:
-    """Return the profile of a vGPU, and the name of the device group that it shall come with or ""."""
+    """Return the profile of a vGPU, and the name of its device group or ""."""
     return (gpu.profile[0].name, gpu.group or "")
 
 
 def staying_groups(vgpus: Iterable[tuple[str, str]], detail: VmDetail) -> frozenset[int]:
-    """Return the device groups of GPUs with other devices that stay where a VM shall have these vGPUs.
+    """Return the device groups of GPUs with other devices that stay if a VM gets these vGPUs.
 
-    Each is a profile and the name of the group that it is asked for with, "" where it is asked for plainly.
-    A group goes whole, so it stays where all of its vGPUs are wanted, by its name or plainly, and where it
-    has none.
+    Each is a profile and the name of its requested group, "" if it is requested plainly. A group goes whole,
+    so it stays if all of its vGPUs are wanted, by its name or plainly, and if it has none.
     """
     if not detail.device_groups:
         return frozenset()
@@ -100,7 +99,7 @@ def staying_groups(vgpus: Iterable[tuple[str, str]], detail: VmDetail) -> frozen
 
 
 def going_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> frozenset[int]:
-    """Return the device groups of GPUs with other devices that a VM loses where it shall have these GPUs."""
+    """Return the device groups of GPUs with other devices that a VM loses if it gets these GPUs."""
     plain = [as_asked(gpu) for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]
     return frozenset(detail.mixed_groups) - staying_groups(plain, detail)
 
@@ -123,7 +122,7 @@ def new_groups(gpus: Sequence[GpuEntry], detail: VmDetail | None) -> dict[int, s
 
 
 def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceNames) -> bool:
-    """Whether a passed-through device is what the plan file means."""
+    """Whether a passed-through device matches the plan file."""
     if gpu.pin:
         return device.pci_id == gpu.pin
     wanted = gpu.device
@@ -207,7 +206,7 @@ def _can_pair(lists: Sequence[set[str]], names: Sequence[str], pairs: dict[int, 
 
 
 def device_names(observed: Inventory, catalog: Catalog) -> DeviceNames:
-    """Collect what the devices of the estate are called, by vendor and device id."""
+    """Collect the names of the estate's devices, by vendor and device id."""
     names: dict[tuple[int, int], dict[str, None]] = {}
     boards: dict[tuple[int, int, int], Board | None] = {}
     for host in observed.hosts:

@@ -1,7 +1,7 @@
-"""Which VMs run on a host, what of them is bound to it, and whether one can be moved to another, and how.
+"""The VMs that run on a host, their bindings to it, and whether and how one can be moved to another.
 
-By vMotion where every vGPU of it allows that (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
-7.0.2) and it has no other device of its host; else while it is off. What names one function of one host is
+By vMotion if every vGPU of it allows that (vim `VirtualPCIPassthrough.backing.migrateSupported`, API 7.0.2)
+and it has no other device of its host; else while it is off. A VM that names one function of one host is
 bound to it. CPU compatibility (EVC) and the hosts' vMotion networks are not read: vCenter judges them.
 """
 
@@ -27,10 +27,10 @@ _PARAMETERS = {"uvm": "unified memory is on", "debugging": "debugging is on", "p
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A move that the plan file asks for: `why_cold` is empty where vMotion makes it.
+    """A move that the plan file asks for: `why_cold` is empty if vMotion makes it.
 
-    `changes_host` is False where the VM stays on its host and only its disks go to `datastore`. `is_known`
-    is False where nobody was asked whether vCenter lets vGPUs move as they run.
+    `changes_host` is False if the VM stays on its host and only its disks go to `datastore`. `is_known` is
+    False if it was not read whether vCenter lets vGPUs move as they run.
     """
 
     source: Host
@@ -128,7 +128,7 @@ def is_known(detail: VmDetail, observed: Inventory) -> bool:
 
 
 def stun_ms(detail: VmDetail, host: Host) -> int | None:
-    """Return how long vMotion would stop a VM, None where its host does not tell of all its vGPUs.
+    """Return how long vMotion would stop a VM, None if its host does not report all its vGPUs.
 
     It is the time at the slowest bandwidth that the host names an estimate for, all vGPUs together.
     """

@@ -1,9 +1,9 @@
-"""Which functions of a VM are the NICs that the plan file asks for, and what its NICs need of a host.
+"""The functions of a VM that are the plan file's NICs, and its NICs' needs of a host.
 
-Vendors' device groups of a GPU with the NIC beside it: what a host offers, and which NIC of a plan is its.
+Vendors' device groups of a GPU with its NIC: those of a host, and the plan's NIC for each.
 
-A group is asked for by its exact name. What it is made of the host tells (vim `VendorDeviceGroupInfo`); only
-one vGPU with NICs that are passed through whole has keys in a plan file.
+A group is requested by its exact name. The host reports its content (vim `VendorDeviceGroupInfo`); only one
+vGPU with NICs that are passed through whole has keys in a plan file.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def functions_of(nics: Sequence[AnyNic]) -> list[WantedFunction]:
 def pair_functions(
     wanted: Sequence[WantedFunction], detail: VmDetail, host: Host | None
 ) -> Mapping[int, FunctionDevice]:
-    """Match wanted functions, by their place, with those that a VM has, by what they are.
+    """Match wanted functions, by their place, with those of a VM, by their kind.
 
-    Those that ask for most choose first. A virtual function with another MAC than is asked for is
-    another one: that its MAC can be edited is not known.
+    The most demanding ones choose first. A virtual function with another MAC than requested is another one:
+    that its MAC can be edited is not known.
     """
     left: list[FunctionDevice] = [
         *detail.passthrough_nics,
@@ -59,10 +59,10 @@ def pair_functions(
 def nic_needs(
     nics: Sequence[AnyNic] | None, detail: VmDetail | None, host: Host | None
 ) -> tuple[NicNeed, ...]:
-    """Say what a VM's NICs need of a host, in the order of those that are functions.
+    """Return a VM's NIC needs of a host, in the order of those that are functions.
 
-    `detail` and `host` are those of a VM that exists: what it has and may keep, it keeps. With `nics`
-    None the plan leaves them alone, and the needs are those of its own devices.
+    `detail` and `host` are those of an existing VM: devices that it may keep stay. With `nics` None the plan
+    leaves them alone, and the needs are those of its own devices.
     """
     if nics is None:
         return tuple(own_needs(detail)) if detail is not None else ()
@@ -75,7 +75,7 @@ def nic_needs(
 
 
 def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: Host | None) -> bool:
-    """Whether a VM has exactly the functions that the plan file asks for, where it asks for NICs at all."""
+    """Whether a VM has exactly the functions that the plan file requests, if it requests NICs at all."""
     if nics is None:
         return True
     wanted = functions_of(nics)
@@ -105,14 +105,14 @@ def need_of(nic: WantedFunction) -> NicNeed:
 
 
 def _kept(need: NicNeed, own: FunctionDevice) -> NicNeed:
-    """Need what the VM has; that it is far from the GPU is told, and does not take it away."""
+    """Return the need of a present device; a distance from the GPU is reported, and does not remove it."""
     if isinstance(own, VirtualNic):
         return replace(need, pin=own.function, must_be_near=False)
     return replace(need, pin=own.pci_id, allowed=own.allowed, must_be_near=False)
 
 
 def own_needs(detail: VmDetail) -> Iterator[NicNeed]:
-    """Yield what the functions of a VM need of a host, as they are."""
+    """Yield the present needs of a VM's functions from a host."""
     for device in detail.passthrough_nics:
         yield NicNeed(NicKind.PASSTHROUGH, device.pci_id, device.label, allowed=device.allowed)
     for nic in detail.own_nics:
@@ -127,7 +127,7 @@ def _freedom(function: DesiredFunction) -> int:
 
 
 def is_wanted_function(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bool:
-    """Whether a function that a VM has is what is asked for."""
+    """Whether a present function matches the request."""
     function = nic.function
     if isinstance(device, VirtualNic):
         is_there = function.kind == "sriov" and nic.network == device.network
@@ -146,7 +146,7 @@ def is_wanted_function(nic: WantedFunction, device: FunctionDevice, host: Host |
 
 
 def _is_of(nic: WantedFunction, pci_id: str | None, host: Host | None) -> bool:
-    """Whether the function at an address is what is asked for; of one that is not told only a pin is not."""
+    """Whether the function at an address matches the request; an unknown one does unless it is a pin."""
     if nic.function.pin is not None:
         return pci_id == nic.function.pin
     pci = host.device(pci_id) if host is not None and pci_id is not None else None
@@ -164,7 +164,7 @@ def is_of_peers(key: int) -> bool:
 
 
 def offered(name: str, host: Host) -> DeviceGroupInfo | None:
-    """Return what a host offers under a name."""
+    """Return a host's offer under a name."""
     return next((group for group in host.device_groups if group.name == name), None)
 
 
@@ -174,7 +174,7 @@ def nic_parts(group: DeviceGroupInfo) -> tuple[GroupPart, ...]:
 
 
 def vgpu_part(name: str, host: Host | None) -> int:
-    """Return the place of the vGPU in a group; the first where nobody tells."""
+    """Return the place of the vGPU in a group; the first if unknown."""
     group = offered(name, host) if host is not None else None
     parts = enumerate(group.parts if group is not None else ())
     places = [at if part.sequence is None else part.sequence for at, part in parts if part.kind == VGPU_PART]

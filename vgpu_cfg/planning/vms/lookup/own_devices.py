@@ -1,4 +1,4 @@
-"""Which devices of a VM are the plan's by what its plan file asks for, and what is said of the others."""
+"""The plan's devices of a VM by the requests of its plan file, and the findings on the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, SRIOV, VMXNET3, WantedFu
 def devices_of(
     vm: DesiredVm, existing: Vm, nics: Sequence[AnyNic] | None, names: DeviceNames, host: Host | None
 ) -> OwnedDevices:
-    """Tell the devices of a VM that exists apart; `nics` are those that the plan file asks for."""
+    """Separate the devices of an existing VM; `nics` are those that the plan file requests."""
     if nics is None:
         return owned_devices(existing, None, _gpus(vm, names), None)
     has_group = any(gpu.group for gpu in vm.gpus)
