@@ -1,1 +1,1 @@
-"""Which server, which account, which folders: what the surroundings of a command decide."""
+"""The server, the account and the folders: the environment's share in a command."""

@@ -1,9 +1,8 @@
-"""How a server, an account and its password are found: flags, then environment, then the context.
+"""Find a server, an account and its password: flags, then environment, then the context.
 
-A context is a named connection in the config file. A plan's `vcenter:` names one,
-or an address, or a lab. A password is never a flag and never stands in a file of
-ours: it comes from a file or a command the user names, the environment, the
-keyring, or a prompt.
+A context is a named connection in the config file. A plan's `vcenter:` names one, or an address, or a lab. A
+password is never a flag and never stored in a file of ours: it comes from a file or a command the user names,
+the environment, the keyring, or a prompt.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_refere
 from vgpu_cfg.settings.variables import read_variables
 
 FetchedLogins = dict[tuple[str, str, str], str | None]
-"""What sources of passwords and tokens gave, by source, server and user."""
+"""Passwords and tokens from their sources, by source, server and user."""
 
 LAB_PREFIX = "lab:"
 LAB_USER = "administrator@vsphere.local"
 LAB_ADDRESS, LAB_PORT = "127.0.0.1", 8989
-"""Where `lab serve` listens, unless it is told otherwise."""
+"""The default address of `lab serve`."""
 LONGEST_TIMEOUT_SECONDS = 3600
 LONGEST_OUTAGE_SECONDS = 86_400
 Timeout = Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)]
@@ -121,7 +120,7 @@ class Environment(Frozen):
 class RequiringContext:
     """A context whose runs must name a change or carry a signature.
 
-    `pattern` is what the whole of a change's id must match, `signers` the file of those who may sign.
+    `pattern` must match the whole of a change's id, `signers` is the file of accepted signers.
     """
 
     name: str
@@ -134,7 +133,7 @@ class RequiringContext:
 class Connection:
     """A server and how to reach it. `password` or `token` is fetched when it is first needed.
 
-    Where `token_source` names one, the token of vCenter's single sign-on is the login, and no user is needed.
+    If `token_source` names one, the token of vCenter's single sign-on is the login, and no user is needed.
 
     `protecting` are the contexts of this server that protect something, whichever way it was named,
     `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
@@ -167,9 +166,9 @@ class Connection:
         return self.server.removeprefix(LAB_PREFIX)
 
     def with_login(self, fetched: FetchedLogins) -> Connection:
-        """Fetch the password or the token now; nobody is asked for it later, and no source is read twice.
+        """Fetch the password or the token now; there is no later prompt, and no source is read twice.
 
-        `fetched` is what the sources of other connections gave, and is added to: standard input has one
+        `fetched` are the answers of other connections' sources, and is added to: standard input has one
         password, and two contexts of one server and user need one answer. Raises LoginFailed.
         """
         login = self.token(fetched) if self.token_source else self.password(fetched)
@@ -178,8 +177,8 @@ class Connection:
     def password(self, fetched: FetchedLogins | None = None) -> str:
         """Return the password from the first source that has one.
 
-        The lab needs none; one that is named for it must be right. Raises LoginFailed where none has, and
-        nobody can be asked.
+        The lab needs none; one that is named for it must be right. Raises LoginFailed if none has, and no
+        prompt is possible.
         """
         if self.login is not None:
             return self.login.get_secret_value()
@@ -290,7 +289,7 @@ def _quotas(
 
 
 def _limits(flags: ConnectionFlags, environment: Environment, context: Context) -> Limits:
-    """Return the limits of what comes in: of each the first that is stated, else its default."""
+    """Return the limits of input: of each the first that is stated, else its default."""
     stated = {
         name: value
         for source in (context, environment, flags)
@@ -430,7 +429,7 @@ def _token_source(flags: ConnectionFlags, environment: Environment, context: Con
 def _password_sources(
     flags: ConnectionFlags, environment: Environment, context: Context, *, is_lab: bool
 ) -> tuple[str, ...]:
-    """Return where to look for the password; for the lab only what is named for it."""
+    """Return the sources of the password; for the lab only those named for it."""
     sources = []
     if flags.password_file:
         sources.append(f"file:{flags.password_file}")

@@ -14,8 +14,7 @@ from vgpu_cfg.settings.folders import config_file
 def servers_of_contexts(words: Sequence[str]) -> dict[str, str]:
     """Return the server of each context that the words mean: word by word, and in the config file's order.
 
-    Raises DocumentError for a word that means none, NotFound where there is no config file; both tell the
-    contexts that there are.
+    Raises DocumentError for a word that matches none, NotFound without a config file; both list the contexts.
     """
     config, document = read_config()
     found: dict[str, None] = {}

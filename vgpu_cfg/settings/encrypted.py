@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 SOPS_SECONDS = 60
 _AGE_KEY = "AGE-SECRET-KEY-1"
 _SSH_KEYS = ("id_ed25519", "id_rsa")
-"""The keys of an account that age and sops take besides their own (age(1), "SSH keys")."""
+"""The keys of an account that age and sops accept in addition to their own (age(1), "SSH keys")."""
 
 
 def read_age(path: Path) -> str:
     """Decrypt a file of age's, armored or not, with the identities of this account; return its text.
 
-    Raises LoginFailed; no message holds what is in the file or in an identity.
+    Raises LoginFailed; no message holds the content of the file or of an identity.
     """
     try:
         import pyrage
@@ -126,7 +126,7 @@ def _warn_of_others(file: Path) -> None:
 def read_sops(path: Path, key: str) -> str:
     """Have sops decrypt one value of a file; `key` may lead down by slashes.
 
-    Raises LoginFailed; what sops prints is told by nobody.
+    Raises LoginFailed; the output of sops is never shown.
     """
     expression = "".join(f"[{json.dumps(part)}]" for part in key.split("/"))
     words = ("sops", "--decrypt", "--extract", expression, str(path))

@@ -1,4 +1,4 @@
-"""The part of this program's environment that commands of others get."""
+"""The part of this program's environment that external commands get."""
 
 from __future__ import annotations
 

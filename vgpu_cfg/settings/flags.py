@@ -1,4 +1,4 @@
-"""What the command line says about the connection; it loads nothing, so that --help is quick."""
+"""The command line's connection options; it loads nothing, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
-    """What the command line said; None and False mean "not said".
+    """The values of the command line; None and False mean "not stated".
 
-    `contexts` are names and globs where several contexts are asked for; then `context` is not said.
+    `contexts` are names and globs if several contexts are requested; then `context` is not set.
     """
 
     context: str | None = None

@@ -1,4 +1,4 @@
-"""Where this tool keeps things on the user's machine, each movable by an environment variable."""
+"""The places of this tool's files on the user's machine, each movable by an environment variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APP_NAME = "vgpu-cfg"
 def state_folder() -> Path:
     """Return the folder for journals, locks and the lab's memory (VGPU_CFG_STATE_FOLDER).
 
-    Raises DocumentError for `~` of a user who has none.
+    Raises DocumentError for `~` of a user without a home.
     """
     return _folder("VGPU_CFG_STATE_FOLDER", platformdirs.user_state_path(APP_NAME))
 

@@ -1,4 +1,4 @@
-"""Where journals go besides this machine's state folder: a shared folder, a syslog server."""
+"""The targets of journals in addition to this machine's state folder: a shared folder, a syslog server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SyslogTarget:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """Where a run's journal goes, too; None for nowhere."""
+    """The additional targets of a run's journal; None for no target."""
 
     folder: Path | None = None
     syslog: SyslogTarget | None = None
@@ -77,7 +77,7 @@ def _target(text: str) -> SyslogTarget | None:
 
 
 def _expanded(folder: Path | None) -> Path | None:
-    """Return a folder with `~` written out. Raises DocumentError for `~` of a user who has none."""
+    """Return a folder with `~` written out. Raises DocumentError for `~` of a user without a home."""
     try:
         return None if folder is None else folder.expanduser()
     except RuntimeError as error:

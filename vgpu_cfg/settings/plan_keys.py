@@ -1,4 +1,4 @@
-"""Where the seeds of a plan's keys are kept, and how secrets are told apart by one without being told.
+"""The place of the seeds of a plan's keys, and fingerprints of secrets by a seed.
 
 All keys of a plan follow from its seed. It is a secret that the plan file names, or a file of this machine,
 in the state folder, which the first apply makes. Both are words: the seed that holds, then those before it,
@@ -31,7 +31,7 @@ SEED_BYTES = 32
 FINGERPRINT_DIGITS = 16
 _FOLDER, _SUFFIX = "keys", ".seed"
 _HEX = "hex:"
-"""Stands before a seed that is written in hexadecimal; without it the text itself is the seed."""
+"""The prefix of a seed in hexadecimal; without it the text itself is the seed."""
 _LONGEST = Limit("", 4096)
 
 
@@ -75,7 +75,8 @@ class PlanSeeds:
 def seed_file(folder: Path, plan: str, vcenter_uuid: str) -> Path:
     """Return the file of the state folder that keeps the seeds of a plan for one vCenter.
 
-    Where a name has signs that a file's name shall not have, its digest keeps it apart from likes of it.
+    If a name has characters that are not allowed in a file's name, its digest distinguishes it from similar
+    ones.
     """
     whole = f"{plan}-{vcenter_uuid}"
     name = re.sub(r"[^A-Za-z0-9._-]", "_", whole)
@@ -112,12 +113,12 @@ def read_seeds(path: Path) -> PlanSeeds | None:
 
 
 def new_seeds(path: Path) -> PlanSeeds:
-    """Make a seed that nobody has had yet; nothing is written until it is to be kept."""
+    """Make a new, random seed; nothing is written until it is to be kept."""
     return PlanSeeds(secrets.token_bytes(SEED_BYTES), path=path, is_kept=False)
 
 
 def fingerprint(seed: bytes, name: str, value: str) -> str:
-    """Tell a secret's value from others, to whoever has the seed and to nobody else."""
+    """Return a secret's fingerprint, which is comparable only with the seed."""
     reported = f"{name}\0{value}".encode()
     return hmac.new(seed, reported, hashlib.sha256).hexdigest()[:FINGERPRINT_DIGITS]
 

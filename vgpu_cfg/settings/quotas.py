@@ -109,7 +109,7 @@ def _shares(
 
 
 def _holders(content: _QuotasFile) -> Iterable[tuple[tuple[str, ...], Mapping[str, _Amount]]]:
-    """Yield who has shares (kind, name, then where that stands in the file), and of which boards."""
+    """Yield the owners of shares (kind, name, then their place in the file), and their boards."""
     yield from ((("owner", name, "owners", name), boards) for name, boards in content.owners.items())
     yield from ((("folder", name, "folders", name), boards) for name, boards in content.folders.items())
     if content.others is not None:

@@ -1,4 +1,4 @@
-"""How long what a host's shell told is believed while the shell is closed, from `VGPU_CFG_REMEMBER_DAYS`."""
+"""The lifetime of a host's shell facts while the shell is closed, from `VGPU_CFG_REMEMBER_DAYS`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_cfg.settings.variables import read_variables
 
 
 class RememberSettings(Frozen):
-    """`VGPU_CFG_REMEMBER_DAYS`: what was read longer ago is not known any more; with 0 nothing is."""
+    """`VGPU_CFG_REMEMBER_DAYS`: older readings are no longer known; with 0 none are."""
 
     remember_days: Annotated[int, Field(ge=0, le=3650)] = 30
 

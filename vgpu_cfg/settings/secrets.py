@@ -28,8 +28,8 @@ class SecretStore:
     """The secrets that a plan file names; each is fetched when it is first asked for, and only once.
 
     `references` are those of the plan file, and paths of encrypted files count from its `folder`. A plan file
-    comes from others: the commands that it names are run only once `allow_commands` has said so. Several
-    threads may ask: one source is asked at a time, since it may ask somebody.
+    comes from others: the commands that it names are run only after `allow_commands`. Several
+    threads may ask: one source is asked at a time, since it may prompt the user.
     """
 
     def __init__(self, references: Mapping[str, SecretReference], folder: Path) -> None:
@@ -47,11 +47,11 @@ class SecretStore:
         return tuple(dict.fromkeys(of_commands))
 
     def allow_commands(self) -> None:
-        """Let commands be run from now on, where their secrets are asked for."""
+        """Let commands be run from now on if their secrets are requested."""
         self._may_run = True
 
     def is_held_back(self, name: str) -> bool:
-        """Whether a secret is what a command prints that may not be run yet."""
+        """Whether a secret is printed by a command that may not be run yet."""
         found = self._references.get(name)
         return found is not None and found.kind == "command" and not self._may_run
 
@@ -116,9 +116,9 @@ def expiry_of(text: str) -> datetime | None:
 def resolve_reference(reference: str, folder: Path, *, of_others: bool = False) -> str | None:
     """Fetch the secret behind a reference, as `SecretReference` lists them; encrypted files are in `folder`.
 
-    Where others wrote it, as in a plan file, a pipe or a device is not read: it might never end.
-    Returns None for a variable that is unset and a keyring that has no such entry.
-    Raises LoginFailed where the source itself fails; the message never holds the secret.
+    In a file from others, as in a plan file, a pipe or a device is not read: it might never end. Returns None
+    for a variable that is unset and a keyring that has no such entry. Raises LoginFailed if the source itself
+    fails; the message never holds the secret.
     """
     kind, _, rest = reference.partition(":")
     match kind:
@@ -191,7 +191,7 @@ def _from_command(words: str) -> str:
 
 
 def ask_password(user: str, server: str) -> str:
-    """Ask at the terminal. Raises LoginFailed where nobody answers."""
+    """Ask at the terminal. Raises LoginFailed if there is no answer."""
     try:
         return getpass.getpass(f"Password for {user} on {server}: ")
     except EOFError as error:

@@ -1,4 +1,4 @@
-"""How the variables of the environment become values, and what is said of those that cannot."""
+"""Turn variables of the environment into values, and report the invalid ones."""
 
 from __future__ import annotations
 
