@@ -14,11 +14,11 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def find_plans(folder: Path) -> tuple[Path, ...]:
-    """Return the plan files of a folder by name, without what they include or has nothing to do with them.
+    """Return the plan files of a folder by name, without included and unrelated files.
 
     A plan has `vms`, `training`, or `version` with `name` at its top level, and no other file of the folder
-    includes it. A file that cannot be read is one: else its plan would be missing, and nobody would know.
-    Folders in it and hidden files are left alone. Raises DocumentError where there is none.
+    includes it. An unreadable file counts as one: else its plan would be missing unnoticed. Folders in it and
+    hidden files are left alone. Raises DocumentError if there is none.
     """
     files = sorted(
         path
@@ -50,7 +50,7 @@ def _is_plan(document: Document) -> bool:
 
 
 def find_clashes(plans: Mapping[Path, DesiredPlan]) -> dict[Path, DocumentError]:
-    """Return what is wrong with plans that claim the same VM of one vCenter, or have the same id."""
+    """Return the faults of plans that claim the same VM of one vCenter, or have the same id."""
     faults: dict[Path, list[DocumentFault]] = {}
     vms: dict[tuple[str, str | None, str, str], tuple[Path, str]] = {}
     ids: dict[str, Path] = {}

@@ -1,10 +1,9 @@
-"""What the files of a plan say together of the plan itself: name, vCenter, protection, secrets.
+"""The statements of a plan's files on the plan itself: name, vCenter, protection, secrets.
 
-What `${name}` stands for: `vars` of every file, --vars files, --set; text in, text out.
+Values of `${name}`: `vars` of every file, --vars files, --set; text in, text out.
 
-Later files go before earlier ones, --vars files before `vars`, --set before all. A
-variable is always text: a number or a truth value is taken as written. `$${x}`
-is the text `${x}` itself.
+Later files go before earlier ones, --vars files before `vars`, --set before all. A variable is always text: a
+number or a truth value is taken as written. `$${x}` is the text `${x}` itself.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _Sections(FileHeader):
 
 @dataclass(slots=True)
 class Header:
-    """The merged header; empty texts where a fault stands in `faults`."""
+    """The merged header; empty texts for those with a fault in `faults`."""
 
     name: str = ""
     id: str = ""
@@ -62,7 +61,7 @@ class Header:
 
 
 def read_header(documents: Sequence[Document]) -> Header:
-    """Merge what the files say, the last (the plan file itself) before the others.
+    """Merge the files' statements, the last (the plan file itself) before the others.
 
     Mappings merge key by key; `protect` and `allow` only ever grow.
     """
@@ -141,7 +140,7 @@ def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Variables:
-    """The values, which of them were used, and what is wrong with them."""
+    """The values, the used ones among them, and their faults."""
 
     values: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)

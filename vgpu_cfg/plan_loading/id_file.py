@@ -1,7 +1,7 @@
-"""The file beside a plan file that keeps the plan's id: how it is read, and written once.
+"""The file next to a plan file that keeps the plan's id: read, and written once.
 
-It is for plan files whose author wrote no `id`. Whoever has the plan file without it has a plan with
-no id, which is refused where VMs bear the plan's name.
+It is for plan files whose author wrote no `id`. The plan file without it is a plan with no id, which is
+refused if VMs bear the plan's name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABOUT = (
 
 
 def id_file_of(path: Path) -> Path:
-    """Return where a plan file's id is kept: beside the file itself, where the path is a link to it."""
+    """Return the place of a plan file's id: next to the file itself, if the path is a link to it."""
     target = path.resolve() if path.is_symlink() else path
     return target.with_name(f"{target.name}{ID_FILE_SUFFIX}")
 
@@ -52,7 +52,7 @@ def read_id_file(path: Path) -> str:
 def write_id_file(path: Path, plan_id: str) -> None:
     """Keep an id in a file that is there as a whole or not at all, and is never written over.
 
-    Raises StalePlan where another id stands there by now, DocumentError where the file cannot be written.
+    Raises StalePlan if it holds another id by now, DocumentError if the file cannot be written.
     """
     text = f"{_ABOUT.format(plan=path.name.removesuffix(ID_FILE_SUFFIX))}{plan_id}\n"
     try:

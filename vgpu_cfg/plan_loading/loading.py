@@ -1,8 +1,8 @@
-"""The order in which a plan file is read, and what comes out of it.
+"""The order of reading a plan file, and its result.
 
 The files with certificates that a plan's `site` names: found within reach, and read.
 
-How many names a plan file writes out: a line of a few letters can stand for millions.
+The number of names that a plan file writes out: a line of a few letters can mean millions.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ MOST_BYTES = Limit("", 64 * 1024)
 class LoadedPlan:
     """A plan file, read to the end.
 
-    `documents` are the files it came from, in the order they were merged, the plan
-    file last. `sha256` is that of what the plan asks: comments, the order of keys and
-    the way it is spread over files do not change it.
+    `documents` are the files it came from, in the order they were merged, the plan file last. `sha256` is
+    that of the plan's requests: comments, the order of keys and its distribution over files do not change it.
     """
 
     path: Path
@@ -55,10 +54,10 @@ def load_plan(
     variable_files: Sequence[str | Path] = (),
     text: str | None = None,
 ) -> LoadedPlan:
-    """Read a plan file with everything it includes; `text` stands in for what is in the plan file.
+    """Read a plan file with everything it includes; `text` replaces the plan file's content.
 
-    `variables` are those of --set, `variable_files` the files of --vars, later before earlier.
-    Raises DocumentError with every fault of every file.
+    `variables` are those of --set, `variable_files` the files of --vars, later before earlier. Raises
+    DocumentError with every fault of every file.
     """
     overrides = dict(variables or {})
     reach = Reach(Path(path).parent)
@@ -139,7 +138,7 @@ def _load(
 
 
 def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[DocumentFault]]:
-    """Return the plan's id, "" where it has none yet: from the plan file, else from the file beside it."""
+    """Return the plan's id, "" if it has none yet: from the plan file, else from the file next to it."""
     file = id_file_of(path)
     try:
         kept = read_id_file(file)
@@ -161,7 +160,7 @@ def _sections(documents: Sequence[Document], key: str) -> list[Part]:
 
 
 def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
-    """Leave out what is only the echo of an earlier fault at the same place."""
+    """Leave out echoes of an earlier fault at the same place."""
     places = {(fault.file, fault.line, fault.column) for fault in early}
     return [*early, *(fault for fault in late if (fault.file, fault.line, fault.column) not in places)]
 

@@ -1,8 +1,9 @@
-"""Which files make up a plan: the file itself, and what it includes, weakest first.
+"""The files that make up a plan: the file itself, and its includes, weakest first.
 
-Which files a plan file may name: those in its own folder, and in folders that somebody gave leave to.
+The files that a plan file may name: those in its own folder, and in allowed folders.
 
-Whoever runs a plan may read more than whoever wrote it. Links are followed first, so that none leads out.
+The runner of a plan may be able to read more than its author. Links are followed first, so that none leads
+out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HINT = f"put it beside the plan file; {_VARIABLE} names folders that plan files
 
 @dataclass(slots=True)
 class Reach:
-    """What is within reach of a plan file; `outside` are the files read by leave, as complaints name them."""
+    """The files within reach of a plan file; `outside` are allowed ones outside, as messages name them."""
 
     folder: Path
     outside: set[str] = field(default_factory=set)
@@ -37,7 +38,7 @@ class Reach:
         return f"the file {reported!r} is outside of the plan file's folder", _HINT
 
     def without_content(self, faults: Iterable[DocumentFault]) -> list[DocumentFault]:
-        """Return faults that quote nothing of a file outside: their places are all that is told."""
+        """Return faults that quote nothing of a file outside: only their places are shown."""
         message = "a fault here, of which no more is told: the file is outside of the plan file's folder"
         hint = "let whoever keeps the file validate a plan beside it"
         return [
@@ -69,10 +70,10 @@ class Sources:
 
 
 def read_sources(path: Path, text: str | None, reach: Reach) -> Sources:
-    """Read a plan file and all that it includes within reach; `text` stands in for the plan file's own.
+    """Read a plan file and all that it includes within reach; `text` replaces the plan file's content.
 
-    Raises DocumentError where the plan file itself cannot be read to its end; for an
-    included file that is a fault among the others.
+    Raises DocumentError if the plan file itself cannot be read to its end; for an included file that is a
+    fault among the others.
     """
     found = Sources(reach)
     name = str(path)
@@ -107,7 +108,7 @@ def _take(document: Document, path: Path, name: str, found: Sources, including: 
 
 
 def includes_of(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the usable texts of `include`; what is not usable the header's model tells."""
+    """Yield the usable texts of `include`; the header's model reports the others."""
     included = document.data.get("include")
     texts = [included] if isinstance(included, str) else included
     if isinstance(texts, list):

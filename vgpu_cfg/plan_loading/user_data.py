@@ -15,11 +15,11 @@ from vgpu_cfg.plan_loading.sources import Reach
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
 MOST_BYTES = Limit("", 256 * 1024)
-"""With the rest it must fit into 64 KiB once it is packed; what is larger than this belongs elsewhere."""
+"""The limit: with the rest it must fit into 64 KiB once it is packed; larger content belongs elsewhere."""
 
 
 _OURS = {"users": [{"name": MACHINE_USER}], **OWN_VALUES}
-"""Of what this tool sends, what is the same in every guest."""
+"""This tool's content that is the same in every guest."""
 
 
 @dataclass(slots=True)
