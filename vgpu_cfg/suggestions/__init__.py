@@ -1,4 +1,4 @@
-"""What lets a plan be carried out, and what a plan file says of what was found: tried by planning again."""
+"""Remedies for a plan, and a plan file's edits for findings: tried by planning again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acts outside of the plan file leave behind, on a copy of the estate."""
+"""The effects of acts outside of the plan file, on a copy of the estate."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _change_vm(moid: str, change: Callable[[Vm], Vm]) -> Effect:
 
 
 def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
-    """Return the effect of changing what is read of a host only where it is prepared."""
+    """Return the effect of changing a host's facts that are read only if it is prepared."""
 
     def effect(observed: Inventory) -> Inventory:
         known = observed.facts.hosts
@@ -78,7 +78,7 @@ def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
 
 
 def set_in_facts(moid: str, **update: object) -> Effect:
-    """Return the effect of values of what is read of a host only where it is prepared."""
+    """Return the effect of values of a host's facts that are read only if it is prepared."""
     return change_facts(moid, lambda facts: facts.model_copy(update=update))
 
 
@@ -159,7 +159,7 @@ def gone(vm: Vm, catalog: Catalog) -> Effect:
 
 
 def offering_all(host: Host) -> Host:
-    """Let a host with a free GPU create what its driver knows, as far as that is told."""
+    """Let a host with a free GPU create its driver's profiles, as far as known."""
     names = tuple(one.name for one in host.profiles or ())
     if not names:
         return host
@@ -169,7 +169,7 @@ def offering_all(host: Host) -> Host:
 
 
 _ADDED = "+"
-"""What the made-up moids of hosts have that are not there; vCenter's have none."""
+"""The prefix of the made-up moids of missing hosts; vCenter's have none."""
 
 
 def is_added(host_moid: str) -> bool:

@@ -1,8 +1,8 @@
-"""The plan file edited so that it asks for what was found of some VMs: each edit is tried by planning again.
+"""Edit the plan file so that it requests the findings on some VMs: each edit is tried by planning again.
 
-An edit stays only where it leaves fewer differences of its VM, and of all other VMs neither what is asked nor
-what differs changes. A VM of a line that counts several gets its own keys under `except`; what is found
-alike of all of them goes into the line.
+An edit stays only if it leaves fewer differences of its VM, and changes neither requests nor differences of
+any other VM. A VM of a line that counts several gets its own keys under `except`; findings common to all of
+them go into the line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from vgpu_cfg.suggestions.situation import Situation
 _OF_FINDING: Mapping[str, Sequence[str]] = {Code.DISK_SHRINKS: ("disks",)}
 _EXCEPT = "except"
 _VM_BELOW_EXCEPT = 4
-"""How deep a VM stands there: vms, the line, except, its name."""
+"""The depth of a VM there: vms, the line, except, its name."""
 NO_KEY = "the plan file has no key for it"
 NOT_ENOUGH = "what was found cannot be written so that nothing differs"
 NOT_THERE = "the VM is not there: `apply` makes it again; if it shall not be, take it out of the plan file"
@@ -45,9 +45,9 @@ IN_GUEST = "what a guest has is not taken into the plan file"
 
 
 def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
-    """Edit the plan file so that nothing differs of the named VMs any more.
+    """Edit the plan file so that the named VMs have no differences left.
 
-    Raises DocumentError where the file cannot be read.
+    Raises DocumentError if the file cannot be read.
     """
     text = source.text
     loaded = source.load(text)
@@ -80,7 +80,7 @@ def _whole_lines(chosen: Sequence[DesiredVm], known: Sequence[DesiredVm]) -> Ite
 
 @dataclass(slots=True)
 class _Writing:
-    """The file as it stands after the VMs that were looked at so far; `edits` made it so from `begun`."""
+    """The file after the VMs that were processed so far; `edits` made it from `begun`."""
 
     source: PlanSource
     text: str
@@ -92,7 +92,7 @@ class _Writing:
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def take(self, vms: Sequence[DesiredVm], *, with_line: bool = False) -> None:
-        """Write what was found of one VM, key by key; or of all VMs of a line what is found alike of each."""
+        """Write the findings on one VM, key by key; or on all VMs of a line the common ones."""
         first = vms[0]
         tried: set[str] = set()
         while fresh := [
@@ -117,7 +117,7 @@ class _Writing:
             self.left.append(Left(vm=vm.name, what=one.what, why=why))
 
     def _write(self, vms: Sequence[DesiredVm], key: str, *, with_line: bool) -> str:
-        """Try what the file could say at a key; return why nothing does, "" where something did."""
+        """Try the file's possible values at a key; return why none works, "" if one did."""
         situation = Situation(self.trial, self.source.catalog)
         at = situation.line_of(vms[0]) if with_line else _place(situation, vms[0])
         if at is None:
@@ -150,7 +150,7 @@ class _Writing:
         return True
 
     def _values(self, vm: DesiredVm, key: str, *, can_go: bool) -> Iterator[Any]:
-        """Yield what the file could say at a key, the shortest first; None says nothing."""
+        """Yield the file's possible values at a key, the shortest first; None removes it."""
         seen = own_vms(self.trial.plan.desired, self.trial.observed).get(vm.name)
         if seen is None:
             return
@@ -200,7 +200,7 @@ def _template_of(vm: DesiredVm) -> str:
 
 
 def _left_of(plan: Plan, name: str) -> list[Difference]:
-    """Return what differs of a VM, and what stands against it."""
+    """Return a VM's differences, and its obstacles."""
     found = [one for one in differences_of(plan) if _is_of(one, name)]
     told = {one.what for one in found}
     errors = (Difference(subject=one.subject, what=one.code) for one in plan.errors if one.code not in told)
@@ -212,7 +212,7 @@ def _is_of(one: Difference, name: str) -> bool:
 
 
 def _of_others(plan: Plan, names: Collection[str]) -> tuple[list[DesiredVm], list[Difference], set[str]]:
-    """Return of all other VMs what is asked, what differs, and what stands against them."""
+    """Return the requests, differences and obstacles of all other VMs."""
     return (
         [_asked(vm) for vm in plan.desired.vms if vm.name not in names],
         [one for one in differences_of(plan) if not any(_is_of(one, name) for name in names)],
@@ -225,12 +225,12 @@ def _of_others(plan: Plan, names: Collection[str]) -> tuple[list[DesiredVm], lis
 
 
 def _asked(vm: DesiredVm) -> DesiredVm:
-    """Return what is asked of a VM, without its place in the file."""
+    """Return the requests for a VM, without its place in the file."""
     return vm.model_copy(update={"origin": "", "line": ""})
 
 
 def _place(situation: Situation, vm: DesiredVm) -> Loc | None:
-    """Return where a VM's own keys stand: in its line, or under `except` where the line counts several."""
+    """Return the place of a VM's own keys: in its line, or under `except` if the line counts several."""
     line = situation.line_of(vm)
     if line is None:
         return None
@@ -269,7 +269,7 @@ def _keys(one: Difference) -> Sequence[str]:
 
 
 def _explicit(detail: VmDetail, key: str) -> Any:
-    """Return what a row says of what a VM shows, whether that must be said or not."""
+    """Return a row's words for a VM's value, required or not."""
     for row in VM_SETTINGS:
         found = row.shown(detail) if row.plan_key == key and row.in_file is not None else None
         if found is not None and row.in_file is not None:

@@ -24,11 +24,11 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
 Effect = Callable[[Inventory], Inventory]
-"""What an act outside does, on a copy of the estate."""
+"""The effect of an outside act on a copy of the estate."""
 
 
 class Cost(IntEnum):
-    """What an idea is expected to disturb, the least first: it is tried in this order."""
+    """The expected disturbance of an idea, the least first: it is tried in this order."""
 
     NOTHING = 0
     GPU_MODE = 1
@@ -43,13 +43,13 @@ class Cost(IntEnum):
 class Candidate:
     """One idea.
 
-    `flag` is what the command is to be given ("allow_power_cycle", "only=GLOB") or not to be
-    given ("keep=NAME", a VM that --delete names), `effect` that of an act outside.
+    `flag` is to be given to the command ("allow_power_cycle", "only=GLOB") or not to be given ("keep=NAME", a
+    VM that --delete names), `effect` that of an act outside.
 
     `touches` are the moids of VMs that it moves or stops, `empties` those of hosts that must be emptied for
     it. `command` is one line to type, `then` those that follow.
 
-    `narrowed` leaves out of it what the plan that it made does not need, None where it needs all.
+    `narrowed` leaves out parts that its plan does not need, None if it needs all.
     """
 
     kind: FixKind
@@ -66,17 +66,17 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """What tells it from others: ideas are drawn anew from every plan that is made."""
+        """Return the key of the idea: ideas are drawn anew from every plan that is made."""
         return f"{self.kind} {self.says} {self.edits} {self.flag}"
 
     @property
     def part(self) -> FixPart:
-        """What is told of it."""
+        """Return its displayed part."""
         return FixPart(kind=self.kind, says=self.says, command=self.command, then=self.then)
 
     @property
     def order(self) -> tuple[int, int]:
-        """What is tried first: what needs nobody's leave, then what disturbs least."""
+        """Return its place in the order: ideas without need for approval first, then by disturbance."""
         return _KINDS.index(self.kind), int(self.cost)
 
 
@@ -85,10 +85,10 @@ _KINDS = (FixKind.FILE, FixKind.FLAG, FixKind.LEAVE, FixKind.OUTSIDE)
 
 @dataclass(frozen=True, slots=True)
 class PlanSource:
-    """Where a plan came from, so that it can be made again.
+    """The origin of a plan, so that it can be made again.
 
-    `observe` reads what a plan needs of the estate, `mean` completes a loaded plan by what the command line
-    and the context say. `refused` is the plan as it came from there, where it was made already.
+    `observe` reads a plan's part of the estate, `mean` completes a loaded plan by the command line and the
+    context. `refused` is the plan from there, if it was made already.
     """
 
     path: Path
@@ -102,7 +102,7 @@ class PlanSource:
 
     @property
     def text(self) -> str:
-        """The plan file as it stands."""
+        """The plan file's present text."""
         return read_bytes(self.path, MOST_FILE_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
 
     def load(self, text: str) -> LoadedPlan:
@@ -112,7 +112,7 @@ class PlanSource:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of ideas: the plan, the file's text, and the estate after the acts outside."""
+    """The result of ideas: the plan, the file's text, and the estate after the acts outside."""
 
     text: str
     loaded: LoadedPlan

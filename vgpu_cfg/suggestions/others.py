@@ -1,4 +1,4 @@
-"""What a fix does to VMs that are not the plan's: where each runs in the end, or could start again.
+"""A fix's effect on other VMs: where each finally runs, or could start again.
 
 It is judged in the estate as acts and plan would have left it, by the same judgement as a drain: rules,
 networks, memory, MIG mode and NVLink groups included.
@@ -27,7 +27,9 @@ from vgpu_cfg.suggestions.acts import offering_all
 from vgpu_cfg.suggestions.candidate import Candidate, Trial
 
 _STAYS, _OFF, _MOVES = 3, 2, 1
-"""What a VM weighs that must leave its host: no other takes it, it is off for it, it moves as it runs."""
+"""The weights of a VM that must leave its host: no other accepts it, it is off for it, it moves as it
+runs.
+"""
 
 
 @dataclass(slots=True)
@@ -38,9 +40,9 @@ class Assessor:
     catalog: Catalog
 
     def in_the_way(self, trial: Trial) -> int:
-        """Weigh the VMs of others that must leave hosts first, which the refused plan did not ask for.
+        """Weigh the other VMs that must leave hosts first, which the refused plan did not request.
 
-        A plan with steps by hand only warns of them: whoever does the steps sees to it.
+        A plan with manual steps only warns of them: the admin moves them.
         """
         new = _to_be_emptied(trial) - _to_be_emptied(self.first)
         hosts = [host for host in trial.observed.hosts if host.moid in new]
@@ -54,7 +56,7 @@ class Assessor:
             yield _STAYS if vm.moid in places.why_not else _MOVES if is_hot else _OFF
 
     def uncertain(self, trial: Trial, candidates: Iterable[Candidate]) -> int:
-        """Count the GPUs that VMs leave and of which it is not told whether what stays leaves room."""
+        """Count the GPUs that VMs leave and on which it is unknown whether the rest leaves room."""
         touched = {moid for one in candidates for moid in one.touches}
         reader = CapacityReader(self.first.observed, self.catalog)
         return sum(
@@ -67,7 +69,7 @@ class Assessor:
     def _is_certain(
         self, host: Host, gpu: Gpu, touched: Collection[str], trial: Trial, reader: CapacityReader
     ) -> bool:
-        """Whether the plan's vGPUs find their places on a GPU however those that stay stand there."""
+        """Whether the plan's vGPUs find their places on a GPU for any places of the remaining ones."""
         states = reader.arrangements(host, gpu.pci_id)
         own = {vm.name for vm in trial.plan.desired.vms}
         left = {vm.name for vm in self.first.observed.vms_by_host.get(host.moid, ()) if vm.moid in touched}
@@ -81,7 +83,7 @@ class Assessor:
         return True
 
     def _coming(self, host: Host, gpu: Gpu, trial: Trial, reader: CapacityReader) -> list[VgpuNeed]:
-        """List what the plan is expected to put on a GPU, the largest first."""
+        """List the plan's expected vGPUs on a GPU, the largest first."""
         profiles = {
             vm.name: [one.profile[0] for one in vm.gpus if one.profile] for vm in trial.plan.desired.vms
         }
@@ -96,7 +98,7 @@ class Assessor:
         return sorted(found, key=lambda one: -one.framebuffer_mib)
 
     def others(self, trial: Trial, candidates: Iterable[Candidate]) -> tuple[OtherVm, ...]:
-        """Say what becomes of VMs that ideas touch, and of those that cannot start any more."""
+        """Return the fate of VMs that ideas touch, and of those that can no longer start."""
         touched = dict.fromkeys(moid for one in candidates for moid in one.touches)
         emptied = dict.fromkeys(moid for one in candidates for moid in one.empties)
         end = self._end(trial, touched)
@@ -113,8 +115,8 @@ class Assessor:
     def _end(self, trial: Trial, touched: Collection[str]) -> Inventory:
         """Return the estate after acts and plan.
 
-        A cordon keeps off other VMs than those that were there. What a host could create when it was read
-        counts only where nothing has changed since.
+        A cordon keeps off new VMs only. A host's creatable profiles when it was read count only if nothing
+        has changed since.
         """
         end = after_plan(trial.plan, as_named(trial.plan.desired, trial.observed), self.catalog)
         known = self.first.observed.host_by_moid
@@ -130,7 +132,7 @@ class Assessor:
         return find_places(vms, then, self.catalog, Protection(), home=OwnHost.FIRST)
 
     def _moved(self, vm: Vm, trial: Trial, end: Inventory) -> OtherVm:
-        """Say of a VM that moved whether it could start where it is now, and what it lost."""
+        """Return whether a moved VM could start at its present place, and its loss."""
         detail, host = vm.detail, end.host_by_moid.get(vm.host_moid or "")
         cold = why_cold(detail, trial.observed) if detail is not None else ""
         nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, "")) if detail is not None else ()
@@ -174,7 +176,7 @@ class Assessor:
             yield from (_other(vm, Fate.EVACUATED, places) for vm in vms if vm.moid in places.why_not)
 
     def _shut_out(self, trial: Trial, end: Inventory, known: Collection[str]) -> Iterator[OtherVm]:
-        """Yield the VMs that are off and could start before, near what the plan changes, and then not."""
+        """Yield the VMs that are off and could start before, near the plan's changes, and then not."""
         changed = {moid for one in trial.plan.changes if (moid := one.host_moid or one.subject.moid)}
         before = self.first.observed
         near = {host.compute_moid for host in before.hosts if host.moid in changed}

@@ -1,9 +1,9 @@
-"""Which ideas, alone or together, leave a plan without an error: each answer is tried by planning again.
+"""Ideas that, alone or together, leave a plan without an error: each answer is tried by planning again.
 
-What needs nobody's leave goes first, then what disturbs least. The search is bounded by work, never by
-time, so that it finds the same on every machine.
+Ideas without need for approval go first, then by disturbance. The search is bounded by work, never by time,
+so that it finds the same on every machine.
 
-What the plan of a fix disturbs: the rows of DISRUPTION, and what runs on hosts with steps by hand.
+The disturbance by a fix's plan: the rows of DISRUPTION, and running VMs on hosts with manual steps.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ class Search:
         self.text = self.source.text
 
     def run(self) -> list[Found]:
-        """Return what works, what asks least first.
+        """Return the working ideas, the least demanding first.
 
-        First what the file can say by itself. Where that is not enough, what it can say with its author's
-        leave, and what can be done outside: each where it is enough, both together only where neither is.
-        Hardware is bought only where nothing else is enough.
+        First edits of the file alone. If these do not suffice, edits with the author's approval, and acts
+        outside: each if it suffices, both together only if neither does. Hardware is bought only if nothing
+        else is enough.
         """
         whole = self.attempt(())
         if whole is None or not whole.plan.errors:
@@ -127,7 +127,7 @@ class Search:
     def _find(
         self, whole: Trial, kinds: Collection[FixKind], costs: Sequence[Cost] = _CHEAPER
     ) -> Found | None:
-        """Find what works, first without what is expected to cost most; None where nothing does."""
+        """Find a working set, first without the presumably most expensive ideas; None if there is none."""
         for most in costs:
             found = self._find_from((), whole, _Way(kinds, most))
             if found is not None:
@@ -135,11 +135,11 @@ class Search:
         return None
 
     def _find_from(self, chosen: tuple[Candidate, ...], trial: Trial, way: _Way) -> Found | None:
-        """Add one idea after the other, each time the one that leaves the least; None where some is left.
+        """Add one idea after the other, each time the one that leaves the least; None if some is left.
 
-        Where none leaves less, one will do that leaves other errors than were met before: behind what
-        stands in the way first, something else may stand. It ends where more VMs are left than the parts to
-        come could place, each as many as the best one did.
+        If none leaves less, one that leaves other errors than before will do: the first obstacle may hide
+        another. It ends if more VMs are left than the parts to come could place, each as many as the best one
+        did.
         """
         gain = 0
         while not self._works(chosen, trial):
@@ -157,10 +157,10 @@ class Search:
         return self._pruned(chosen, trial)
 
     def _left(self, candidates: Collection[Candidate], trial: Trial) -> Left:
-        """Return how much is still wrong, the worst first.
+        """Return the remaining faults, the worst first.
 
-        VMs without a place and errors; then errors, VMs of others that are in the way, and those that would
-        be stranded where they were moved to; last what others lose.
+        VMs without a place and errors; then errors, other VMs that are in the way, and those that would be
+        stranded at their new place; last the other VMs' losses.
         """
         key = _key(candidates)
         if key not in self._lefts:
@@ -209,7 +209,7 @@ class Search:
         return best, sorted(beside, key=lambda step: self._left(*step))
 
     def _pruned(self, chosen: tuple[Candidate, ...], trial: Trial) -> Found:
-        """Leave out what is not needed after all: all edits of the file, then what weighs most first."""
+        """Leave out unnecessary parts: all edits of the file, then the heaviest first."""
         found = self._found(chosen, trial)
         acts = tuple(one for one in chosen if not one.edits)
         found = (self._working(acts) if acts else None) or found
@@ -246,7 +246,7 @@ def _codes(plan: Plan) -> set[str]:
 
 
 def _is_beside(before: Plan, after: Plan, met: Collection[str]) -> bool:
-    """Whether other errors stand in the way than did before, and hardly more of them."""
+    """Whether there are other errors than before, and hardly more of them."""
     return bool(_codes(after) - set(met)) and len(after.errors) <= len(before.errors) + 1
 
 
@@ -260,7 +260,7 @@ def _most_trials(trial: Trial) -> int:
 
 
 def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
-    """Yield who is disturbed and how, hosts first; nothing of hosts that are still to be bought."""
+    """Yield the disturbed objects and the effects, hosts first; nothing of hosts still to be bought."""
     changes = tuple(one for one in plan.changes if not is_added(one.subject.moid or ""))
     reached = tuple(one for one in plan.disturbed if not is_added(one.subject.moid or ""))
     shown = plan.model_copy(update={"changes": changes, "disturbed": reached})

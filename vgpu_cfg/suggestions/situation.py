@@ -1,4 +1,4 @@
-"""What ideas are drawn from: a plan with errors, the estate that it was made for, and its file."""
+"""The source of ideas: a plan with errors, its estate, and its file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vgpu_cfg.suggestions.candidate import Trial
 
 @dataclass(frozen=True)
 class Situation:
-    """A trial that left errors; `catalog` is what the hardware can do."""
+    """A trial that left errors; `catalog` is the hardware's abilities."""
 
     trial: Trial
     catalog: Catalog
@@ -49,12 +49,12 @@ class Situation:
 
     @property
     def desired(self) -> DesiredPlan:
-        """What the file asks for."""
+        """The file's requests."""
         return self.plan.desired
 
     @property
     def document(self) -> Document:
-        """The plan file itself; what it includes is not edited."""
+        """The plan file itself; included files are not edited."""
         return self.trial.loaded.documents[-1]
 
     @property
@@ -73,7 +73,7 @@ class Situation:
 
     @property
     def in_the_way(self) -> list[Diagnostic]:
-        """The errors, and the warnings of hosts that must be emptied for a step by hand."""
+        """The errors, and the warnings of hosts that must be emptied for a manual step."""
         return [
             found
             for found in self.plan.diagnostics
@@ -145,7 +145,7 @@ class Situation:
         return sum(bool(gpu.vm_moids) for gpu in gpus) / len(gpus) if gpus else 1.0
 
     def data_at(self, loc: Loc) -> Any:
-        """Return what the file has at a place, None where it has nothing there."""
+        """Return the file's value at a place, None if there is none."""
         value: Any = self.document.data
         for element in loc:
             if isinstance(value, Mapping):
@@ -157,11 +157,11 @@ class Situation:
         return value
 
     def line_of(self, vm: DesiredVm) -> Loc | None:
-        """Return where a VM's line stands in the plan file."""
+        """Return the place of a VM's line in the plan file."""
         return self._entry("vms", vm.origin)
 
     def entry_of(self, entry: DesiredHosts | DesiredNetwork) -> Loc | None:
-        """Return where an entry of `hosts` or `networks` stands in the file, None where it is included."""
+        """Return the place of an entry of `hosts` or `networks` in the file, None if it is included."""
         return self._entry("networks" if isinstance(entry, DesiredNetwork) else "hosts", entry.origin)
 
     def entries_for(self, host_name: str) -> list[DesiredHosts]:
@@ -187,7 +187,7 @@ class Situation:
         return tuple(edits)
 
     def stated(self, vm: DesiredVm, *way: str) -> Any:
-        """Return what a VM's line, or else `defaults`, states under a key."""
+        """Return the value of a VM's line, or else of `defaults`, under a key."""
         line = self.line_of(vm)
         own = self.data_at((*line, *way)) if line is not None else None
         return own if own is not None else self.data_at(("defaults", *way))

@@ -1,4 +1,4 @@
-"""What could help against the errors of a plan? Each file of this room knows ideas of one kind."""
+"""Ideas against the errors of a plan: each file of this package has ideas of one kind."""
 
 from __future__ import annotations
 

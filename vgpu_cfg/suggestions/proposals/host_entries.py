@@ -1,4 +1,4 @@
-"""Hosts that the plan could prepare: entries of `hosts` that let it, or say how a GPU shall be."""
+"""Hosts that the plan could prepare: entries of `hosts` that allow it, or state a GPU's settings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _entry(situation: Situation, hosts: Sequence[Host]) -> Candidate:
 
 
 def _modes(situation: Situation) -> Iterator[Candidate]:
-    """State how one idle GPU is used or shared, where no entry says it."""
+    """State the use or sharing of one idle GPU, if no entry has it."""
     found = 0
     gpus = [gpu for vm in situation.desired.vms for gpu in vm.gpus]
     wanted: set[object] = {one.sharing for gpu in gpus for one in gpu.profile}
@@ -132,13 +132,13 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
 
 
 def _rules_at(situation: Situation, loc: Loc) -> list[object]:
-    """Return the rules for devices of an entry: one may stand without a list."""
+    """Return the rules for devices of an entry: one may be without a list."""
     rules = situation.data_at(loc)
     return [rules] if isinstance(rules, dict) else list(rules or [])
 
 
 def _unclear(situation: Situation) -> Iterator[Candidate]:
-    """Where VMs leave open how a host's GPUs are to be shared, state it for one GPU of each way."""
+    """If VMs leave the sharing of a host's GPUs open, state it for one GPU of each way."""
     for found in situation.errors(Code.SHARING_UNCLEAR):
         host = situation.host(found.subject.name)
         if host is None:

@@ -1,4 +1,4 @@
-"""Names of the plan file that mean nothing in vCenter, or too much: what is probably meant."""
+"""Names of the plan file without or with several meanings in vCenter: the probable ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_TAGS = (
 
 
 def propose_names(situation: Situation) -> Iterator[Candidate]:
-    """Replace what a key names, everywhere that the file names it so, by what is closest and there."""
+    """Replace a key's name, at each of its places in the file, by the closest existing one."""
     ideas: dict[str, Candidate] = {}
     for idea in _each_place(situation):
         known = ideas.get(idea.says)
@@ -193,7 +193,7 @@ def _letters(name: str) -> str:
 
 
 def _texts(data: Any, keys: tuple[str, ...], loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
-    """Yield every text under one of the keys, alone or in a list, and the name of what is in a list there."""
+    """Yield every text under one of the keys, alone or in a list, and the name of listed objects."""
     if isinstance(data, dict):
         for key, value in data.items():
             here = (*loc, str(key))

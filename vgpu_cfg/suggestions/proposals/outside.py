@@ -82,7 +82,7 @@ def _on_empty(host: Host, says: str, change: Callable[[Host], Host]) -> Candidat
 
 
 def _names(situation: Situation) -> Iterator[Candidate]:
-    """VMs that stand where the plan's are to be, or are the plan's and stand elsewhere."""
+    """VMs at the places of the plan's, or VMs of the plan at other places."""
     for found in situation.errors(Code.NOT_OURS, Code.MARK_DISAGREES):
         for wanted in situation.vms(found):
             folder = situation.site.folder_of(wanted)
@@ -118,7 +118,7 @@ def _allowed(situation: Situation) -> Iterator[Candidate]:
 
 
 def _taken_in(situation: Situation) -> Iterator[Candidate]:
-    """Yield the import of the VMs that stand there and are nobody's, all at once: searches are bounded."""
+    """Yield the import of the VMs there without an owner, all at once: searches are bounded."""
     names = {vm.name for found in situation.errors(Code.NOT_OURS) for vm in situation.vms(found)}
     if not names:
         return
@@ -182,7 +182,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
 
 
 def _hosts(situation: Situation) -> Iterator[Candidate]:
-    """Yield what is done on the hosts where VMs with errors are, or could be placed."""
+    """Yield acts on the hosts of VMs with errors, or of their possible places."""
     for host in _concerned(situation):
         yield from _updates(situation, host)
     for host in _concerned(situation):
@@ -313,7 +313,7 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
 
 
 def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[Candidate]:
-    """Yield what is done against a finding about a host."""
+    """Yield the acts against a finding about a host."""
     name, moid = host.name, host.moid
     match found.code:
         case Code.HOST_SILENT | Code.NO_USABLE_HOST:
@@ -469,7 +469,7 @@ def _with_key_provider(observed: Inventory) -> Inventory:
 
 
 def _folders(situation: Situation) -> Iterator[Candidate]:
-    """VM folders that the file names and nobody made yet, with those that they lie in."""
+    """VM folders that the file names and that are missing, with their parents."""
     roots = [folder for folder in situation.site.folders if folder.is_root]
     if len(roots) != 1:
         return

@@ -1,4 +1,4 @@
-"""What stands in the way beside the VMs' lines: entries of hosts and networks, protection, checks, flags."""
+"""Obstacles outside the VMs' lines: entries of hosts and networks, protection, checks, flags."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _without_host(name: str, loc: Loc | None, situation: Situation) -> Iterator[
 
 
 def _host_rules(situation: Situation) -> Iterator[Candidate]:
-    """Rules for devices that ask for what a device cannot be."""
+    """Rules for devices with impossible requests."""
     wanted = (Code.NOT_SUPPORTED, Code.NIC_IN_USE, Code.GPU_SERVES_VGPUS)
     for found in situation.errors(*wanted):
         for entry in situation.entries_for(found.subject.name):

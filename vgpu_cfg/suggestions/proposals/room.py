@@ -94,7 +94,7 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
 
 
 def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
-    """VMs of others that hold GPUs, or memory where that is short: each could move, or go off."""
+    """Other VMs that hold GPUs, or scarce memory: each could move, or go off."""
     needs_memory = any(situation.errors(Code.HOST_MEMORY))
     found = 0
     for host in hosts:

@@ -1,6 +1,6 @@
-"""Keys of VMs' lines that stand in the way: what else they could say.
+"""Obstructive keys of VMs' lines: their alternatives.
 
-What stands in the way of a plan's keys in guests: others than the plan's, not new ones, ones not kept.
+Obstacles to a plan's keys in guests: others than the plan's, old ones, ones not kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
 """Keys without which such a finding has nothing to say."""
 
 _KEPT = "kept"
-"""Stands for the seed that guests have, of which only a digest is known."""
+"""The placeholder for the guests' seed, of which only a digest is known."""
 
 
 def propose_vm_keys(situation: Situation) -> Iterator[Candidate]:
@@ -148,13 +148,13 @@ def _without(situation: Situation, vm: DesiredVm, key: str) -> list[Item]:
 
 
 def _of_list(name: str, item: Item) -> list[Item]:
-    """Return an item with one profile of its list, as it is where its list has no such profile."""
+    """Return an item with one profile of its list, unchanged if its list has no such profile."""
     listed = item.get("profile")
     return [{**item, "profile": name} if isinstance(listed, list) and name in listed else item]
 
 
 def _of_board(situation: Situation, board: Board, item: Item) -> list[Item]:
-    """Return an item with the profile of another board beside its own: as large, shared alike."""
+    """Return an item with the profile of another board in addition to its own: as large, shared alike."""
     name = item.get("profile")
     own = situation.catalog.by_profile(name) if isinstance(name, str) else ()
     for entry in own:
