@@ -1,1 +1,1 @@
-"""What the lab's state looks like to a client: per managed type, a table from property path to renderer."""
+"""The lab's state as a client sees it: per managed type, a table from property path to renderer."""

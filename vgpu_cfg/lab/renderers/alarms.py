@@ -1,4 +1,4 @@
-"""How alarms show: what they are defined as, and on which entities they are triggered."""
+"""Rendering of alarms: their definitions, and the entities on which they are triggered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How clusters and standalone compute resources show, with their DRS rules."""
+"""Rendering of clusters and standalone compute resources, with their DRS rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _hosts(context: Context, thing: Cluster, *, usable: bool = False) -> list[Ho
 
 
 def _das_config(_context: Context, thing: Cluster) -> Any:
-    """Render HA. What nobody set is as the API reference has it; the vSphere Client may send other values."""
+    """Render HA. Unset values are as in the API reference; the vSphere Client may send other values."""
     monitoring = vim.cluster.VmToolsMonitoringSettings(
         vmMonitoring="vmMonitoringDisabled",
         clusterSettings=True,
@@ -62,7 +62,7 @@ def _drs_config(_context: Context, thing: Cluster) -> Any:
 
 
 def _drs_vms(_context: Context, thing: Cluster) -> list[Any]:
-    """Render what DRS is told of single VMs. `enabled` is always there: govc reads it unasked."""
+    """Render the DRS settings of single VMs. `enabled` is always there: govc reads it unasked."""
     return [
         vim.cluster.DrsVmConfigInfo(
             key=vim.VirtualMachine(moid),
@@ -141,7 +141,7 @@ def _vsan_config(context: Context, thing: Cluster) -> Any:
 
 
 def resource_usage(context: Context, thing: Cluster) -> Any:
-    """Render what a cluster's hosts have and use, by what their summaries show."""
+    """Render the resources and the use of a cluster's hosts, by their summaries."""
     hosts = _hosts(context, thing)
     memory, used = sum(host.memory_mib for host in hosts), sum(used_mib(context, host) for host in hosts)
     stores = [context.state.get(moid, Datastore) for moid in thing.datastores]
@@ -179,4 +179,4 @@ CLUSTER_SHAPES = {
     "summary": vim.ClusterComputeResource.Summary,
     "configurationEx": vim.cluster.ConfigInfoEx,
 }
-"""What really stands where a compute resource's type only declares the base."""
+"""The actual type of a value if a compute resource's type only declares the base."""

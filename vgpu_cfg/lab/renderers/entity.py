@@ -1,4 +1,4 @@
-"""What every inventory object shows alike (vim `ManagedEntity`), and custom attributes."""
+"""The common properties of every inventory object (vim `ManagedEntity`), and custom attributes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADMINISTRATOR_GROUP = "VSPHERE.LOCAL\\Administrators"
 
 
 def constant(value: Any) -> Render:
-    """Return a renderer of what is the same everywhere."""
+    """Return a renderer of a constant value."""
     return lambda _context, _thing: value
 
 
@@ -38,12 +38,12 @@ def itself(_context: Context, thing: Managed) -> Any:
 
 
 def under(prefix: str, renderers: Mapping[str, Render]) -> dict[str, Render]:
-    """Return the renderers with a prefix before their paths: a summary repeats what stands elsewhere."""
+    """Return the renderers with a prefix before their paths: a summary repeats other properties."""
     return {f"{prefix}.{path}": render for path, render in renderers.items()}
 
 
 def vim_type(wsdl_name: str | None) -> Any:
-    """Return the class that a WSDL name in the state stands for."""
+    """Return the class of a WSDL name in the state."""
     return vim_class(wsdl_name) if wsdl_name else None
 
 

@@ -1,4 +1,4 @@
-"""How folders, datacenters and resource pools show."""
+"""Rendering of folders, datacenters and resource pools."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unlimited(*, reservation: int = 0, expandable: bool = True) -> vim.ResourceA
 
 
 def _allocation(asked: Any) -> vim.ResourceAllocationInfo:
-    """Return what a pool has: what somebody set, and what a new one has of the rest."""
+    """Return a pool's values: the set ones, and a new pool's for the rest."""
     return unlimited() if asked is None else merged(unlimited(), asked)
 
 

@@ -1,4 +1,4 @@
-"""How portgroups, standard and distributed, and distributed switches show."""
+"""Rendering of portgroups, standard and distributed, and distributed switches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def network_summary(thing: Network) -> Any:
 
 
 def port_config(context: Context, thing: Network) -> Any:
-    """Render what a portgroup's ports are set to; what nobody set is what a new portgroup has in the API."""
+    """Render the settings of a portgroup's ports; unset ones are those of a new portgroup in the API."""
     if thing.trunk:
         ranges = [vim.NumericRange(start=start, end=end) for start, end in thing.trunk]
         vlan: Any = _Switch.TrunkVlanSpec(inherited=False, vlanId=ranges)
@@ -197,7 +197,7 @@ def _switch_summary(context: Context, thing: DistributedSwitch) -> Any:
 
 
 def _port_keys(context: Context, thing: Network) -> list[str]:
-    """Render the ports of uplinks; those of others are told by FetchDVPorts alone."""
+    """Render the ports of uplinks; the others are only in FetchDVPorts."""
     if not thing.is_uplink:
         return []
     switch = context.state.get(thing.switch, DistributedSwitch)

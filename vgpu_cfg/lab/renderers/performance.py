@@ -1,4 +1,4 @@
-"""How the PerformanceManager shows: its counters of GPUs, and the intervals that vCenter keeps.
+"""Rendering of the PerformanceManager: its counters of GPUs, and the intervals that vCenter keeps.
 
 Keys, units, roll-ups and levels of utilization, mem.used, mem.usage and temperature are those of a recorded
 vCenter (govmomi, simulator/vpx/performance_manager.go), as are the four intervals. mem.total, mem.reserved
@@ -46,7 +46,7 @@ _FIRST_KEY = 558
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What vCenter keeps for how long: seconds between samples, and seconds that they are kept."""
+    """vCenter's history: seconds between samples, and seconds that they are kept."""
 
     key: int
     name: str

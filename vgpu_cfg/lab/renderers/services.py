@@ -1,14 +1,14 @@
-"""How the vCenter itself and its managers show.
+"""Rendering of the vCenter itself and its managers.
 
-How host profiles show: their name, and which hosts they are attached to. What is in them the lab lacks.
+Rendering of host profiles: their name, and the hosts they are attached to. The lab lacks their content.
 
-How customisation specifications show (vim `CustomizationSpecManager`), and the key of their passwords.
+Rendering of customization specifications (vim `CustomizationSpecManager`), and the key of their passwords.
 
-How the key providers of a vCenter show (vim `KmipClusterInfo`, `CryptoManagerKmip`).
+Rendering of a vCenter's key providers (vim `KmipClusterInfo`, `CryptoManagerKmip`).
 
-How licences show: the keys that vCenter knows, and which host has which.
+Rendering of licenses: the keys that vCenter knows, and the hosts that have them.
 
-How a session shows (vim `UserSession`).
+Rendering of a session (vim `UserSession`).
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "GuestProcessManager": {},
     "GuestFileManager": {},
 }
-"""wsdl type → path → renderer, for what is no inventory."""
+"""wsdl type → path → renderer, for types outside of the inventory."""
 
 
 def user_session(session: Session) -> Any:

@@ -1,4 +1,4 @@
-"""How datastores show."""
+"""Rendering of datastores."""
 
 from __future__ import annotations
 

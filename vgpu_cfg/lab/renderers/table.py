@@ -1,8 +1,8 @@
-"""How a table from property path to renderer becomes every answer of a managed type.
+"""A table from property path to renderer gives every answer of a managed type.
 
-A table names leaves: `config.graphicsInfo` → the function that renders it. What lies above
-(`config`) is put together from the leaves below it, what lies beneath is read from the leaf's
-value, so a whole object and its parts can never disagree.
+A table names leaves: `config.graphicsInfo` → the function that renders it. Parents (`config`) are assembled
+from the leaves below them, children are read from the leaf's value, so a whole object and its parts can never
+disagree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEP = re.compile(r'(?P<name>[A-Za-z]\w*)(?:\[(?:"(?P<text>[^"]*)"|(?P<number>-?
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One name of a path, with the key in brackets behind it, if any."""
+    """One name of a path, with the key in brackets after it, if any."""
 
     name: str
     key: str | None = None
@@ -62,7 +62,7 @@ class Node:
 
     name: str
     type: Any
-    """What the property is declared as, or the type that this vCenter really puts there."""
+    """The declared type of the property, or the type that this vCenter really puts there."""
     optional: bool
     render: Render | None = None
     children: dict[str, Node] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Node:
 
 
 UNSET = Node("", object, optional=True, render=lambda _context, _thing: None)
-"""What a property is read from that its type has and the lab never sets."""
+"""The source of a property that its type has and the lab never sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Reader:
     limit: Limit | None = None
 
     def read(self, context: Context, thing: Any) -> Any:
-        """Return the value, None where it is unset, or newer than what stands behind the object."""
+        """Return the value, None if it is unset, or newer than the object's host."""
         most = self.limit(thing) if self.limit is not None else None
         if most is not None and not all(is_at_least(most, version) for version in self.since):
             return None
@@ -135,7 +135,7 @@ class Table:
         return [name for name in self.root.children if is_at_least(version, known(name).version)]
 
     def every_path(self) -> list[str]:
-        """Every path that has a node: leaves and what is put together from them."""
+        """Every path that has a node: leaves and their parents."""
         found: list[str] = []
 
         def collect(node: Node, prefix: str) -> None:
@@ -206,7 +206,7 @@ class Table:
 
 
 def cut(value: Any, version: str) -> Any:
-    """Return a value without what a version does not have."""
+    """Return a value without the fields that a version lacks."""
     if isinstance(value, VmomiSupport.Array):
         return type(value)([cut(item, version) for item in value])
     if not isinstance(value, VmomiSupport.DataObject):

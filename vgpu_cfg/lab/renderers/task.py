@@ -1,4 +1,4 @@
-"""How tasks show (vim `TaskInfo`)."""
+"""Rendering of tasks (vim `TaskInfo`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.inventory import Task
 
 GONE_TYPES = {"vm": "VirtualMachine", "group": "Folder", "resgroup": "ResourcePool"}
-"""What the moid of a removed object begins with → its type."""
+"""The prefix of a removed object's moid → its type."""
 
 
 def _method(_context: Context, thing: Task) -> Any:
@@ -38,7 +38,7 @@ def _result(context: Context, thing: Task) -> Any:
 
 
 def _entity(context: Context, thing: Task) -> Any:
-    """Return what the task was about, also when that is gone: a removed object keeps its reference."""
+    """Return the entity of the task, also if it is gone: a removed object keeps its reference."""
     if thing.entity in context.state.objects:
         return reference(context.state.objects[thing.entity])
     kind = GONE_TYPES.get(thing.entity.partition("-")[0])
@@ -79,5 +79,5 @@ def _table() -> Table:
 
 
 def task_info(context: Context, task: Task) -> Any:
-    """Render all that is told of a task."""
+    """Render all properties of a task."""
     return _table().reader("info", context.version).read(context, task)

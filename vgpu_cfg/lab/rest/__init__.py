@@ -1,1 +1,1 @@
-"""The lab's REST side: JSON beside SOAP, on the same port, with sessions of its own."""
+"""The lab's REST API: JSON next to SOAP, on the same port, with sessions of its own."""

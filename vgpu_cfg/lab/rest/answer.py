@@ -1,4 +1,4 @@
-"""How a request to the REST side is taken apart, and what an answer and a refusal of it are."""
+"""Parsing of a request to the REST API, and the form of answers and refusals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 JSON = {"Content-Type": "application/json"}
 BY_BARE_ID = ("/vm-template/library-items", "/vcenter/vm")
-"""What paths end with below which an id stands without `id:`."""
+"""The ends of paths that are followed by an id without `id:`."""
 API = "/api"
 _OF_CIS = {"/session": "/cis/session"}
 _SHORT = ("/cis/", "/content/")
-"""What paths begin with below `/api` that `/rest` has below `/com/vmware`."""
+"""The beginnings of paths below `/api` that `/rest` has below `/com/vmware`."""
 
 
 class Entries(dict[str, Any]):
@@ -28,14 +28,14 @@ _NUMBER = re.compile(r"\.\d+$")
 
 
 class Refused(Exception):
-    """What vCenter does not do: an HTTP status, and a type of com.vmware.vapi.std.errors with a sentence."""
+    """A refusal of vCenter: an HTTP status, and a type of com.vmware.vapi.std.errors with a sentence."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
         self.status, self.kind, self.message = status, kind, message
 
     def answer(self, *, short: bool = False) -> Answer:
-        """Return what goes back for it; `short` as below `/api`."""
+        """Return the answer for it; `short` as below `/api`."""
         messages = [{"id": self.kind, "default_message": self.message, "args": []}]
         content: Any = {"type": f"com.vmware.vapi.std.errors.{self.kind}", "value": {"messages": messages}}
         if short:
@@ -54,7 +54,7 @@ class Request:
     body: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     filter: Mapping[str, Any] = field(default_factory=dict)
-    """Which things a list shall have: the names of filters with their values."""
+    """The filters of a list: their names with their values."""
     host: str = ""
     """The server, as the client calls it."""
 
@@ -131,12 +131,12 @@ def listed(value: Any) -> Any:
 
 
 def answered(value: Any) -> Answer:
-    """Return what goes back for a value, wrapped; nothing for none."""
+    """Return the answer for a value, wrapped; nothing for none."""
     return 200, JSON, b"" if value is None else json.dumps({"value": listed(value)}).encode()
 
 
 def answered_short(method: str, value: Any) -> Answer:
-    """Return what goes back for a value below `/api`: itself; 201 for what was made."""
+    """Return the answer for a value below `/api`: itself; 201 for a new object."""
     if value is None:
         return 204, JSON, b""
     return 201 if method == "POST" else 200, JSON, json.dumps(value).encode()

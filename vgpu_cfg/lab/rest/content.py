@@ -1,4 +1,4 @@
-"""What the REST side answers of content libraries: which there are, their items, and what VM templates hold.
+"""Content libraries in the REST API: the libraries, their items, and the content of VM templates.
 
 Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems),
 and what govc asks. Libraries are made, changed and deleted; VM templates are put into them, a clone that
@@ -42,7 +42,7 @@ def libraries(lab: Simulation, request: Request) -> Any:
 
 
 def library(lab: Simulation, request: Request) -> Any:
-    """Tell of a library, or change its name and description."""
+    """Show a library, or change its name and description."""
     found = _known(libraries_of(lab.state), request.id)
     if request.action:
         raise Refused(400, "unsupported", f"The lab does not {request.action} a library.")
@@ -87,7 +87,7 @@ def local_libraries(lab: Simulation, request: Request) -> Any:
 
 
 def local_library(lab: Simulation, request: Request) -> Any:
-    """Tell of a library, change it, or delete it with its items."""
+    """Show a library, change it, or delete it with its items."""
     if request.method != "DELETE":
         return library(lab, request)
     _known(libraries_of(lab.state), request.id)
@@ -146,7 +146,7 @@ def _check_item_name(lab: Simulation, library_id: str, name: str) -> None:
 
 
 def item(lab: Simulation, request: Request) -> Any:
-    """Tell of an item, change it, copy it with its files, or delete it; with a VM template its VM goes."""
+    """Show an item, change it, copy it with its files, or delete it; with a VM template its VM goes."""
     found = _known(items_of(lab.state), request.id)
     if request.action == "copy":
         if found["type"] == VM_TEMPLATE:
@@ -216,7 +216,7 @@ def put_template(lab: Simulation, request: Request) -> Any:
 
 
 def template(lab: Simulation, request: Request) -> Any:
-    """Tell of the VM template that an item is; nothing of one that is none."""
+    """Show the VM template of an item; nothing for any other item."""
     found = _known(items_of(lab.state), request.id)
     if found["type"] != VM_TEMPLATE:
         return None

@@ -1,4 +1,4 @@
-"""What the REST side answers of files in content libraries: put into items, listed, and got again.
+"""Files in content libraries in the REST API: put into items, listed, and downloaded.
 
 Sources: the vSphere Automation API reference (Item.UpdateSession, Item.DownloadSession, Item.File,
 Item.Storage), and what govc asks. Files come by PUT to an address that is handed out, and lie on the
@@ -27,7 +27,7 @@ SECONDS = 3600
 """How long a session stays without a word; an hour as in vcsim."""
 PLAIN = {"Content-Type": "text/plain"}
 _KINDS = {"iso": "iso", "ovf": "ovf"}
-"""What an item is whose maker did not say so, by the ends of its files' names; else a file."""
+"""The type of an item without a stated one, by the ends of its files' names; else a file."""
 
 
 # ---------------------------------------------------------------- what lies in an item
@@ -70,7 +70,7 @@ def files(lab: Simulation, request: Request) -> Any:
 
 
 def file(lab: Simulation, request: Request) -> Any:
-    """Tell of one file of an item."""
+    """Show one file of an item."""
     return _file(*_named(lab, request, "name"))
 
 
@@ -81,7 +81,7 @@ def storage(lab: Simulation, request: Request) -> Any:
 
 
 def storage_of_file(lab: Simulation, request: Request) -> Any:
-    """Tell where one file lies."""
+    """Show the place of one file."""
     return [_stored(lab, request.id, *_named(lab, request, "file_name"))]
 
 
@@ -133,7 +133,7 @@ def _sessions(kind: str) -> Callable[[Simulation, Request], Any]:
 
 
 def session(lab: Simulation, request: Request) -> Any:
-    """Tell of a session, or end it: what was put is in the item once it is complete."""
+    """Show a session, or end it: its files are in the item once it is complete."""
     found = _session(lab, request.id)
     if request.method == "GET":
         return {
@@ -178,7 +178,7 @@ def put_session_files(lab: Simulation, request: Request) -> Any:
 
 
 def put_session_file(lab: Simulation, request: Request) -> Any:
-    """Let a session take a file, tell of one, take one out, or check what there is."""
+    """Add a file to a session, show one, remove one, or check the existing ones."""
     found = _session(lab, request.id)
     if request.action == "validate":
         return {"has_errors": False, "missing_files": [], "invalid_files": []}
@@ -218,7 +218,7 @@ def got_session_files(lab: Simulation, request: Request) -> Any:
 
 
 def got_session_file(lab: Simulation, request: Request) -> Any:
-    """Hand a file of a session out, or tell of one."""
+    """Download a file of a session, or show one."""
     found = _session(lab, request.id)
     name = str(request.body.get("file_name", ""))
     if name not in found["files"]:
@@ -283,4 +283,4 @@ HANDLERS: dict[tuple[str, bool], Callable[[Simulation, Request], Any]] = {
     (f"{_ITEM}/downloadsession/file", False): got_session_files,
     (f"{_ITEM}/downloadsession/file", True): got_session_file,
 }
-"""What answers a path, by whether an id follows."""
+"""The handlers of a path, by whether an id follows."""

@@ -1,8 +1,8 @@
-"""What the REST side answers of the inventory: lists of VMs, hosts and the rest by filters, and a whole VM.
+"""The inventory in the REST API: lists of VMs, hosts and the rest by filters, and a whole VM.
 
 Sources: the vSphere Automation API reference as the SDK's bindings have it (vmware-vcenter on PyPI): fields,
 filters, and how many may match. That templates are in no list of VMs is recalled. Adapters, disks and NICs
-are told in short: what the reference calls optional is left out.
+are shown in short: fields that the reference calls optional are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _POWERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of objects: its word, how many may match, what is told of each, and what filters ask of it."""
+    """A kind of objects: its word, the maximum number of matches, the shown fields, and its filters."""
 
     of: type[Managed]
     most: int
@@ -178,7 +178,7 @@ def _is_let_through(asked: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool
 
 
 def vm(lab: Simulation, request: Request) -> Any:
-    """Tell of a VM. Raises Refused for one that is not there."""
+    """Show a VM. Raises Refused for one that is not there."""
     found = lab.state.find(request.id, VirtualMachine)
     if found is None or lab.lacks(found.moid, "System.Read"):
         raise Refused(404, "not_found", f"Virtual machine with identifier '{request.id}' does not exist.")
@@ -265,4 +265,4 @@ HANDLERS: dict[tuple[str, bool], Callable[[Simulation, Request], Any]] = {
     **{(f"{PLACE}{word}", False): partial(_list, word) for word in _KINDS},
     (f"{PLACE}vm", True): vm,
 }
-"""What answers a path, by whether an id follows."""
+"""The handlers of a path, by whether an id follows."""

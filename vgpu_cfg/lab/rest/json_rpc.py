@@ -20,7 +20,7 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 PATH = "/api"
 _METHODS = {"list": "GET", "get": "GET", "create": "POST", "update": "PATCH", "delete": "DELETE"}
 _IDS = ("vm", "tag_id", "category_id", "library_item_id", "library_id")
-"""What may stand beside a call's other values and say which thing it is about."""
+"""The parameters of a call that may name its object next to the other values."""
 _STRUCTURES = {
     "cardinality": "com.vmware.cis.tagging.category_model",
     "category_id": "com.vmware.cis.tagging.tag_model",
@@ -32,8 +32,8 @@ _STRUCTURES = {
     "datastore_id": "com.vmware.content.library.storage_backing",
     "key": "map-entry",
 }
-"""The field that only one structure has → its name; what has none of them names an object, or is of the
-inventory, whose structures the SDK takes by any name."""
+"""The field that only one structure has → its name; others name an object, or are of the inventory, whose
+structures the SDK accepts by any name."""
 _OBJECT = "com.vmware.vapi.std.dynamic_ID"
 _OPTIONAL = {_STRUCTURES[field] for field in ("storage_backings", "library_id", "datastore_id")}
 """Structures whose fields all are optional."""
@@ -97,7 +97,7 @@ def _authentication(context: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without the words for its kind; what is optional and unset is left out."""
+    """Return a value without the words for its kind, and without optional unset fields."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if not isinstance(value, dict):

@@ -54,7 +54,7 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     **content_files.HANDLERS,
     **inventory.HANDLERS,
 }
-"""What answers a path, by whether an id follows."""
+"""The handlers of a path, by whether an id follows."""
 
 
 def token_of(headers: Mapping[str, str]) -> str | None:
@@ -81,7 +81,7 @@ def answer(
 
 
 def carry_out(lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials) -> Any:
-    """Do what a request asks, and return the value that it is answered with. Raises Refused."""
+    """Carry out a request, and return the value of its answer. Raises Refused."""
     with lab.transaction():
         return _carry_out(lab, request, headers, credentials)
 
@@ -135,7 +135,7 @@ def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credential
 
 
 def caller(lab: Simulation, authorization: str, credentials: Credentials) -> tuple[str, bool] | None:
-    """Return whom a header proves, and whether it is an administrator; None for nobody that vCenter knows."""
+    """Return the user that a header proves, and whether it is an administrator; None for an unknown one."""
     user = _user(authorization, credentials)
     if user is None or not (credentials.may_everything(user) or permissions.is_known(lab.state, user)):
         return None
@@ -143,7 +143,7 @@ def caller(lab: Simulation, authorization: str, credentials: Credentials) -> tup
 
 
 def _user(authorization: str, credentials: Credentials) -> str | None:
-    """Return whom a header names, None where it proves nobody."""
+    """Return the user that a header names, None if it proves none."""
     kind, _, rest = authorization.partition(" ")
     try:
         if kind == "Basic":

@@ -1,4 +1,4 @@
-"""What the REST side answers of tags: categories, tags, and what they are attached to.
+"""Tags in the REST API: categories, tags, and the objects they are attached to.
 
 Sources: the vSphere Automation API reference (Category, Tag, TagAssociation), and the requests of govc. That
 a second tag of a category of cardinality SINGLE is refused, and as an invalid argument, is assumed.
@@ -46,7 +46,7 @@ def categories(lab: Simulation, request: Request) -> Any:
 
 
 def category(lab: Simulation, request: Request) -> Any:
-    """Tell of a category, change it, or drop it with its tags."""
+    """Show a category, change it, or drop it with its tags."""
     found = _known(categories_of(lab.state), request.id)
     if request.method == "GET":
         return {"id": request.id, "used_by": [], **found}
@@ -75,7 +75,7 @@ def tags(lab: Simulation, request: Request) -> Any:
 
 
 def tag(lab: Simulation, request: Request) -> Any:
-    """Tell of a tag, change or drop it; or list the tags of the category that the path names."""
+    """Show a tag, change or drop it; or list the tags of the category that the path names."""
     if request.action == "list-tags-for-category":
         _known(categories_of(lab.state), request.id)
         return [one for one, its in tags_of(lab.state).items() if its["category_id"] == request.id]
@@ -129,7 +129,7 @@ def association_of(lab: Simulation, request: Request) -> Any:
 
 
 def _several(things: list[Any], act: Callable[[Any], None]) -> dict[str, Any]:
-    """Do something for each, and say of all what was not done; who may not is refused at once."""
+    """Apply an action to each, and report the failures of all; a missing privilege is refused at once."""
     errors = []
     for one in things:
         try:

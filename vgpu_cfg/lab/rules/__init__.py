@@ -1,1 +1,1 @@
-"""What the simulated vCenter and its hosts refuse, and with which fault: a judge apart from any planner."""
+"""The refusals of the simulated vCenter and its hosts, with their faults: a judge apart from any planner."""

@@ -1,10 +1,10 @@
-"""Whether a VM may run on a host now, what of the host it would hold, and how it takes and returns that.
+"""Admission of a VM to a host: whether it may run now, its resources, and their allocation and release.
 
 On which GPUs of a host a VM's vGPUs would lie: device groups on joined GPUs first, then the others.
 
 Virtual functions of NICs at a power-on: each SR-IOV card of a running VM holds one.
 
-That a host out of them refuses in these words is the lab's own: no source tells what a real one says.
+That a host without free ones refuses in these words is the lab's own: no source has a real one's message.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Suits = Callable[[int, Gpu], bool]
 """Whether a GPU would do for the vGPU of a device key, room apart."""
 
 _AUTOMATIC = "Automatic"
-"""How the id of a physical function begins that the host shall choose."""
+"""The prefix of a physical function's id if the host chooses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a VM would hold of its host: vGPUs by GPU address, and whole functions by device key."""
+    """A VM's resources on its host: vGPUs by GPU address, and whole functions by device key."""
 
     vgpus: tuple[tuple[str, VgpuUse], ...] = ()
     whole: tuple[tuple[int, str], ...] = ()
@@ -48,7 +48,7 @@ def admit(
     forced: Mapping[int, str] | None = None,
     suits: Suits | None = None,
 ) -> Admission:
-    """Return what a VM would hold on a host, or raise vCenter's fault.
+    """Return a VM's resources on a host, or raise vCenter's fault.
 
     `forced` fixes the GPU of some vGPUs (device key → address), for estates; `suits` leaves out GPUs, for
     a VM that moves as it runs.
@@ -80,7 +80,7 @@ def admit(
 
 
 def start(state: LabState, vm: VirtualMachine, host: Host, admitted: Admission, *, now: float) -> None:
-    """Let a VM run on a host, with what it was admitted."""
+    """Start a VM on a host, with its admitted resources."""
     for pci_id, use in admitted.vgpus:
         gpu = host.gpu(pci_id)
         if gpu is not None:
@@ -97,7 +97,7 @@ def start(state: LabState, vm: VirtualMachine, host: Host, admitted: Admission, 
 
 
 def stop(state: LabState, vm: VirtualMachine) -> None:
-    """Let a VM stop, and return what it held."""
+    """Stop a VM, and return its resources."""
     host = state.get(vm.host, Host)
     for gpu in host.gpus:
         if any(use.vm == vm.moid for use in gpu.uses):
@@ -120,8 +120,8 @@ def reserved_mib(state: LabState, host: Host) -> int:
 def check_cpu(state: LabState, vm: VirtualMachine, host: Host) -> None:
     """Raise where the CPU that a VM reserves is not left on a host.
 
-    Admission control compares the reservation with what is unreserved, at a power-on and where the
-    reservation of a running VM grows (vSphere Resource Management, "Resource Allocation Reservation").
+    Admission control compares the reservation with the unreserved CPU, at a power-on and when the reservation
+    of a running VM grows (vSphere Resource Management, "Resource Allocation Reservation").
     """
     others = (state.get(moid, VirtualMachine) for moid in host.vms if moid != vm.moid)
     left = hardware.cpu_capacity_mhz(host) - sum(other.cpu_reservation_mhz for other in others if other.is_on)
@@ -284,7 +284,7 @@ def check_virtual_functions(state: LabState, vm: VirtualMachine, host: Host) -> 
 
 
 def _functions_of(vm: VirtualMachine) -> list[str | None]:
-    """Return the physical function that each SR-IOV card names, None where the host shall choose."""
+    """Return the physical function that each SR-IOV card names, None if the host chooses it."""
     return list(_named(vm.devices.values()))
 
 

@@ -1,7 +1,7 @@
-"""Which customisations vCenter refuses: NICs that do not match, passwords of another key, one that waits.
+"""The customizations that vCenter refuses: NICs that do not match, passwords of another key, one that waits.
 
-Fault types are those of vim `CustomizationFault`. What an unknown name or address is refused with, and a
-specification of another system, is assumed. How names are made is of the types' descriptions.
+Fault types are those of vim `CustomizationFault`. The faults for an unknown name or address, and for a
+specification of another system, are assumed. How names are made is of the types' descriptions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vgpu_cfg.lab.state.devices import nics_of
 from vgpu_cfg.lab.state.vm import VirtualMachine
 
 OWN_KEY = list(b"the lab's public key")
-"""What `CustomizationSpecManager.encryptionKey` shows, byte by byte: passwords for it can be decrypted."""
+"""The value of `CustomizationSpecManager.encryptionKey`, byte by byte: passwords for it can be decrypted."""
 PENDING_KEY = "tools.deployPkg.fileName"
 """The extraConfig key that names the package of a customisation that waits (VM Operator reads it)."""
 LINUX_MAY_HAVE, WINDOWS_MAY_HAVE = 63, 15
@@ -67,7 +67,7 @@ def name_of_host(vm: VirtualMachine, spec: Any) -> str:
 
 
 def _check_generators(spec: Any) -> None:
-    """Refuse what a client was to ask its user for, and names that a guest cannot have."""
+    """Refuse values that a client must ask its user for, and names that a guest cannot have."""
     generator = _name_generator(spec.identity)
     if isinstance(generator, _Customization.UnknownNameGenerator):
         raise refusals.bad_argument("spec.identity.hostName")

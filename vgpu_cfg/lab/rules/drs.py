@@ -15,7 +15,7 @@ from vgpu_cfg.lab.state.inventory import Cluster, Host, LabState, Rule, VirtualM
 def place(
     state: LabState, vm: VirtualMachine, candidates: list[Host], take: Callable[[Host], Admission]
 ) -> tuple[Host, Admission]:
-    """Return the first host that takes a VM, and what it would hold there; raise why none does.
+    """Return the first host that accepts a VM, and its resources there; raise why none does.
 
     `take` judges one host, and raises its refusal. Hosts where a rule that should hold would be broken
     come last.

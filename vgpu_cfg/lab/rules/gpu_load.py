@@ -1,9 +1,9 @@
-"""Whether one physical GPU can take one more vGPU, and where on it that would lie.
+"""Whether one physical GPU has room for one more vGPU, and its place there.
 
 Same-size lock, maximum per GPU, mixed-size placement ids, MIG slices. Answers are remembered per
 load, since a fleet has few different ones.
 
-Which of the GPUs with room ESXi takes at a power-on. What a real one does is unproven: three ways.
+The GPU that ESXi chooses at a power-on among those with room. A real one's choice is unproven: three ways.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def esxi_order(host: Host) -> Order:
 
 
 def load_of(host: Host, gpu: Gpu) -> GpuLoad:
-    """Return what counts of a GPU as it is now."""
+    """Return the relevant state of a GPU."""
     return GpuLoad(
         gpu.board,
         gpu.mig_enabled,
@@ -77,7 +77,7 @@ def find_slot(load: GpuLoad, profile: str) -> Slot | None:
 
 @lru_cache(maxsize=8192)
 def entry_of(board: str, profile: str) -> ProfileEntry | None:
-    """Return what a profile is on a board, None where the board does not have it."""
+    """Return a profile's values on a board, None if the board does not have it."""
     return resolve_profile(load_catalog().board(board), VgpuProfile.parse(profile))
 
 

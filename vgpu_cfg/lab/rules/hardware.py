@@ -1,4 +1,4 @@
-"""What virtual hardware allows: devices per version, memory reservation, firmware, the 64-bit MMIO window."""
+"""The limits of virtual hardware: devices per version, memory reservation, firmware, 64-bit MMIO window."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SMALL_MEMORY_MIB = 32 * 1024
 
 PAGES_PER_GB = 262_144
 PAGES_BELOW_4G = 917_504
-"""What is left for devices below 4 GB, as a VM's log shows it."""
+"""The space for devices below 4 GB, as a VM's log shows it."""
 PAGES_BESIDE_BAR = 12_290
 
 DEFAULT_WINDOW_GB = 32
 HOST_OWN_MIB = 8192
-"""What the lab's hosts keep for themselves. A real host's overhead depends on much more."""
+"""The overhead of the lab's hosts. A real host's overhead depends on much more."""
 
 PINNING = (
     vim.vm.device.VirtualPCIPassthrough,
@@ -62,7 +62,7 @@ def max_hardware_version(host: Host) -> int:
 
 
 def can_secure_boot(vm: VirtualMachine) -> bool:
-    """Whether a VM's firmware can check what it boots."""
+    """Whether a VM's firmware can check its boot loader."""
     return vm.firmware == "efi" and vm.hardware_version >= OLDEST_SECURE_BOOT_VERSION
 
 
@@ -83,7 +83,7 @@ def reservation_mib(vm: VirtualMachine) -> int:
 
 
 def cpu_capacity_mhz(host: Host) -> int:
-    """Return what a host has of CPU: its cores at their frequency. Hyperthreads add nothing to it."""
+    """Return a host's CPU capacity: its cores at their frequency. Hyperthreads add nothing to it."""
     return host.cores * host.cpu_mhz
 
 
@@ -159,9 +159,9 @@ def check_window(vm: VirtualMachine, boards: list[Board]) -> None:
 
 
 def check_numa_affinity(vm: VirtualMachine, host: Host) -> None:
-    """Raise where `numa.nodeAffinity` is no list of the host's nodes.
+    """Raise if `numa.nodeAffinity` is not a list of the host's nodes.
 
-    What a real host does with a bad one is not known here; the lab is strict.
+    A real host's reaction to a bad one is unknown; the lab is strict.
     """
     value = vm.extra_config.get("numa.nodeAffinity")
     if value is None:

@@ -47,7 +47,7 @@ def _turned_on(vm: VirtualMachine) -> bool:
 def place_running(
     state: LabState, vm: VirtualMachine, candidates: list[Host], pick: Pick
 ) -> tuple[Host, Admission]:
-    """Return the first host that takes a running VM as it is, and what it would hold there; raise why none.
+    """Return the first host that accepts a running VM, and its resources there; raise why none does.
 
     Its vGPUs go to GPUs of the same board with the same ECC state; MIG and NVLink go with the profile and
     the group.

@@ -1,9 +1,9 @@
-"""Which sets of a host's GPUs NVLink joins: what device groups the host offers, and which sets are free.
+"""The sets of a host's GPUs that NVLink joins: the offered device groups, and the free sets.
 
-A set is what Fabric Manager calls a partition on an NVSwitch board, and a bridged pair (or half or whole
-of a bridged four) elsewhere. Module ids, not addresses, tell the halves of an NVSwitch board apart. The
-sets of four and eight are documented for vSphere; the two-GPU sets are those of NVIDIA's Fabric Manager
-user guide for HGX H100 as recalled, and agree with VMware's example that {2,4} and {5,7} leave no four.
+A set is what Fabric Manager calls a partition on an NVSwitch board, and a bridged pair (or half or whole of a
+bridged four) elsewhere. Module ids, not addresses, distinguish the halves of an NVSwitch board. The sets of
+four and eight are documented for vSphere; the two-GPU sets are those of NVIDIA's Fabric Manager user guide
+for HGX H100 as recalled, and agree with VMware's example that {2,4} and {5,7} leave no four.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FIRST_GROUP_VERSION = "vim.version.v8_0_0_1"
 class GroupOffer:
     """A device group that a host offers: `size` vGPUs of one profile, then `nics`, sequence ids from 0 on.
 
-    `nics` are the (vendor id, device id) of NICs, one for each. Nobody publishes of which type of component a
-    group's NIC is; here it is a device of Dynamic DirectPath I/O.
+    `nics` are the (vendor id, device id) of NICs, one for each. The component type of a group's NIC is not
+    published; here it is a device of Dynamic DirectPath I/O.
     """
 
     name: str
@@ -77,9 +77,9 @@ def offered_groups(host: Host) -> dict[str, GroupOffer]:
 
 
 def joined_sets(gpus: Iterable[Gpu]) -> list[GpuSet]:
-    """Return every set of GPUs of one board that a group can take, small sets first.
+    """Return every possible set of GPUs of one board for a group, small sets first.
 
-    Within a size they stand in the order of their lowest module ids or addresses, and so do their GPUs.
+    Within a size they are in the order of their lowest module ids or addresses, and so are their GPUs.
     """
     by_board: dict[str, list[Gpu]] = {}
     for gpu in sorted(gpus, key=lambda gpu: gpu.pci_id):

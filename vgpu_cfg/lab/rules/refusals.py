@@ -115,7 +115,7 @@ def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
 
 
 def no_permission(entity: Any, privilege: str) -> Any:
-    """Return the refusal of whoever lacks a privilege on an entity (a reference)."""
+    """Return the refusal for a missing privilege on an entity (a reference)."""
     return vim.fault.NoPermission(
         object=entity, privilegeId=privilege, msg="Permission to perform this operation was denied."
     )
@@ -202,12 +202,12 @@ def bad_argument(path: str) -> Exception:
 
 
 def not_found() -> Exception:
-    """Say that what a call names by a key or a name of its own is not there."""
+    """Return the fault for a missing object that a call names by a key or a name of its own."""
     return vim.fault.NotFound(msg="The object or item referred to could not be found.")
 
 
 def already_exists(name: str) -> Exception:
-    """Say that what a call would make by a key or a name of its own is there."""
+    """Return the fault for an existing object that a call would make by a key or a name of its own."""
     return vim.fault.AlreadyExists(name=name, msg="The specified key, name, or identifier already exists.")
 
 
@@ -248,7 +248,7 @@ def rule_violated(host: Host, rule: Any, name: str) -> Exception:
 
 
 def no_host(refused: list[tuple[Host, Exception]]) -> Exception:
-    """No host of the cluster takes the VM. Where all say the same, that is what vCenter says."""
+    """No host of the cluster accepts the VM. If all give the same reason, that is vCenter's."""
     kinds = {type(fault) for _, fault in refused}
     if len(kinds) == 1:
         return refused[0][1]

@@ -1,1 +1,1 @@
-"""The shell of a simulated ESXi host: who is let in, its tools, and SSH in front of it."""
+"""The shell of a simulated ESXi host: logins, its tools, and SSH in front of it."""

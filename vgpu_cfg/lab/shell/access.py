@@ -1,4 +1,4 @@
-"""Who gets into a host's shell, and what stands in the way: host, service, firewall, lockdown mode.
+"""Access to a host's shell, and its obstacles: host, service, firewall, lockdown mode.
 
 Lockdown mode keeps root out whatever the password; exception users are none in the lab.
 """
@@ -22,7 +22,7 @@ ROOT = "root"
 
 @dataclass(frozen=True, slots=True)
 class ShellAccess:
-    """What lets root in: a password (None: any that is not empty), and keys, as `known_hosts` writes them."""
+    """The credentials of root: a password (None: any that is not empty), and keys, as in `known_hosts`."""
 
     password: str | None = None
     keys: Collection[str] = ()
@@ -46,7 +46,7 @@ def is_unlocked(host: Host) -> bool:
 
 
 def why_closed(host: Host) -> str | None:
-    """Return why nobody answers at a host's SSH port, None where somebody does."""
+    """Return why a host's SSH port does not answer, None if it does."""
     if not is_reachable(host):
         return "connection timed out"
     service, ruleset = host.services.get(SERVICE), host.rulesets.get(RULESET)

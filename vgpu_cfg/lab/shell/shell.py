@@ -1,4 +1,4 @@
-"""Which tools a host's shell has, and where each stands.
+"""The tools of a host's shell, and their paths.
 
 esxcli as the shell has it: options from a command line, answers as text.
 
@@ -6,14 +6,14 @@ A list of like things is a table whose columns are as wide as their widest cell,
 of long ones has a paragraph for each, below its address; one thing is lines of `Name: value`, three
 blanks in (recorded runs). Recalled is which stream an error goes to.
 
-How a command line falls into words: as in a POSIX shell, and none of a shell's other doings.
+Splitting of a command line into words: as in a POSIX shell, without its other features.
 
 Pipes, lists, redirections, substitutions and patterns are no commands that this shell has.
 
 The host's own scripts that matter here: xorg, NVIDIA's GPU management daemon; and vmkload_mod's list.
 
-What the scripts print is in NVIDIA's and VMware's guides. Recalled are
-vmkload_mod's header and numbers, and what xorg says while vGPUs run.
+The output of the scripts is in NVIDIA's and VMware's guides. Recalled are vmkload_mod's header and numbers,
+and xorg's message while vGPUs run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODULE_SIZES_KB = {"nvidia": 8420, "nmlx5_core": 1580, "nmlx5_rdma": 412}
 
 
 def run_xorg(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
-    """Restart Xorg, which brings graphics types and the policy into force; or tell its state."""
+    """Restart Xorg, which activates graphics types and the policy; or show its state."""
     match list(arguments):
         case ["restart"]:
             try:
@@ -56,7 +56,7 @@ def run_xorg(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
 
 
 def run_gpu_daemon(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
-    """Tell that the GPU management daemon runs, which it always does where it is installed."""
+    """Show that the GPU management daemon runs, as it always does if it is installed."""
     if list(arguments) != ["status"]:
         return complain("Usage: nvdGpuMgmtDaemon {start|stop|status|restart}")
     return say("daemon_nvdGpuMgmtDaemon is running")
@@ -225,7 +225,7 @@ TOOLS = {
 
 
 class LabShell:
-    """Somebody's login on a host. It outlives nothing: once the host is away, every command fails."""
+    """A login on a host. It outlives nothing: once the host is away, every command fails."""
 
     def __init__(self, lab: Simulation, host: Host) -> None:
         self._lab = lab
@@ -235,7 +235,7 @@ class LabShell:
     def execute(self, line: str) -> tuple[int, str, str]:
         """Run one command line; return its status, stdout and stderr. Raises HostShellError.
 
-        That is raised where the host is not there any more, or was restarted since the login.
+        That is raised if the host is gone, or was restarted since the login.
         """
         with self._lab.transaction():
             host = self._lab.state.get(self._moid, Host)
@@ -272,7 +272,7 @@ def run_words(lab: Simulation, host: Host, words: Sequence[str]) -> Reply:
 
 
 class BadLineError(Exception):
-    """The line is none that this shell runs; `status` is what it returns then."""
+    """The line is not one that this shell runs; `status` is its exit status then."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

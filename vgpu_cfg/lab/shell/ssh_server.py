@@ -1,10 +1,10 @@
 """The hosts' shells behind SSH: one listening socket per host on the loopback, open while a host's own is.
 
-Where a host is away, its SSH service stopped or its ruleset closed, its port refuses connections; what was
-open is closed when the host goes, and stays open when only the service stops, as sshd's children do.
+If a host is away, its SSH service stopped or its ruleset closed, its port refuses connections; open
+connections are closed when the host goes, and stay open when only the service stops, as sshd's children do.
 Commands are run one at a time per request; there is no terminal, no login shell, no file transfer.
 
-One SSH connection to a simulated host: who is let in, and a command line run for each exec request.
+One SSH connection to a simulated host: the login, and a command line run for each exec request.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class LabSshServer:
             self._moved.notify_all()
 
     def _take(self, name: str) -> None:
-        """Greet whoever connects."""
+        """Greet each client."""
         try:
             connection, _ = self._open[name].accept()
         except OSError:  # it hung up before it was greeted
@@ -251,7 +251,7 @@ def _host_key(folder: Path | None, host: Host) -> paramiko.PKey:
 
 
 class HostTransport(paramiko.Transport):
-    """The server's end of a connection. Commands begin only after the client was told that they do.
+    """The server's end of a connection. Commands begin only after the client was informed of that.
 
     A status that overtakes that answer would end the channel before the client knows of it.
     """
@@ -284,7 +284,7 @@ class SshLogin(paramiko.ServerInterface):
         return METHODS
 
     def check_auth_none(self, username: str) -> int:
-        """Let nobody in for nothing."""
+        """Refuse logins without credentials."""
         return AUTH_FAILED
 
     def check_auth_password(self, username: str, password: str) -> int:
@@ -302,7 +302,7 @@ class SshLogin(paramiko.ServerInterface):
         return InteractiveQuery("", "", ("Password: ", False))
 
     def check_auth_interactive_response(self, responses: Sequence[str]) -> int:
-        """Judge what was answered."""
+        """Check the answers."""
         return self.check_auth_password(self._user, responses[0] if responses else "")
 
     def check_channel_request(self, kind: str, chanid: int) -> int:

@@ -1,1 +1,1 @@
-"""What all parts of the lab work on: the state as time passes, tasks, sessions, and who answers a method."""
+"""The basis of all parts of the lab: the state over time, tasks, sessions, and the handlers of methods."""

@@ -33,7 +33,7 @@ class LabClock(Protocol):
 
 
 class VirtualClock:
-    """Stands still until somebody waits, then is at once where the wait ends."""
+    """Keeps its time until a wait, and then jumps to the end of the wait."""
 
     def __init__(self, start: float = VIRTUAL_START) -> None:
         self._now = start

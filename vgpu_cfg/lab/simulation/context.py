@@ -1,4 +1,4 @@
-"""What surrounds one call of a method: the simulation, the caller's session, and the API version."""
+"""The context of one call of a method: the simulation, the caller's session, and the API version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_cfg.lab.state.inventory import LabState
 
 @dataclass(slots=True)
 class Context:
-    """What a method or a renderer may ask. `session` is None before login; `version` is pyvmomi's name."""
+    """The context for a method or a renderer. `session` is None before login; `version` is pyvmomi's name."""
 
     lab: Simulation
     version: str
@@ -26,7 +26,7 @@ class Context:
 
     @property
     def state(self) -> LabState:
-        """The lab's state as it is now; a stored lab may load another one between calls."""
+        """The lab's current state; a stored lab may load another one between calls."""
         return self.lab.state
 
 

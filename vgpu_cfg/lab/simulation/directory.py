@@ -1,4 +1,4 @@
-"""Where a reference leads: to inventory, the vCenter's managers, a host's managers, a session's own."""
+"""Resolution of a reference: to inventory, the vCenter's managers, a host's managers, a session's own."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ OF_CLUSTER = {"envbrowser": "EnvironmentBrowser"}
 """A compute resource's managers, named likewise."""
 
 BROWSER = "datastoreBrowser"
-"""What the moid of a datastore's browser begins with, before that of the datastore or host."""
+"""The prefix of the moid of a datastore's browser, before that of the datastore or host."""
 
 
 def find(context: Context, moid: str, *, storage: bool = False) -> Managed | None:
-    """Return what a moid names, None where there is no such thing; `storage`: in that API."""
+    """Return the object of a moid, None if there is none; `storage`: in that API."""
     if storage:
         return Service(moid=moid, name=moid, kind=OF_STORAGE[moid]) if moid in OF_STORAGE else None
     thing = context.state.objects.get(moid)

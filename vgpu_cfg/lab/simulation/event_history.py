@@ -1,11 +1,11 @@
-"""Which of the events that there were a filter lets through, and how one shows (vim `Event`).
+"""Filtering of past events, and the rendering of one (vim `Event`).
 
-Whose event it is when a VM was cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is
-of the types' descriptions. An event keeps the names of its time. That a filter by an entity with all below it
-finds the events of what has gone from there is assumed, and so is that the name of a type may be written with
+The entity of the event of a clone (the new VM), and VmDeployedEvent for a template's clone, are of the types'
+descriptions. An event keeps the names of its time. Assumed: that a filter by an entity with all below it
+finds the events of objects that have gone from there, and that the name of a type may be written with
 "vim.event." before it (as vSphere's lists of events have it) and without (as govc has it).
 
-What happens: an event of an entity is kept, and sets or clears the alarms above it.
+Logging of events: an event of an entity is kept, and sets or clears the alarms above it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _passes(event: PastEvent, spec: Any) -> bool:
 
 
 def post(lab: Simulation, thing: Managed, event: str) -> None:
-    """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
+    """Pass an event (its wsdl name) of an entity to the alarms on the entity and on its parents."""
     by = "" if event in _OF_NOBODY else lab.user
     past_events.record(lab, thing, event, by=by)
     above = {each.moid for each in _chain(lab, thing)}

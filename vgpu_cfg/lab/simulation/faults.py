@@ -51,13 +51,13 @@ def connection_dropped(estate: str, when: str) -> ConnectionDropped:
 
 
 class ScriptedFault(BaseModel):
-    """One thing that goes wrong.
+    """One scripted fault.
 
-    `call` refuses the method itself, `task` lets the task end in the fault, `drop_before`
-    and `drop_after` cut the connection before or after the server acted, `session_expired`
-    forgets the session first, `slow` answers after `seconds`. `unavailable` is the web front's 503, and
-    `restart_before` and `restart_after` restart vCenter itself in place of an answer: nobody listens for
-    `seconds`, its web front is alone for `starting` more, and with `forgets_tasks` no task is known then.
+    `call` refuses the method itself, `task` lets the task end in the fault, `drop_before` and `drop_after`
+    cut the connection before or after the server acted, `session_expired` forgets the session first, `slow`
+    answers after `seconds`. `unavailable` is the web front's 503, and `restart_before` and `restart_after`
+    restart vCenter itself in place of an answer: it refuses connections for `seconds`, its web front is alone
+    for `starting` more, and with `forgets_tasks` no task is known then.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -79,7 +79,7 @@ class ScriptedFault(BaseModel):
         return name
 
     def is_due(self) -> bool:
-        """Count one call, and tell whether this is the one."""
+        """Count one call, and return whether this is the one."""
         self.seen += 1
         return self.nth in (0, self.seen)
 
@@ -180,7 +180,7 @@ def make_fault(name: str, message: str) -> Exception:
 
 
 def _some(kind: Any) -> Any:
-    """Return a value of a field's type that says nothing: nobody scripts more than the fault's name."""
+    """Return an empty value of a field's type: scripts state only the fault's name."""
     if issubclass(kind, VmomiSupport.ManagedObject):
         return (vim.VirtualMachine if kind is VmomiSupport.ManagedObject else kind)("none")
     if issubclass(kind, VmomiSupport.Enum):

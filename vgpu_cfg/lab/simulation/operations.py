@@ -1,6 +1,6 @@
-"""Which methods of which types the lab carries out; a task's work is told from the call that starts it.
+"""The methods of each type that the lab carries out; a task's work is separate from the call that starts it.
 
-Which methods the wire answers by itself, without an operation on the state: reads, views, sessions.
+The methods that the protocol layer answers itself, without an operation: reads, views, sessions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FALLBACK = {
     "ClusterComputeResource": "ComputeResource",
     "VmwareDistributedVirtualSwitch": "DistributedVirtualSwitch",
 }
-"""Where a type does not have a method of its own; everything else falls back to ManagedEntity."""
+"""The base type for a type without a method of its own; all others fall back to ManagedEntity."""
 
 Seconds = float | Callable[..., float]
 Check = Callable[..., None]
@@ -84,7 +84,7 @@ def task(
 
 
 def find_operation(wsdl_type: str, method: str) -> Operation:
-    """Return what carries a method out on a type or on what it descends from. KeyError where nothing does."""
+    """Return the handler of a method on a type or on its ancestors. KeyError if there is none."""
     for name in (wsdl_type, FALLBACK.get(wsdl_type, ""), "ManagedEntity"):
         if (name, method) in OPERATIONS:
             return OPERATIONS[name, method]

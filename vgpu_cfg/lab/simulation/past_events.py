@@ -1,8 +1,8 @@
-"""Which events a vCenter keeps: what became of a VM, a host or a cluster by a task or a call, and by whom.
+"""The events that a vCenter keeps: changes to a VM, a host or a cluster by a task or a call, and their users.
 
 Kinds and fields are those of vim `Event` and the types below it. That an event of a reconfiguration has the
-whole ConfigSpec is LucD's finding (lucd.info, "Events - Part 3"). What `configChanges` says of a cluster is
-assumed: the text that a vCenter writes there is in no document that was found.
+whole ConfigSpec is LucD's finding (lucd.info, "Events - Part 3"). The text of `configChanges` for a cluster
+is assumed: the one that a vCenter writes there is in no document that was found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARGUMENTS: Mapping[type[Managed], tuple[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What an event tells of a thing as it was before a task: its name, and where it stood."""
+    """An event's data on an object before a task: its name, and its place."""
 
     name: str
     around: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Before:
 
 
 def before(lab: Simulation, thing: Managed) -> Before:
-    """Note what a task may change of a thing, or take away."""
+    """Note the parts of an object that a task may change or remove."""
     about = list(_about(lab.state, thing))
     return Before(thing.name, dict(_argument(one) for one in about), tuple(one.moid for one in about))
 
@@ -58,9 +58,9 @@ def record(
     by: str | None = None,
     **values: Any,
 ) -> None:
-    """Keep an event of a thing as it is now, or as it was before a task; forget the oldest.
+    """Keep an event of an object in its current state, or that before a task; forget the oldest.
 
-    It is by whoever began the task, else by whoever calls, unless `by` says otherwise.
+    Its user is the one that began the task, else the caller, unless `by` names another.
     """
     state = lab.state
     told = was or before(lab, thing)
@@ -125,7 +125,7 @@ def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result:
 
 
 def _made(subject: Managed, was: Before, vm: Vm) -> _Told:
-    """Tell who made a VM: from nothing, of a VM, or of a template."""
+    """Log the creation of a VM: from nothing, from a VM, or from a template."""
     source = was.around.get("vm")
     if source is None:
         return vm, "VmCreatedEvent", None, {}
@@ -149,7 +149,7 @@ def _changes(spec: Any) -> Any:
 
 
 def _about(state: LabState, thing: Managed) -> Iterator[Managed]:
-    """Yield a thing and what it stands in, as far as events name it."""
+    """Yield an object and its parents, as far as events name them."""
     yield thing
     host = state.find(thing.host, Host) if isinstance(thing, Vm) else None
     if host is not None:

@@ -1,7 +1,7 @@
-"""vCenter's own restart: nobody listens for a while, then its web front is alone, and sessions are gone.
+"""vCenter's own restart: no answer for a while, then its web front is alone, and sessions are gone.
 
-Objects keep their moids. Hosts, VMs and guests go on meanwhile, as they do without a vCenter. What a real one
-does with the tasks that it was at is unproven, so both are played: they run on, or nobody knows of them.
+Objects keep their moids. Hosts, VMs and guests go on meanwhile, as they do without a vCenter. The fate of a
+real one's running tasks is unproven, so both are simulated: they run on, or are forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 
 
 class ConnectionRefused(NotSent):
-    """Nobody listens while vCenter restarts, as a Transport says it."""
+    """The refused connection while vCenter restarts, as a Transport reports it."""
 
 
 def restart(
@@ -30,7 +30,7 @@ def restart(
 
 
 def is_away(lab: Simulation) -> bool:
-    """Whether nobody listens; sessions of before the last restart are forgotten on the way."""
+    """Whether vCenter refuses connections; also forgets sessions from before the last restart."""
     if lab.restarts_seen != lab.state.restarts:
         lab.restarts_seen = lab.state.restarts
         lab.sessions = Sessions()
@@ -38,12 +38,12 @@ def is_away(lab: Simulation) -> bool:
 
 
 def is_starting(lab: Simulation) -> bool:
-    """Whether the web front answers, and vCenter behind it does not yet."""
+    """Whether the web front answers, and vCenter itself does not yet."""
     return lab.clock.now() < lab.state.starting_until
 
 
 def refused(lab: Simulation) -> ConnectionRefused:
-    """Return what a client meets while nobody listens."""
+    """Return a client's error while vCenter is away."""
     return ConnectionRefused(
         "the lab's vCenter restarts, and refuses connections",
         subject=f"lab:{lab.state.estate}",

@@ -1,4 +1,4 @@
-"""Who is logged in, by cookie, and what a session owns: collectors, filters, views."""
+"""The logged-in users, by cookie, and a session's objects: collectors, filters, views."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Credentials:
     colleague: str = "colleague@vsphere.local"
 
     def may_everything(self, user: str) -> bool:
-        """Whether somebody is one of them."""
+        """Whether a user is one of them."""
         return account(user) in (account(self.user), self.colleague)
 
 
@@ -34,7 +34,7 @@ LAB_CREDENTIALS = Credentials()
 
 @dataclass(slots=True)
 class Session:
-    """One login. `cookie` travels in the HTTP header, `key` is what the API calls the session's id."""
+    """One login. `cookie` travels in the HTTP header, `key` is the session's id in the API."""
 
     cookie: str
     key: str
@@ -51,7 +51,7 @@ class Session:
     """Reads that wait to be continued, by token."""
     last_object: int = 0
     view_changes: int = 0
-    """Counts what the client does to its views, so that waiting filters look again."""
+    """Counts the client's changes to its views, so that waiting filters look again."""
 
     def new_moid(self) -> str:
         """Return a moid for something that only this session sees."""

@@ -1,4 +1,4 @@
-"""The state as time passes: transactions, waiting for what is due next, and saving what changed."""
+"""The state as time passes: transactions, waiting for the next due event, and saving of changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Timeline(Protocol):
     """One kind of things that happen as time passes: tasks end, hosts boot, guests boot."""
 
     def settle(self, lab: Simulation) -> None:
-        """Do what is due by now."""
+        """Do all that is due."""
         ...
 
     def next_event(self, lab: Simulation) -> float | None:
@@ -39,11 +39,11 @@ class Timeline(Protocol):
 class Simulation:
     """A simulated vCenter as time passes. Everything that happens to it happens inside `transaction`.
 
-    `counters` counts calls, tasks and saves, for whoever measures.
+    `counters` counts calls, tasks and saves, for measurements.
     """
 
     timelines: ClassVar[tuple[Timeline, ...]] = ()
-    """What happens by itself, in the order in which it is done. Set by the class that has the parts."""
+    """The automatic events, in their order. Set by the class that has the parts."""
 
     state: LabState
     clock: LabClock
@@ -86,7 +86,7 @@ class Simulation:
         self._announced_revision = state.revision
 
     def lacks(self, moid: str, privilege: str) -> bool:
-        """Whether whoever calls now lacks a privilege on an object."""
+        """Whether the current caller lacks a privilege on an object."""
         if privilege in self.faults.lacking:
             return True
         return not self.is_administrator and not may(self.state, self.user, moid, privilege)
@@ -108,7 +108,7 @@ class Simulation:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Hold the lab: see what others saved, settle what is due, and save what changed."""
+        """Lock the lab: load others' changes, settle due events, and save changes."""
         with self.changed:
             if self._depth:
                 yield
@@ -137,7 +137,7 @@ class Simulation:
             self.changed.notify_all()
 
     def settle(self) -> None:
-        """Complete what is due."""
+        """Complete due events."""
         with self.transaction():
             pass
 
@@ -159,7 +159,7 @@ class Simulation:
         return True
 
     def run_until_idle(self) -> None:
-        """Wait until no task is open, or those that are wait for something that nobody does."""
+        """Wait until no task is open, or the open ones wait for an event that never comes."""
         while self.state.open_tasks and self.wait():
             continue
 

@@ -1,11 +1,11 @@
-"""Tasks: what is under way, when it ends, and who does the work when it does.
+"""Tasks: those under way, their ends, and the functions that do their work.
 
 A task's work is done, and judged, at the moment it is due: two power-ons that compete for
 one GPU are decided in the order of their due times. Due times are part of the state.
 
-Which of the tasks that there were a filter lets through, and the newest of them.
+Filtering of past tasks, and the newest of them.
 
-Recalled is that `latestPage` has the newest first, and how long it is unless somebody says so.
+Recalled is that `latestPage` has the newest first, and its default length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vgpu_cfg.lab.state.vm import Snapshot
 Work = Callable[..., Any]
 
 WORK: dict[tuple[str, str], Work] = {}
-"""(wsdl type, method) → what is done when the task is due; filled by `operations.registry`."""
+"""(wsdl type, method) → the function called when the task is due; filled by `operations.registry`."""
 
 EXCLUSIVE = frozenset(
     {
@@ -45,10 +45,10 @@ EXCLUSIVE = frozenset(
         "RelocateVM_Task",
     }
 )
-"""Methods that refuse to run beside each other on one VM."""
+"""Methods that refuse to run at the same time on one VM."""
 
 ENDED: dict[tuple[str, str], Work] = {}
-"""(wsdl type, method) → what is done when such a task is over, however it ended: `ended(lab, subject)`."""
+"""(wsdl type, method) → the function called after such a task, with any result: `ended(lab, subject)`."""
 
 PROGRESS_STEPS = 4
 KEPT_TASKS = 2000
@@ -118,7 +118,7 @@ def cancel(lab: Simulation, task: Task) -> None:
 
 
 def forget_all(lab: Simulation) -> None:
-    """Know of no task any more, nor go on with any: what a vCenter may be like after its restart."""
+    """Forget all tasks, without finishing them: a vCenter may be so after its restart."""
     for task in _open(lab):
         _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="vCenter was restarted."))
     for moid in lab.state.tasks:
@@ -127,7 +127,7 @@ def forget_all(lab: Simulation) -> None:
 
 
 def settle(lab: Simulation) -> None:
-    """Do what is due by now, in the order it was due, and update the progress of the rest."""
+    """Do all that is due, in the order of due times, and update the progress of the rest."""
     now = lab.clock.now()
     while True:
         due = [task for task in _open(lab) if task.state == "running" and _is_due(lab, task, now)]

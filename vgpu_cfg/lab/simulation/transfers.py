@@ -19,7 +19,7 @@ class Transfer:
 
 @dataclass(slots=True)
 class Transfers:
-    """What a lab has on offer: number → (token, transfer). A process keeps its own."""
+    """A lab's transfers: number → (token, transfer). A process keeps its own."""
 
     offers: dict[str, tuple[str, Transfer]] = field(default_factory=dict)
     count: int = 0

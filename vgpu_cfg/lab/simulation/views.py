@@ -1,4 +1,4 @@
-"""Views: lists of inventory objects that a traversal can start from, and what is in them."""
+"""Views: lists of inventory objects from which a traversal can start, and their content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ContainerView(Service):
 
 @dataclass(slots=True, kw_only=True)
 class ListView(Service):
-    """What the client put into it."""
+    """The client's objects in it."""
 
     kind: str = "ListView"
     moids: dict[str, None] = field(default_factory=dict)

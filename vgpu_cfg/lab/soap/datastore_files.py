@@ -1,8 +1,8 @@
-"""Files of datastores over HTTPS, `/folder/<path>?dcPath=…&dsName=…`: what somebody put, and VMs' logs.
+"""Files of datastores over HTTPS, `/folder/<path>?dcPath=…&dsName=…`: uploaded ones, and VMs' logs.
 
-A log has the reason of a power-on that failed. What its lines begin with, on 7.0 and from 8.0 on, is
-recorded (Dell 000199172 and field reports), as are `PCIPassthru: total number …` and the lines about the
-power-on module; the head of the log and its DICT lines are recalled.
+A log has the reason of a power-on that failed. The beginnings of its lines, on 7.0 and from 8.0 on, are
+recorded (Dell 000199172 and field reports), as are `PCIPassthru: total number …` and the lines on the
+power-on module; the log's head and its DICT lines are recalled.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Answer = tuple[int, Mapping[str, str], bytes]
 def exchange(
     lab: Simulation, method: str, url: str, body: bytes, cookie: str | None, caller: tuple[str, bool] | None
 ) -> Answer:
-    """Answer a GET, HEAD, PUT or DELETE of a file: 404 for what is not there, 401 for nobody's.
+    """Answer a GET, HEAD, PUT or DELETE of a file: 404 for a missing one, 401 without a login.
 
-    `caller` is whom a password proves, and whether it is an administrator; else a session does.
+    `caller` is the user that a password proves, and whether it is an administrator; else the session's user
+    counts.
     """
     with lab.transaction():
         session = lab.sessions.find(cookie, lab.clock.now())
@@ -55,7 +56,7 @@ def exchange(
 
 
 def _changed(lab: Simulation, store: Datastore, method: str, path: str, body: bytes) -> Answer:
-    """Put a file or delete one; a refusal of vSphere is told as 403 or 404, which is assumed."""
+    """Put a file or delete one; a refusal of vSphere becomes 403 or 404 (assumed)."""
     try:
         if method == "DELETE":
             delete_file(lab, store, name=f"[{store.name}] {path}")
@@ -120,12 +121,12 @@ def _last_try(lab: Simulation, vm: VirtualMachine) -> Task | None:
 
 
 def _messages(task: Task) -> list[tuple[str, str]]:
-    """Return key and text of what the host said of a failure."""
+    """Return key and text of the host's message on a failure."""
     return [(each.key, each.message or "") for each in getattr(task.fault, "faultMessage", None) or ()]
 
 
 def _stamp(moment: datetime, host: Host | None) -> str:
-    """Return what a log line begins with."""
+    """Return the beginning of a log line."""
     time = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
     is_new = host is None or int(host.version.partition(".")[0]) >= FIRST_NEW_FORM
     return f"{time} In(05) vmx - " if is_new else f"{time}| vmx| | I005: "

@@ -1,4 +1,4 @@
-"""How one HTTP request to the lab is answered: versions, sessions, scripted faults, then the method."""
+"""Answer one HTTP request to the lab: versions, sessions, scripted faults, then the method."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
 SDK_PATHS = ("/sdk", "/sdk/vimService")
 STORAGE_PATHS = ("/pbm", "/pbm/sdk")
 STARTING: Answer = (503, {"Content-Type": "text/plain"}, b"503 Service Unavailable\n")
-"""What a web front answers for a vCenter that is not up."""
+"""The web front's answer for a vCenter that is not up."""
 
 
 def exchange(
@@ -184,7 +184,7 @@ def _cookie(headers: Mapping[str, str]) -> str | None:
 
 
 def _disturb(lab: Simulation, method: str, cookie: str | None) -> ScriptedFault | None:
-    """Play what is scripted for this call, and return it where its answer is another for it.
+    """Apply the script for this call, and return it if its answer differs for it.
 
     Raises ConnectionDropped, or the fault that the script names.
     """
@@ -264,10 +264,10 @@ def _check_privileges(context: Context, thing: Managed, call: MethodCall) -> Non
 
 
 def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
-    """Raise unless the object's type, this vCenter and the host behind it have the method.
+    """Raise unless the object's type, this vCenter and the object's host have the method.
 
-    A host too old for a method answers NotSupported here: pyvmomi's description of the fault fits,
-    what a real vCenter says is unproven.
+    A host too old for a method answers NotSupported here: pyvmomi's description of the fault fits, a real
+    vCenter's answer is unproven.
     """
     is_declared = issubclass(vim_class(wire_type(thing)), call.info.type)
     newest = context.version if call.is_storage else vcenter_version(context)
@@ -299,7 +299,7 @@ def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:
 
 
 def _subject(context: Context, thing: Managed) -> Managed:
-    """Return what of the state an operation is on: for a manager what it manages, which may be all."""
+    """Return the object of an operation: for a manager the objects it manages, which may be all."""
     if not isinstance(thing, Service):
         return thing
     return thing.owner if thing.owner is not None else context.state.objects[context.state.root]

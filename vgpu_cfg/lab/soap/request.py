@@ -1,4 +1,4 @@
-"""How a SOAP request becomes a method call: the object it is for, the method, its arguments.
+"""Turn a SOAP request into a method call: the object it is for, the method, its arguments.
 
 The arguments are read by pyvmomi's own deserialiser, each by the type that the method
 declares for it, so that morefs, enums, arrays and derived types arrive as a client meant them.
@@ -47,7 +47,7 @@ class MethodCall:
 
 
 class BadRequestError(Exception):
-    """The bytes are no request that a vCenter would take; `fault` is what it answers."""
+    """The bytes are not a request that a vCenter would accept; `fault` is the answer."""
 
     def __init__(self, fault: Any) -> None:
         super().__init__(fault.msg)

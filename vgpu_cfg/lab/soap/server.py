@@ -62,7 +62,7 @@ class LabServer:
         self._thread.start()
 
     def wait(self) -> None:
-        """Stay until somebody stops it."""
+        """Serve until stopped."""
         if self._thread is not None:
             self._thread.join()
 
@@ -104,7 +104,7 @@ class _HttpServer(ThreadingHTTPServer):
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def close(self) -> None:
-        """Close the listening socket and what is open."""
+        """Close the listening socket and all connections."""
         self.server_close()
         with self.guard:
             for connection in self.connections:

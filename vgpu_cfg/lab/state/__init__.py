@@ -1,1 +1,1 @@
-"""What a simulated vCenter keeps of its objects, and how that is saved; it refuses nothing."""
+"""The objects of a simulated vCenter, and their storage; nothing is refused here."""

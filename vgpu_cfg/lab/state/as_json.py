@@ -1,9 +1,9 @@
-"""How managed objects become JSON, and come back.
+"""Conversion of managed objects to JSON and back.
 
-How pyvmomi's values become JSON, and come back.
+Conversion of pyvmomi's values to JSON and back.
 
-A data object is kept by the fields that its type declares and that are set; what is no word, number or
-data object is kept as the XML that the wire would carry. So nothing is kept that the wire does not know.
+A data object is kept by the fields that its type declares and that are set; values other than words, numbers
+and data objects are kept as their XML. So nothing is kept that the wire does not know.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _basic(kind: Any) -> type:
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Any, Any], ...]:
-    """Return what a type declares: names, types, and the types of items where they are arrays."""
+    """Return a type's declarations: names, types, and the types of items of arrays."""
     return tuple(
         (info.name, info.type, info.type.Item if issubclass(info.type, list) else None)
         for info in kind._GetPropertyList()
@@ -202,7 +202,7 @@ def _fields(kind: Any) -> tuple[tuple[str, Any, Any], ...]:
 
 @cache
 def _unset(kind: Any) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:
-    """Return what a new object of a type has: values, and its empty arrays' types."""
+    """Return the content of a new object of a type: values, and its empty arrays' types."""
     fields = vars(kind())
     arrays = tuple((name, type(value)) for name, value in fields.items() if isinstance(value, list))
     return {name: value for name, value in fields.items() if not isinstance(value, list)}, arrays

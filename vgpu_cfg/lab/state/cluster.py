@@ -1,4 +1,4 @@
-"""What a simulated cluster keeps: its services, DRS rules and groups, and what it sets for single VMs."""
+"""The state of a simulated cluster: its services, DRS rules and groups, and its overrides for single VMs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class VmOverride:
-    """What a cluster sets for one VM. None follows the cluster; `das_settings` is a vim `DasVmSettings`."""
+    """A cluster's override for one VM. None follows the cluster; `das_settings` is a vim `DasVmSettings`."""
 
     drs_enabled: bool | None = None
     drs_behavior: str | None = None
@@ -50,15 +50,15 @@ class VmOverride:
 
     @property
     def has_drs(self) -> bool:
-        """Whether DRS is told something of the VM."""
+        """Whether DRS has an override for the VM."""
         return self.drs_enabled is not None or self.drs_behavior is not None
 
 
 @dataclass(slots=True, kw_only=True)
 class Cluster(Managed):
-    """A cluster or, where `is_standalone`, the compute resource of a single host. `parent` is a folder.
+    """A cluster or, with `is_standalone`, the compute resource of a single host. `parent` is a folder.
 
-    `das` is a vim `DasConfigInfo` with what was set of HA beside `ha_enabled`.
+    `das` is a vim `DasConfigInfo` with the HA values set in addition to `ha_enabled`.
     """
 
     wsdl_type: ClassVar[str] = "ClusterComputeResource"

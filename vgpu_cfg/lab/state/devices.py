@@ -1,9 +1,9 @@
 """The virtual devices of VMs as vCenter numbers them: which key a kind of device gets, and its controller.
 
-Device values are shared between VMs and never changed in place; whoever changes one makes a new one.
-Keys: SCSI controllers 1000+, disks 2000+, NICs 4000+, a virtual TPM 11000 (VMware's PowerCLI module for VM
-encryption adds it under that key), PCI passthrough 13000+ ascending (key − 13000 is
-the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 31000+ with disks 32000+.
+Device values are shared between VMs and never changed in place; a change makes a new one. Keys: SCSI
+controllers 1000+, disks 2000+, NICs 4000+, a virtual TPM 11000 (VMware's PowerCLI module for VM encryption
+adds it under that key), PCI passthrough 13000+ ascending (key − 13000 is the `n` of `pciPassthru<n>`), SR-IOV
+NICs 13031 downwards, NVMe controllers 31000+ with disks 32000+.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NicSeed:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSeed:
-    """The devices of a VM in short: made into values when somebody asks for them."""
+    """The devices of a VM in short: made into values at the first request."""
 
     name: str
     datastore: str
@@ -109,7 +109,7 @@ def seed_devices(seed: DeviceSeed) -> partial[Devices]:
 
 
 def disk_uuid(*parts: str) -> str:
-    """Return the UUID of a disk that these parts tell from all others, in the form that ESXi gives out."""
+    """Return a disk's UUID that is unique for these parts, in ESXi's form."""
     digest = sha256(" ".join(parts).encode()).hexdigest()
     return f"6000C29{digest[0]}-{digest[1:5]}-{digest[5:9]}-{digest[9:13]}-{digest[13:25]}"
 
@@ -256,8 +256,8 @@ def dynamic_backing(allowed: Iterable[tuple[int, int]], label: str | None = None
 def _shown_vgpu(profile: str) -> Any:
     """Return the backing of a vGPU as the server shows it.
 
-    The migrated size is the framebuffer: an upper bound of the lab's own. `enhancedMigrateCapability` is
-    left out, since what it depends on was not found.
+    The migrated size is the framebuffer: an upper bound of the lab's own. `enhancedMigrateCapability` is left
+    out, since its conditions were not found.
     """
     size = VgpuProfile.parse(profile).framebuffer_gb * 1024
     return _Vmiop(vgpu=profile, migrateSupported=True, vgpuMigrateDataSizeMB=size)
@@ -361,7 +361,7 @@ def copy_with(device: Any, /, **changes: Any) -> Any:
 
 
 def merged(old: Any, sent: Any) -> Any:
-    """Return a data object with what was sent of it set, and the rest as it was; inner objects likewise."""
+    """Return a data object with the sent fields set, and the rest unchanged; inner objects likewise."""
     if sent is None or old is None or type(old) is not type(sent):
         return old if sent is None else sent
     made = copy_with(old)

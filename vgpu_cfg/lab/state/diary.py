@@ -1,6 +1,6 @@
-"""The diary: what each object of the lab experienced, whoever caused it, oldest entry first.
+"""The diary: the events of each object of the lab, whatever the cause, oldest entry first.
 
-Tests compare it with what a plan announced. No client sees it, and no rule reads it.
+Tests compare it with the announcements of a plan. No client sees it, and no rule reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Experience = Literal[
     "maintenance", "host down", "host up", "host settings", "cluster settings", "vcenter settings",
     "process end", "session end",
 ]  # fmt: skip
-"""What can happen to an object.
+"""The kinds of events.
 
 "link" is a link that goes down and up, "network" another VLAN or uplink order under a port, another
 network or MAC of a NIC. "register" is
@@ -29,7 +29,7 @@ that of a process or container in a guest.
 class Entry:
     """One experience of one object.
 
-    `kind` is the object's wsdl type, `name` what it was called then.
+    `kind` is the object's wsdl type, `name` its name at that time.
     `about` is the part that it happened to: a NIC, a disk, a GPU, a setting, a process.
     `cause` is the task that brought it, with its object, and empty for anything else.
     """

@@ -1,7 +1,7 @@
-"""What a simulated guest keeps: its system and files, who may log in, and how far it has come since its boot.
+"""The state of a simulated guest: its system and files, its logins, and its progress since its boot.
 
-All of it is plain data, kept with its VM in the lab's state. What is on the disk outlasts a restart; what
-only runs does not.
+All of it is plain data, kept with its VM in the lab's state. Data on the disk outlast a restart; running
+programs do not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CloudState = Literal["", "running", "done", "error"]
 
 @dataclass(slots=True)
 class Account:
-    """Who may log in. `password` "" locks it; `keys` are public keys as `ssh-ed25519 AAAA…`."""
+    """A login account. `password` "" locks it; `keys` are public keys as `ssh-ed25519 AAAA…`."""
 
     password: str = ""
     keys: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class File:
 
 @dataclass(slots=True)
 class NicSetting:
-    """What netplan was told of one NIC, found by its MAC."""
+    """netplan's settings of one NIC, found by its MAC."""
 
     name: str = ""
     addresses: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Process:
 
 @dataclass(slots=True)
 class Workload:
-    """What runs in a guest for its users: a process, or a container of a `runtime`.
+    """Work in a guest for its users: a process, or a container of a `runtime`.
 
     `container` is the one that it runs in, "" for a process of the guest itself.
     """
@@ -133,7 +133,7 @@ class Guest:
     kernel: str = "5.15.0-91-generic"
     cloud_init: bool = True
     datasource: str = "vmware"
-    """Where its cloud-init looks for data: only there does it find any."""
+    """The place of its cloud-init data: it finds none elsewhere."""
     sshd: bool = True
     headers: bool = True
     """Whether what modules are built with is there for its kernel."""
@@ -150,7 +150,7 @@ class Guest:
     host_name: str = "ubuntu"
     driver: str = ""
     nouveau: bool = True
-    """Whether the system has the nouveau driver, and nobody keeps it from loading."""
+    """Whether the system has the nouveau driver, and may load it."""
     ofed: str = "inbox"
     peermem: bool = False
     """Whether nvidia-peermem is loaded at boot."""
@@ -159,17 +159,17 @@ class Guest:
     """Runtimes that NVIDIA's Container Toolkit was configured for."""
     images: list[str] = field(default_factory=list)
     logins: dict[str, str] = field(default_factory=dict)
-    """Container registries that somebody logged in to, and with which password."""
+    """Container registries with a login, and their passwords."""
     licence: str = ""
     """The content of the client configuration token."""
     settings: dict[str, NicSetting] = field(default_factory=dict)
     roce: dict[str, RoceSetting] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What NICs have counted, by their MAC and mlx5's names."""
+    """Counters of NICs, by their MAC and mlx5's names."""
     services: dict[str, bool] = field(default_factory=dict)
     """Units of systemd that modules made: whether they start at boot."""
     blocks: dict[str, str] = field(default_factory=dict)
-    """What a module wrote last, by its kind: its parameters as JSON."""
+    """The last digest of a module, by its kind: its parameters as JSON."""
     instance_id: str = ""
     cloud_state: CloudState = ""
     cloud_why: str = ""
@@ -179,13 +179,13 @@ class Guest:
     boot_due: float = 0.0
     boots: int = 0
     faults: dict[str, str] = field(default_factory=dict)
-    """What an exercise lets be wrong with it, by the words of `estates/guest_faults.py`."""
+    """Its faults in an exercise, by the words of `estates/guest_faults.py`."""
     mounts: dict[str, str] = field(default_factory=dict)
-    """Folders that are shared, and the address of whoever exports them; "" where it is this guest."""
+    """Shared folders, and the address of their exporter; "" if it is this guest."""
     shm_mib: int = 0
-    """The size of /dev/shm where somebody set it."""
+    """The size of /dev/shm if it was set."""
     targets: list[str] = field(default_factory=list)
-    """What its Prometheus reads."""
+    """The targets of its Prometheus."""
     staging: Staging | None = None
     processes: list[Process] = field(default_factory=list)
     last_pid: int = 900

@@ -1,4 +1,4 @@
-"""How a file is held against other processes for some milliseconds, thousands of times in a command.
+"""Lock a file against other processes for some milliseconds, thousands of times in a command.
 
 The system's own call takes a tenth of the time of filelock, which keeps books on threads, forks and waits.
 """

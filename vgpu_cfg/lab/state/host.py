@@ -1,4 +1,4 @@
-"""What a simulated ESXi host is made of: NUMA nodes, PCI functions, GPUs, NICs, and how they are set now."""
+"""The parts of a simulated ESXi host: NUMA nodes, PCI functions, GPUs, NICs, and their current settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Lockdown = Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"]
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node. `cores` are physical ones; `pci_ids` what the BIOS says hangs off it."""
+    """One NUMA node. `cores` are physical ones; `pci_ids` its PCI functions by the BIOS."""
 
     node_id: int
     cores: int
@@ -91,7 +91,7 @@ class Passthrough:
 
 @dataclass(frozen=True, slots=True)
 class VgpuUse:
-    """One running vGPU: who has it, by which device key, and where on the GPU it lies.
+    """One running vGPU: its VM, its device key, and its place on the GPU.
 
     `start` is the first MIG memory slice, or the mixed-size placement id; None for same-size vGPUs.
     """
@@ -103,17 +103,17 @@ class VgpuUse:
 
 
 POWER_LIMIT_WATTS = 300
-"""What each board of the lab may draw unless somebody caps it: a number of the lab's own."""
+"""The default power limit of each board of the lab: a number of the lab's own."""
 
 
 @dataclass(slots=True)
 class Gpu:
     """One physical GPU, a key of the catalogue's boards and how it is set.
 
-    `graphics_type` and `vgpu_mode` are in force, their `configured_` twins hold after a restart;
-    a configured type of None follows the host's default. `mig_enabled` and `ecc_enabled` are what
-    `nvidia-smi` calls current, their `_pending` twins what it calls pending. `uses` are the vGPUs that
-    run on it. `day` is how busy it is in each hour of a day, in percent; empty where that is not measured.
+    `graphics_type` and `vgpu_mode` are in force, their `configured_` twins hold after a restart; a configured
+    type of None follows the host's default. `mig_enabled` and `ecc_enabled` are the modes that `nvidia-smi`
+    calls current, their `_pending` twins those it calls pending. `uses` are the vGPUs that run on it. `day`
+    is how busy it is in each hour of a day, in percent; empty where that is not measured.
     """
 
     pci: PciDevice
@@ -150,11 +150,11 @@ class Gpu:
 class Nic:
     """One physical NIC port, `vmnicN`.
 
-    `uplink_of` is the switch that uses it, if any: the name of a standard one, the moid of a
-    distributed one (an estate file's name until the host is tied in). `firmware` are its parameters
-    by name. `requested_vfs` is how many virtual functions are configured, `num_vfs` how many there are,
-    `max_vfs` how many the model can have at most. `firmware_needs_cold_boot` says that a reboot does not
-    bring what was set: only power off and on does.
+    `uplink_of` is the switch that uses it, if any: the name of a standard one, the moid of a distributed one
+    (an estate file's name until the host is tied in). `firmware` are its parameters by name. `requested_vfs`
+    is how many virtual functions are configured, `num_vfs` how many there are, `max_vfs` how many the model
+    can have at most. `firmware_needs_cold_boot` means that a reboot does not activate the new settings: only
+    power off and on does.
     """
 
     device: str
@@ -179,7 +179,7 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class BiosFacts:
-    """What the server's BIOS is set to; only a person at the console changes it. vCenter tells none of it."""
+    """The server's BIOS settings; only a person at the console changes them. vCenter shows none of them."""
 
     vendor: str = "Dell Inc."
     model: str = "PowerEdge R7525"
@@ -212,8 +212,8 @@ class NicGroup:
 class Host(Managed):
     """An ESXi host. `parent` is its cluster (or standalone compute resource).
 
-    `reserved_mib` is not kept: `rules` count it from the VMs that run. `system_id` is what a
-    fixed passthrough device must carry.
+    `reserved_mib` is not kept: `rules` count it from the VMs that run. `system_id` is the id that a fixed
+    passthrough device must carry.
     """
 
     wsdl_type: ClassVar[str] = "HostSystem"
@@ -249,7 +249,7 @@ class Host(Managed):
     """When it came up last, 0 for one that the estate never restarted."""
     entering_maintenance: bool = False
     is_off: bool = False
-    """Shut down: it stays so until somebody powers it on by hand."""
+    """Shut down: it stays off until it is powered on manually."""
     boots_cold: bool = False
     """The boot under way began with the power off."""
     modules: dict[str, KernelModule] = field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""What an ESXi host of each release comes with: settings, options, modules, services, firewall, packages.
+"""The defaults of an ESXi host of each release: settings, options, modules, services, firewall, packages.
 
 Names, types and defaults of kernel settings and advanced options are those of the published dumps
 (lamw/esxi-advanced-and-kernel-settings); only a few of several hundred are here. Versions of packages
 and modules are decoration, but for the NVIDIA driver's.
 
-What a restart does to a host: what was configured comes into force, and what does not last is dropped.
+The effect of a restart on a host: configured values take effect, and temporary ones are dropped.
 
 Source: NVIDIA MIG User Guide. MIG mode outlasts a restart on Ampere only, mixed size on no board.
 That a reboot drops the configured `vgpuMode` together with the one in force is assumed.
@@ -44,7 +44,7 @@ MFT_VIBS = (
 )
 _DRIVER_PREFIX = {"nvd-aie": "NVD-AIE", "vgpu": "NVD-VMware"}
 _DRIVER_BUILDS = {7: "700.1.0.15843807", 8: "800.1.0.20613240", 9: "900.0.0.24755229"}
-"""What a driver's version says it was built for, by major release; the last is made up."""
+"""The ESXi release in a driver's version, by major release; the last is made up."""
 
 KEEPS_MIG = frozenset({"Ampere"})
 
@@ -55,7 +55,7 @@ def release_of(host: Host) -> tuple[int, ...]:
 
 
 def set_defaults(host: Host, *, ats: bool = True) -> None:
-    """Give a host what the installer gives it. `ats` False is as if somebody had switched ATS off."""
+    """Give a host the installer's defaults. `ats` False is as if ATS had been switched off."""
     host.kernel = kernel_settings(release_of(host))
     if not ats:
         for name in ("atsSupport", "vtdAtsSupport"):
@@ -136,7 +136,7 @@ def advanced_options(release: tuple[int, ...]) -> dict[str, AdvancedOption]:
 
 
 def base_vibs(host: Host) -> list[Vib]:
-    """Return the packages of a bare host, as far as somebody asks for them."""
+    """Return the packages of a bare host, as far as clients ask for them."""
     return [
         Vib("esx-base", f"{host.version}-0.0.{host.build}", "VMware", "ESXi base system"),
         Vib("nmlx5-core", f"4.23.0.66-1vmw.{host.version.replace('.', '')}.0.0.{host.build}", "VMW"),
@@ -211,7 +211,7 @@ def nic_firmware(changed: Mapping[str, str | None]) -> dict[str, FirmwareParamet
 
 
 def restart(host: Host, *, cold: bool) -> None:
-    """Let a host come up with what it was configured to; `cold` says that its power was off before."""
+    """Start a host with its configured settings; `cold` means that its power was off before."""
     _take_packages(host)
     for state in host.passthrough.values():
         state.active = state.enabled
@@ -236,7 +236,7 @@ def apply_graphics(host: Host) -> None:
 
 
 def type_in_force(host: Host, gpu: Gpu) -> GraphicsType:
-    """Return the type that a GPU has once what is configured holds."""
+    """Return a GPU's type once the configured one takes effect."""
     if host.is_passed_through(gpu.pci_id):
         return "direct"
     if host.driver is None:

@@ -1,4 +1,4 @@
-"""What of a host's software side the lab keeps: each piece as it is configured, and as it is in force."""
+"""The software of a host in the lab: each part as configured, and as in effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POWER_POLICIES = {1: "static", 2: "dynamic", 3: "low", 4: "custom"}
 class FirmwareParameter:
     """One parameter of a NIC's firmware, in the words of `mlxconfig`: `True(1)`, `ETH(2)`, `8`.
 
-    `next_boot` is what is configured, `current` in force.
+    `next_boot` is the configured value, `current` the one in effect.
     """
 
     default: str
@@ -130,9 +130,9 @@ class Vmknic:
 class StandardSwitch:
     """A standard switch. Its uplinks are the NICs whose `uplink_of` names it.
 
-    `portgroups` maps the names of portgroups for VMkernel NICs to their VLAN; portgroups for VMs are
-    networks of the inventory. `standby` are the uplinks that wait for an active one to fail, `unused`
-    those that the teaming order names nowhere; `active` is the order of the others, where it was sent.
+    `portgroups` maps the names of portgroups for VMkernel NICs to their VLAN; portgroups for VMs are networks
+    of the inventory. `standby` are the uplinks that wait for an active one to fail, `unused` those that the
+    teaming order does not name; `active` is the order of the others, if it was sent.
     """
 
     name: str
@@ -145,7 +145,7 @@ class StandardSwitch:
 
 @dataclass(slots=True)
 class OpaqueSwitch:
-    """A switch of somebody else's network, such as NSX, that vCenter shows and cannot change.
+    """A switch of another network manager, such as NSX, that vCenter shows and cannot change.
 
     Its uplinks are the NICs whose `uplink_of` names it; `vteps` its tunnel endpoints.
     """

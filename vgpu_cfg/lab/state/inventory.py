@@ -1,7 +1,7 @@
 """The whole of a simulated vCenter: every managed object by moid, and the counter that orders changes.
 
-Other rooms read attributes freely, and after a change of any attribute call `touch`, since that
-is what the property collector, the store and the waiting clients see.
+Other modules read attributes freely, and after a change of any attribute call `touch`, since that is visible
+to the property collector, the store and the waiting clients.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CHILD_TYPES = {
     "datastore": ("Folder", "Datastore", "StoragePod"),
     "network": ("Folder", "Network", "DistributedVirtualSwitch"),
 }
-"""What stands in the folders of a datacenter, by the kind of folder."""
+"""The content of a datacenter's folders, by the kind of folder."""
 
 UPLINK_NAMES = ("Uplink 1", "Uplink 2", "Uplink 3", "Uplink 4")
 """The uplinks that the vSphere Client gives a new switch; that the API alone does so is unproven."""
@@ -116,7 +116,7 @@ class Alarm(Managed):
 
 @dataclass(slots=True)
 class AlarmState:
-    """What an alarm says of one entity: vim `ManagedEntityStatus`, and since when."""
+    """An alarm's state of one entity: vim `ManagedEntityStatus`, and since when."""
 
     status: str
     since: float
@@ -155,7 +155,7 @@ class DirectPathProfile:
 class ResourcePool(Managed):
     """A resource pool. `owner` is its cluster, `parent` the pool above it or the cluster.
 
-    `cpu` and `memory` are vim `ResourceAllocationInfo` with what somebody set; nothing judges them.
+    `cpu` and `memory` are vim `ResourceAllocationInfo` with the set values; they are not checked.
     """
 
     wsdl_type: ClassVar[str] = "ResourcePool"
@@ -172,8 +172,8 @@ class ResourcePool(Managed):
 class Datastore(Managed):
     """A datastore; `kind` as vim `DatastoreSummary.type`.
 
-    `files` maps paths of what somebody put there to its bytes as Latin-1 text; a folder's path ends in "/".
-    `left` maps those of VMs that are registered no more to what the VMs were, as JSON.
+    `files` maps the paths of uploaded files to their bytes as Latin-1 text; a folder's path ends in "/".
+    `left` maps those of unregistered VMs to the former VMs, as JSON.
     """
 
     wsdl_type: ClassVar[str] = "Datastore"
@@ -221,10 +221,10 @@ class DistributedSwitch(Managed):
 class Network(Managed):
     """A portgroup. `switch` is the distributed switch's moid, empty for a standard portgroup.
 
-    A distributed portgroup's key is its moid. Its type on the wire comes from `type_on_wire`. `vlan` 0
-    is none; a portgroup with `trunk` lets ranges of VLANs through instead. `ports` and the rest are a
+    A distributed portgroup's key is its moid. Its type on the wire comes from `type_on_wire`. `vlan` 0 is
+    none; a portgroup with `trunk` lets ranges of VLANs through instead. `ports` and the rest are a
     distributed portgroup's: vim `DVPortgroupConfigInfo`. `settings` is a vim `VmwarePortConfigPolicy` with
-    what was set beside the VLAN: teaming, security, shaping.
+    all set values but the VLAN: teaming, security, shaping.
     """
 
     wsdl_type: ClassVar[str] = "Network"
@@ -283,7 +283,7 @@ class Task(Managed):
     subject: str
     """Moid the method was called on."""
     work: str
-    """Who does it: the wsdl type that the method is declared on."""
+    """The performer: the wsdl type that the method is declared on."""
     entity: str
     """Moid that TaskInfo names."""
     entity_name: str
@@ -307,7 +307,7 @@ class Task(Managed):
 
 @dataclass(slots=True)
 class LabState:
-    """Every object by moid, the change counter, and what was removed (moid → revision).
+    """Every object by moid, the change counter, and the removed ones (moid → revision).
 
     `touch` after each change; `add` and `remove` touch by themselves. `root` is the root folder.
     """
@@ -325,10 +325,10 @@ class LabState:
     tasks: list[str] = field(default_factory=list)
     """Recent tasks, oldest first (moids)."""
     events: list[str] = field(default_factory=list)
-    """What happened, oldest first (moids)."""
+    """The events, oldest first (moids)."""
     last_event: int = 0
     diary: list[Entry] = field(default_factory=list)
-    """What objects experienced."""
+    """The diary of objects."""
     open_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)
@@ -344,9 +344,9 @@ class LabState:
     direct_path: tuple[DirectPathProfile, ...] = ()
     storage_policies: tuple[StoragePolicy, ...] = ()
     customization_specs: dict[str, Any] = field(default_factory=dict)
-    """What it keeps to customise guests with (vim `CustomizationSpecItem`), by name."""
+    """Its customization specifications (vim `CustomizationSpecItem`), by name."""
     leaving: dict[str, float] = field(default_factory=dict)
-    """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
+    """Hosts that will reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)
     """Hosts that come up, and when."""
     waking: dict[str, float] = field(default_factory=dict)
@@ -354,12 +354,12 @@ class LabState:
     internet: InternetPart = field(default_factory=InternetPart)
     alarms: list[str] = field(default_factory=list)
     roles: dict[int, Role] = field(default_factory=dict)
-    """Roles that somebody made, by their ids."""
+    """Custom roles, by their ids."""
     permissions: list[Permission] = field(default_factory=list)
     restarts: int = 0
     """How often vCenter itself was restarted."""
     away_until: float = 0.0
-    """When somebody listens again after the last restart (seconds of the lab's clock)."""
+    """When vCenter answers again after the last restart (seconds of the lab's clock)."""
     starting_until: float = 0.0
     """When vCenter is up again behind its web front."""
 
@@ -415,7 +415,7 @@ class LabState:
 
     @property
     def default_key_provider(self) -> KeyProvider | None:
-        """The key provider that is taken where nobody names one."""
+        """The default key provider."""
         return next((provider for provider in self.key_providers if provider.is_default), None)
 
     def datacenter_of(self, thing: Managed) -> Datacenter | None:

@@ -1,4 +1,4 @@
-"""How the state keeps content libraries, as plain values by their ids.
+"""The state of content libraries, as plain values by their ids.
 
 In `LabState.libraries`: `libraries` id → {name, and what else was set}, `items` id → {name, type, library_id,
 vm_template}, the last the moid of a VM template, "" for any other item, `sessions` id → {kind, item, state,

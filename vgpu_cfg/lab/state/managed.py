@@ -1,4 +1,4 @@
-"""What every managed object of the lab has: a moid, a name, a parent and the revision of its last change."""
+"""The base of the lab's managed objects: a moid, a name, a parent and the revision of its last change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import ClassVar
 class Managed:
     """One managed object.
 
-    `revision` is the state's counter at its last change (see `LabState.touch`), 0 for what
-    is as the estate made it. `wsdl_type` is the type's name on the wire.
+    `revision` is the state's counter at its last change (see `LabState.touch`), 0 if it is as the estate made
+    it. `wsdl_type` is the type's name on the wire.
     """
 
     wsdl_type: ClassVar[str] = "ManagedEntity"

@@ -1,7 +1,7 @@
-"""Which bridges stand above a host's PCI functions, and how near that makes two functions to each other.
+"""The bridges above a host's PCI functions, and the resulting distance of two functions.
 
-Root ports have no parent and share a bus where they share a host bridge, as in recorded hosts; a switch is
-one bridge here, where a real one is an upstream port and a downstream port for each device.
+Root ports have no parent and share a bus if they share a host bridge, as in recorded hosts; a switch is one
+bridge here, while a real one is an upstream port and a downstream port for each device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CLASS_BRIDGE = 0x0604
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a function is plugged in: behind a switch (`sw0`, `sw0/a` for one behind another), at a root.
+    """A function's slot: below a switch (`sw0`, `sw0/a` for one below another), or at a root.
 
     Without a switch it has a root port of its own, without a root a host bridge of its own.
     """
@@ -28,7 +28,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Bridges:
-    """The bridges of one host being made. `complain` takes what is wrong with the function at an index."""
+    """The bridges of one host being made. `complain` gets the fault of the function at an index."""
 
     taken: set[str]
     complain: Callable[[int, str], None]

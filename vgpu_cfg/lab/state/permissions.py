@@ -1,8 +1,8 @@
-"""Who may do what where: roles, and the permissions that give a role to an account on an object.
+"""Permissions: roles, and their assignment to an account on an object.
 
-An account has what its permissions give it: the one on the object itself goes before what propagates from
-above, and a VM has what comes from its folder and from its pool together
-(vSphere Security 8.0, "Hierarchical Inheritance of Permissions"). Groups have no members here.
+An account has the privileges of its permissions: the one on the object itself overrides those propagated from
+above, and a VM has those of its folder and of its pool together (vSphere Security 8.0, "Hierarchical
+Inheritance of Permissions"). Groups have no members here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def is_known(state: LabState, user: str) -> bool:
 def may(state: LabState, user: str, moid: str, privilege: str) -> bool:
     """Whether its permissions give an account a privilege on an object.
 
-    What a host's manager does counts for the host, a task for what it works on while that is there, all else
-    that is no inventory for the root folder, where everybody who is logged in may look.
+    The methods of a host's manager count for the host, a task for its entity while that exists, all other
+    objects outside of the inventory for the root folder, which every logged-in account may read.
     """
     entity = _entity_of(state, moid)
     if entity is None:

@@ -1,11 +1,11 @@
-"""What roles, and the permissions that give one to an account on an object, are made of."""
+"""The content of roles, and of the permissions that give one to an account on an object."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SYSTEM = ("System.Anonymous", "System.View", "System.Read")
-"""What every role has, whatever it was made with."""
+"""The privileges that every role has."""
 NO_ACCESS, READ_ONLY, ADMIN = -5, -2, -1
 """Role ids that every vCenter has."""
 LESSENED = 0
@@ -14,7 +14,7 @@ LESSENED = 0
 
 @dataclass(slots=True)
 class Role:
-    """A role that somebody made."""
+    """A custom role."""
 
     name: str
     privileges: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where a lab's state is kept between commands: one JSON file, replaced whole, under a lock.
+"""The store of a lab's state between commands: one JSON file, replaced whole, under a lock.
 
 Only what changed since the estate was built is written; the rest is built again from the estate,
 whose digest the file carries.
@@ -83,9 +83,9 @@ class Store:
             yield
 
     def load_if_newer(self) -> tuple[LabState, float] | None:
-        """Return the state and the time it was saved, where the file is not the one we last read or wrote.
+        """Return the state and the time it was saved, if the file is not the one last read or written here.
 
-        A file that is gone was reset by somebody: everything is as the estate made it.
+        A missing file means a reset by another process: everything is as the estate made it.
         """
         stamp = self._stamp_now()
         if stamp == self._stamp:

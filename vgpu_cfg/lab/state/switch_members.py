@@ -1,6 +1,6 @@
-"""Who belongs to a distributed switch: hosts, their NICs at its uplink ports, and the portgroups they see.
+"""The members of a distributed switch: hosts, their NICs at its uplink ports, and the portgroups they see.
 
-What hangs on the switches of one host: the NICs that are there for them, and the portgroups.
+The dependents of one host's switches: their NICs, and the portgroups.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from vgpu_cfg.lab.state.host_parts import StandardSwitch
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network, Nic
 
 EVERY_VLAN = ((0, 4094),)
-"""What an uplink portgroup lets through."""
+"""The VLANs that an uplink portgroup passes."""
 MOST_UPLINKS = 32
 """How many uplinks a switch may name; it keeps the port keys of two hosts apart."""
 

@@ -1,9 +1,9 @@
-"""How the state keeps tags: categories, tags and what they are attached to, as plain values by their ids.
+"""The state of tags: categories, tags and their objects, as plain values by their ids.
 
 In `LabState.tagging`: `categories` id → {name, description, cardinality, associable_types}, `tags` id →
 {name, description, category_id}, `attached` id of a tag → list of [type, moid].
 
-How the state keeps custom attributes: their definitions, and their values on objects.
+The state of custom attributes: their definitions, and their values on objects.
 
 Plain values in `LabState.custom_values`: `fields` a list of {key, name, type}, `values` moid → {key as
 text: value}.
@@ -34,7 +34,7 @@ def tags_of(state: LabState) -> dict[str, dict[str, Any]]:
 
 
 def objects_of(state: LabState, tag_id: str) -> list[list[str]]:
-    """Return what a tag is attached to, each as [type, moid]; a change of it is one of the state's."""
+    """Return the objects of a tag, each as [type, moid]; a change of it is one of the state's."""
     found: list[list[str]] = state.tagging.setdefault("attached", {}).setdefault(tag_id, [])
     return found
 

@@ -1,4 +1,4 @@
-"""What contains what in the inventory, as its tree has it."""
+"""Containment in the inventory, by its tree."""
 
 from __future__ import annotations
 

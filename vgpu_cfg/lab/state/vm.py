@@ -1,4 +1,4 @@
-"""What a simulated VM keeps: settings that are judged, as plain values; devices, as pyvmomi values."""
+"""The state of a simulated VM: checked settings as plain values; devices as pyvmomi values."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Snapshot(Managed):
 class VirtualMachine(Managed):
     """A VM or a template. `parent` is its folder; `host` where it runs or is registered.
 
-    `made_devices` is None until somebody asks: then `seed` (the estate's short form) makes
-    them. Read devices through `devices`; replace the dict's values, never change them in
-    place. `extra` holds ConfigSpec fields that nobody judges, by path (`cpuAllocation`, `flags`, …).
-    `change_version` is empty until the first change: renderers call `current_change_version`.
+    `made_devices` is None until the first request: then `seed` (the estate's short form) makes them. Read
+    devices through `devices`; replace the dict's values, never change them in place. `extra` holds ConfigSpec
+    fields that are not checked, by path (`cpuAllocation`, `flags`, …). `change_version` is empty until the
+    first change: renderers call `current_change_version`.
     """
 
     wsdl_type: ClassVar[str] = "VirtualMachine"
@@ -49,7 +49,7 @@ class VirtualMachine(Managed):
     host: str | None = None
     resource_pool: str | None = None
     host_is_chosen: bool = False
-    """Nobody named the host: a power-on may choose another of the cluster."""
+    """The lab chose the host: a power-on may choose another of the cluster."""
     tools_installed: bool = True
     is_template: bool = False
     power_state: PowerState = "poweredOff"
@@ -57,7 +57,7 @@ class VirtualMachine(Managed):
     created: float = 0.0
     change_version: str = ""
     cpu_mhz: int | None = None
-    """What it uses of its CPUs while it runs; None for a quarter of them."""
+    """Its CPU use while it runs; None for a quarter of its CPUs."""
     cpus: int = 1
     cores_per_socket: int = 1
     memory_mib: int = 4096
@@ -88,13 +88,13 @@ class VirtualMachine(Managed):
     disk_policies: dict[int, str] = field(default_factory=dict)
     """Ids of those of its disks, by their keys."""
     customization: Any = None
-    """What its guest is customised with at its next start (vim `CustomizationSpec`)."""
+    """The customization of its guest at its next start (vim `CustomizationSpec`)."""
     log: list[str] = field(default_factory=list)
     """Last lines of vmware.log worth telling."""
     seed: Callable[[], dict[int, Any]] | None = field(default=None, repr=False)
     made_devices: dict[int, Any] | None = field(default=None, repr=False)
     made_guest: Guest | None = field(default=None, repr=False)
-    """None where nobody said anything of it, and nobody asked: see `guest.making`."""
+    """None if it has no settings, and was not yet used: see `guest.making`."""
 
     @property
     def devices(self) -> dict[int, Any]:

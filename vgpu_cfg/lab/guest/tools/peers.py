@@ -1,4 +1,4 @@
-"""A guest's view of others: ping, ssh in the mesh, and its own NICs by ethtool.
+"""A guest's view of others: ping and ssh in the mesh, and its NICs by ethtool.
 
 The Horovod of an image, and the answers of its horovodrun to options.
 

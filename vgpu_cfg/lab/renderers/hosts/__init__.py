@@ -1,1 +1,1 @@
-"""How ESXi hosts show: hardware, GPUs, networks, options."""
+"""Rendering of ESXi hosts: hardware, GPUs, networks, options."""

@@ -1,4 +1,4 @@
-"""How a host's GPUs show: what they are, how they are set, who runs on them, what can be created now."""
+"""Rendering of a host's GPUs: board, settings, running VMs, profiles that can be created now."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def shared_passthru_types(_context: Context, thing: Managed) -> list[str]:
 
 
 def shared_gpu_capabilities(_context: Context, thing: Managed) -> list[Any]:
-    """Render what a VM with one of these profiles can still do. The flags are plausible, not recorded."""
+    """Render a VM's capabilities with one of these profiles. The flags are plausible, not recorded."""
     return [
         vim.host.SharedGpuCapabilities(
             vgpu=profile,

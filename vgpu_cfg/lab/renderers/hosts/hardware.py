@@ -1,4 +1,4 @@
-"""How a server shows: CPUs, NUMA nodes, PCI functions, BIOS, and what of it is handed through."""
+"""Rendering of a server: CPUs, NUMA nodes, PCI functions, BIOS, and passed-through functions."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ HARDWARE: dict[str, Render] = {
     "pciDevice": _pci_devices,
     "biosInfo": _bios,
 }
-"""What stands below `hardware`."""
+"""The properties below `hardware`."""
 
 PCI_PASSTHRU_SYSTEM: dict[str, Render] = {
     "value": constant([]),

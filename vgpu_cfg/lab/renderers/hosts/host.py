@@ -1,4 +1,4 @@
-"""How an ESXi host shows: its state, its summary, its configuration, and the managers it offers."""
+"""Rendering of an ESXi host: its state, its summary, its configuration, and its managers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vgpu_cfg.lab.state.inventory import Host, Managed
 MIB = 1024 * 1024
 HYPERVISOR_MIB = 4096
 USED_MHZ = 500
-"""What the lab shows as used on an idle host."""
+"""The used resources of an idle host in the lab."""
 
 CONFIG_MANAGER = {
     "graphicsManager": "graphicsManager",
@@ -52,7 +52,7 @@ CONFIG_MANAGER = {
     "powerSystem": "powerSystem",
     "certificateManager": "certificateManager",
 }
-"""vim `HostConfigManager` property → what the manager's moid begins with."""
+"""vim `HostConfigManager` property → the prefix of the manager's moid."""
 
 
 def host_version(thing: Managed) -> str | None:
@@ -61,7 +61,7 @@ def host_version(thing: Managed) -> str | None:
 
 
 def product(thing: Host) -> Any:
-    """Return what the host runs."""
+    """Return the host's product."""
     return vim.AboutInfo(
         name="VMware ESXi",
         fullName=f"VMware ESXi {thing.version} build-{thing.build}",
@@ -102,9 +102,9 @@ def _uptime(context: Context, thing: Host) -> int:
 
 
 def _is_reboot_required(_context: Context, thing: Host) -> bool:
-    """Tell what the host knows to wait for a restart: passthrough, virtual functions, packages.
+    """Return whether the host knows of a pending restart: passthrough, virtual functions, packages.
 
-    Of kernel settings and module options it does not tell, nor of what nvidia-smi and mlxconfig set.
+    It does not know of kernel settings and module options, nor of the settings of nvidia-smi and mlxconfig.
     """
     return (
         any(state.enabled != state.active for state in thing.passthrough.values())
@@ -114,7 +114,7 @@ def _is_reboot_required(_context: Context, thing: Host) -> bool:
 
 
 def services(_context: Context, thing: Managed) -> list[Any]:
-    """Render the services of a host; `xorg` is what a changed graphics type waits for."""
+    """Render the services of a host; a changed graphics type waits for `xorg`."""
     return [
         vim.host.Service(
             key=key,
@@ -247,7 +247,7 @@ _CAPABILITY: dict[str, Render] = {
     "deviceRebindWithoutRebootSupported": attribute(lambda thing: thing.rebinds_without_reboot),
     "assignableHardwareSupported": constant(value=True),
 }
-"""What of HostCapability somebody asks for; the rest shows as not supported. Plausible, not recorded."""
+"""The parts of HostCapability that clients read; the rest shows as not supported. Plausible, not recorded."""
 
 HOST: dict[str, Render] = {
     **ENTITY,

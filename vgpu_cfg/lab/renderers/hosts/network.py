@@ -1,4 +1,4 @@
-"""How a host's NICs, switches and portgroups show below `config.network`."""
+"""Rendering of a host's NICs, switches and portgroups below `config.network`."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def dns_config(_context: Context, thing: Managed) -> Any:
 
 
 def _network_config(context: Context, thing: Managed) -> Any:
-    """Render what is configured, in the form in which a whole configuration is written."""
+    """Render the configuration, in the form in which a whole configuration is written."""
     return vim.host.NetworkConfig(
         vswitch=[
             vim.host.VirtualSwitch.Config(name=one.name, spec=one.spec) for one in _vswitches(context, thing)

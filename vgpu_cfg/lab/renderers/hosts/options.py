@@ -1,6 +1,6 @@
-"""How options show: a host's advanced options, those of the VMkernel's boot among them, and vCenter's own.
+"""Rendering of options: a host's advanced options, those of the VMkernel's boot included, and vCenter's.
 
-How a host's clock, storage, order of starts, power policies and certificate show.
+Rendering of a host's clock, storage, order of starts, power policies and certificate.
 
 Of its storage and its order of starts the lab keeps nothing. The names in a certificate are those that
 VMware's authority gives by default, and recalled.
@@ -33,9 +33,9 @@ UTC = vim.host.DateTimeSystem.TimeZone(key="UTC", name="UTC", description="UTC",
 
 
 def option_table(host: Host) -> dict[str, AdvancedOption]:
-    """Return every advanced option of a host by key: its own, and what stands elsewhere in its state.
+    """Return every advanced option of a host by key: its own, and those from other parts of its state.
 
-    A boot setting shows what is configured, not what is in force.
+    A boot setting shows the configured value, not the one in effect.
     """
     found = dict(host.advanced)
     is_consolidating = host.configured_assignment_policy == "consolidation"
@@ -132,7 +132,7 @@ HOST_STORAGE = {
     "fileSystemVolumeInfo": "fileSystemVolume",
     "multipathStateInfo": "multipathState",
 }
-"""What `HostStorageSystem` calls it → `HostConfigInfo`."""
+"""The name in `HostStorageSystem` → the one in `HostConfigInfo`."""
 
 AUTO_START: dict[str, Render] = {
     "defaults": constant(

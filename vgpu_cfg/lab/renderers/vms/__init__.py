@@ -1,1 +1,1 @@
-"""How VMs show: configuration, devices, guests."""
+"""Rendering of VMs: configuration, devices, guests."""

@@ -1,6 +1,6 @@
-"""How a VM's configuration shows: what is judged from the state, the rest as the client once sent it.
+"""Rendering of a VM's configuration: checked fields from the state, the rest as the client once sent it.
 
-How a VM's devices show: what hangs off each controller, and which networks and datastores they use.
+Rendering of a VM's devices: those of each controller, and the networks and datastores they use.
 """
 
 from __future__ import annotations
@@ -272,4 +272,4 @@ VM_CONFIG: dict[str, Render] = {
     "swapPlacement": attribute(lambda thing: thing.extra.get("swapPlacement") or "inherit"),
     "vcpuConfig": constant(None),
 }
-"""What stands below `config`."""
+"""The properties below `config`."""

@@ -1,6 +1,6 @@
-"""How a VM shows: what runs where, its summary, what its guest tells, its snapshots.
+"""Rendering of a VM: its host, its summary, its guest's report, its snapshots.
 
-What vCenter shows of a guest: what its tools tell, once it has booted and they run.
+vCenter's view of a guest: the report of its tools, once it has booted and they run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def has_tools(thing: VirtualMachine) -> bool:
 
 
 def _reported(value: Any, otherwise: Any = None) -> Render:
-    """Return a renderer of what is one thing while the tools run, and another while they do not."""
+    """Return a renderer with one value while the tools run, and another while they do not."""
     return lambda _context, thing: value if has_tools(thing) else otherwise
 
 
@@ -54,7 +54,7 @@ def _tools_status(_context: Context, thing: VirtualMachine) -> str:
 
 
 def addresses_of(context: Context, thing: VirtualMachine) -> list[str]:
-    """Return the first address of each NIC, as the tools tell them."""
+    """Return the first address of each NIC, as the tools report them."""
     if not has_tools(thing):
         return []
     return [nic.ipv4 for nic in nics_of_guest(context.state, thing) if nic.ipv4]
@@ -65,7 +65,7 @@ def _address(context: Context, thing: VirtualMachine) -> str | None:
 
 
 def _nics(context: Context, thing: VirtualMachine) -> list[Any] | None:
-    """Render what the tools tell of NICs: of one that is handed through no device of the VM is known."""
+    """Render the tools' report of NICs: for a passed-through one no device of the VM is known."""
     if not has_tools(thing):
         return None
     return [
@@ -138,7 +138,7 @@ def _max_cpu(context: Context, thing: VirtualMachine) -> int | None:
 
 
 def _cpu_use(context: Context, thing: VirtualMachine) -> int:
-    """Return what a VM uses of its CPUs; one of which the estate says nothing is busy."""
+    """Return a VM's CPU use; one without a value in the estate is busy."""
     if not thing.is_on:
         return 0
     most = _max_cpu(context, thing) or 0
@@ -180,7 +180,7 @@ UNMEASURED = (
     "ssdSwappedMemory",
     "swappedMemory",
 )
-"""What vCenter measures of a VM, and scripts do sums with; the lab's hosts never run short."""
+"""vCenter's measurements of a VM, for scripts that add them up; the lab's hosts never run short."""
 
 _SUMMARY: dict[str, Render] = {
     "vm": itself,
@@ -280,7 +280,7 @@ def _root_snapshots(context: Context, thing: VirtualMachine) -> list[Any]:
 
 
 def vm_capability(hardware_version: int) -> Any:
-    """Return what can be done with a VM of a hardware version, as far as somebody asks."""
+    """Return the capabilities of a VM of a hardware version, as far as clients read them."""
     return vim.vm.Capability(
         snapshotOperationsSupported=True,
         multipleSnapshotsSupported=True,
