@@ -1,1 +1,1 @@
-"""What errors mean and what to do about them, as data with as little code as that needs."""
+"""The meaning and remedy of errors, as data with as little code as possible."""

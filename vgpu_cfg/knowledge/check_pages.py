@@ -1,4 +1,4 @@
-"""Where the pages of the checks are, in a wheel and in a source checkout, and how one is divided."""
+"""The places of the checks' pages, in a wheel and in a source checkout, and their parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_page(code: str) -> CheckPage | None:
 
 
 def make_page(code: str, markdown: str) -> CheckPage:
-    """Divide a page at its headings; what stands before the first one, but the title, is left out."""
+    """Divide a page at its headings; text before the first one, apart from the title, is left out."""
     title = _TITLE.search(markdown)
     _, *parts = _HEADING.split(markdown)
     return CheckPage(

@@ -21,10 +21,10 @@ class Confidence(StrEnum):
 class FaultRow:
     """A failure that is known by one of `patterns` (any case, any white space) or a fault's type.
 
-    `sample` is a text as it is met, `symptom` says in a few words what is seen, `check` how to be sure:
-    a command or a place, and what it shows then, each a line of its own. Names in capitals are to be
-    filled in. `source` names the document or the report that the row was read in. `words` are others
-    that people use for it. `is_general` rows say little and stand back behind any other.
+    `sample` is a typical text, `symptom` describes the visible effect in a few words, `check` is the proof: a
+    command or a place, and its output then, each a line of its own. Names in capitals are to be filled in.
+    `source` names the document or the report of the row. `words` are others that people use for it.
+    `is_general` rows are vague and rank after any other.
     """
 
     key: str

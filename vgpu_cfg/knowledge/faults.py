@@ -1,15 +1,15 @@
-"""What vCenter, ESXi, NVIDIA and what runs on them mean by their error texts.
+"""The meaning of error texts of vCenter, ESXi, NVIDIA and the software on them.
 
 vCenter gives most failures of a vGPU as free text (`GenericVmConfigFault`), so texts are matched, the
-telling ones before the general ones; a fault's type helps where it says enough by itself. White space,
-case, quotes, line breaks and what a log writes before a line do not matter. A text in other words is
-looked for by its likeness; only `explain_text` does, for a person who asks: a run reports no guess.
+specific ones before the general ones; a fault's type helps if it is specific enough. White space, case,
+quotes, line breaks and a log's line prefixes do not matter. A text in other words is looked up by similarity;
+only `explain_text` does, for a person who asks: a run reports no guess.
 
 Which known failure a text is about that has none of the known words in their order: a paraphrase.
 
-A text is compared with each row by the words that both have. A word weighs the more, the fewer rows
-have it; words that say only that something failed weigh nothing. A row is like the text where its words
-are a good part of the text, and the text's a good part of the row's.
+A text is compared with each row by the words that both have. A word weighs the more, the fewer rows have it;
+words that say only that something failed weigh nothing. A row is like the text where its words are a good
+part of the text, and the text's a good part of the row's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WHERE_TO_LOOK = (
     "of a container: docker logs, docker info; of training: the first NCCL WARN with NCCL_DEBUG=INFO",
     "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA's support; vm-support for Broadcom's",
 )
-"""What tells more where a text is not known, from vCenter down to what trains."""
+"""Further sources for an unknown text, from vCenter down to the training."""
 
 _MOST_LINES = 12
 """Lines of a text that may be one text, wrapped: a message that was copied from a window or a mail."""
@@ -70,7 +70,7 @@ LEAST = {2: 0.6, 3: 0.45}
 same words. Below it, unrelated texts were found."""
 _NEAR_BEST = 0.9
 _UNKNOWN = 0.6
-"""What a word weighs that no row has, of what the rarest weighs: people add words of their own."""
+"""The weight of a word in no row, relative to the rarest one: people add words of their own."""
 
 _TROUBLE = re.compile(
     r"n't\b|\b(no|not|non|none|never|nobody|only|zero|without|un(able|known|supported|available|licensed|stable|"
@@ -83,8 +83,9 @@ _TROUBLE = re.compile(
     r"stopped|is full|wants)",
     re.IGNORECASE,
 )
-"""What people write of what went wrong. A text without any of it tells of no failure, such as most lines of
-a log that share all their words with one."""
+"""Words by which people describe failures. A text without any of them reports no failure, such as most lines
+of a log that share all their words with one.
+"""
 
 _TOKEN = re.compile(r"[a-z][a-z0-9_]+|\d+g\.\d+gb")
 _ENDINGS = ("ations", "ation", "ions", "ion", "ings", "ing", "ers", "er", "ed", "es", "s", "e")
@@ -119,10 +120,10 @@ _EMPTY = frozenset(_EMPTY_WORDS.split())
 
 
 class Explanation(Frozen):
-    """A known failure: `key` names it for good, `confidence` says how it is known, `source` by whom.
+    """A known failure: `key` is its permanent name, `confidence` how it is known, `source` its origin.
 
-    `sample` is a text as it is met, `place` where. `check` says how to be sure, a line for each command
-    or place. `is_general` ones say little.
+    `sample` is a typical text, `place` its place. `check` is the proof, a line for each command or place.
+    `is_general` ones are vague.
     """
 
     key: str
@@ -146,7 +147,7 @@ class LogLine(Frozen):
 
 
 class Found(Frozen):
-    """A known failure that a text tells of. `is_likely` where only its words are alike."""
+    """A known failure that a text reports. `is_likely` if only its words are similar."""
 
     explanation: Explanation
     line: LogLine | None = None
@@ -154,9 +155,9 @@ class Found(Frozen):
 
 
 def explain_text(text: str) -> tuple[Found, ...]:
-    """Return what is known of a text that a person gives, the most telling first.
+    """Return the explanations of a person's text, the most specific first.
 
-    Where no row has its words as they are, those are returned that are like it, marked as likely.
+    If no row has its words verbatim, similar ones are returned, marked as likely.
     """
     if (named := explanation_of(text.strip())) is not None:
         return (Found(explanation=named),)
@@ -233,12 +234,12 @@ def _plain(text: str) -> str:
 
 
 def _without_times(text: str) -> str:
-    """Return a text without what a log writes before each line."""
+    """Return a text without a log's line prefixes."""
     return "\n".join(_BEFORE.sub("", line) for line in text.splitlines())
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """Return a text with plain quotes; and as one line, where it may be one that was wrapped."""
+    """Return a text with plain quotes; and as one line, if it may be one that was wrapped."""
     plain = _plain(text)
     if not 1 < len(plain.strip().splitlines()) <= _MOST_LINES:
         return (plain,)
@@ -327,7 +328,7 @@ def _likeness(asked: frozenset[str], row: FaultRow, known: tuple[FaultRow, ...])
 
 @cache
 def _views(row: FaultRow) -> tuple[frozenset[str], ...]:
-    """Return the words of the text as it is met, and of what is seen then."""
+    """Return the words of the typical text, and of the visible effect."""
     return words_of(row.sample), words_of(row.symptom)
 
 

@@ -1,4 +1,4 @@
-"""What a failed check of `verify` means and what to do about it, by its code.
+"""The meaning and remedy of a failed check of `verify`, by its code.
 
 Each has a page in docs/reference/checks, like the findings of planning; no code is used twice.
 """
@@ -81,7 +81,7 @@ class VerifyCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failed check before it fails.
+    """The known facts of a failed check before it fails.
 
     `basis` is as of planning's findings. `threshold` names what `--threshold` can lower, "" for nothing.
     """

@@ -1,9 +1,9 @@
-"""How ESXi writes a VM's vmware.log: where a start begins, what stands before a line's message.
+"""The format of a VM's vmware.log: the beginning of a start, the prefix of a line's message.
 
-Since 8.0 a line is `TIME In(05) vmx - MESSAGE`, before it was `TIME| vmx| I125: MESSAGE`, with or
-without an empty field (Dell KB 000199172, Broadcom KB 323402).
+Since 8.0 a line is `TIME In(05) vmx - MESSAGE`, before it was `TIME| vmx| I125: MESSAGE`, with or without an
+empty field (Dell KB 000199172, Broadcom KB 323402).
 
-What is kept of a VM's tasks to explain a failure: the last that failed, and the last that changed it.
+A VM's tasks kept to explain a failure: the last that failed, and the last that changed it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class VmLog(Frozen):
 
     @property
     def signs(self) -> tuple[int, ...]:
-        """The indexes of lines that may tell of a failure, where none is known."""
+        """The indexes of lines that may report a failure, if none is known."""
         return tuple(index for index, line in enumerate(self.lines) if _SIGN.search(message(line)))
 
     @property
     def begun_at(self) -> datetime | None:
-        """When the start that it tells of began, None where no line says."""
+        """The beginning of its start, None if no line shows it."""
         return next((time for line in self.lines if (time := time_of(line)) is not None), None)
 
     @property
@@ -75,7 +75,7 @@ class VmLog(Frozen):
 
 
 def last_start(path: str, text: str, *, is_whole: bool = True) -> VmLog:
-    """Take of a log what the last start of the VM left; all of it where no start shows.
+    """Return the part of a log since the last start of the VM; all of it if no start shows.
 
     Without `is_whole` the text is the end of a file, and may begin within a line.
     """
@@ -95,7 +95,7 @@ def message(line: str) -> str:
 
 
 def line_text(line: LogLine) -> str:
-    """Return a line of a text as it is shown: its number, counted from 1, and its message."""
+    """Return a line of a text for display: its number, counted from 1, and its message."""
     return f"{line.index + 1}: {message(line.text)}"
 
 
@@ -108,8 +108,8 @@ def time_of(line: str) -> datetime | None:
 class PastTask(Frozen):
     """A task of a VM that is over.
 
-    `operation` is vCenter's description id, such as "VirtualMachine.powerOn"; `fault` the name of the
-    fault's type and `error` what it says, both empty where the task succeeded.
+    `operation` is vCenter's description id, such as "VirtualMachine.powerOn"; `fault` the name of the fault's
+    type and `error` its text, both empty if the task succeeded.
     """
 
     task: str

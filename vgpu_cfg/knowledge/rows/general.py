@@ -1,6 +1,6 @@
-"""Failures that vCenter reports of any VM, in words of its own; they stand behind those of GPUs.
+"""Failures that vCenter reports of any VM, in words of its own; they rank after those of GPUs.
 
-Source: the vSphere API reference (the faults' types and what they say).
+Source: the vSphere API reference (the faults' types and their texts).
 """
 
 from __future__ import annotations

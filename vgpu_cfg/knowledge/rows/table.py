@@ -1,4 +1,4 @@
-"""All known failures, by where they are met; the order is that of how much a row tells."""
+"""All known failures, by their places; the order is from specific to general."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES: dict[str, tuple[FaultRow, ...]] = {
     "Xid: numbers of NVIDIA's driver, on hosts and in guests": XID_ROWS,
     "vCenter, of any VM": GENERAL_ROWS,
 }
-"""Where a text is met, and the rows of it."""
+"""The places of texts, and their rows."""
 
 ROWS: tuple[FaultRow, ...] = tuple(row for rows in PLACES.values() for row in rows)
 
