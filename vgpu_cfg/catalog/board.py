@@ -1,4 +1,4 @@
-"""What is known of one board: its ids, memory, MIG geometry and documented profiles."""
+"""The known facts of one board: its ids, memory, MIG geometry and documented profiles."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """Where a MIG-backed profile may stand on a GPU, in memory slices.
+    """The possible places of a MIG-backed profile on a GPU, in memory slices.
 
-    `instance` is the GPU instance as nvidia-smi names it, `profile_id` its number
-    there. `per_instance` vGPUs share one instance by turns (1 almost everywhere).
+    `instance` is the GPU instance as nvidia-smi names it, `profile_id` its number there. `per_instance` vGPUs
+    share one instance by turns (1 almost everywhere).
     """
 
     instance: str
@@ -77,11 +77,10 @@ class MigGeometry:
 class ProfileEntry:
     """A vGPU profile on a board.
 
-    `listed` tells the documented C types from those that follow by rule: the A, B
-    and Q types of other people's desktops. `is_max_known` is false where nobody names the
-    maximum of such a type: `max_per_gpu` is then what the framebuffer has room for at most.
-    `max_mixed` is the maximum in mixed-size mode (None: not allowed, or not published),
-    `mixed_starts` the GB at which it may start there (None: not published).
+    `listed` distinguishes the documented C types from those that follow by rule: the A, B and Q types of
+    other people's desktops. `is_max_known` is false if the maximum of such a type is not published:
+    `max_per_gpu` is then the framebuffer's limit. `max_mixed` is the maximum in mixed-size mode (None: not
+    allowed, or not published), `mixed_starts` the GB at which it may start there (None: not published).
     `is_full_framebuffer` is for time-sliced types.
     """
 
@@ -118,11 +117,10 @@ class ProfileEntry:
 class Board:
     """One board, or the boards that differ in nothing but their PCI ids.
 
-    All numbers are per GPU. `mmio_gb` is the 64-bit MMIO space that a VM needs for
-    one GPU (None: no large BAR, so none is needed). `mixed_placement` maps a size in
-    GB to the GB at which a vGPU of that size may start (None: not published).
-    `nvlink_groups` are how many GPUs can be peers of each other (empty: not published).
-    `unproven` tells by the file's key what is derived or recalled, and from what.
+    All numbers are per GPU. `mmio_gb` is the 64-bit MMIO space that a VM needs for one GPU (None: no large
+    BAR, so none is needed). `mixed_placement` maps a size in GB to the GB at which a vGPU of that size may
+    start (None: not published). `nvlink_groups` are how many GPUs can be peers of each other (empty: not
+    published). `unproven` gives, by the file's key, derived and recalled values, and their basis.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""What a file of `profiles/` may say, and how it becomes a board.
+"""The format of a file of `profiles/`, and its conversion to a board.
 
 Every key is described in profiles/README.md.
 """
@@ -55,7 +55,7 @@ class TimeSlicedRow(Frozen):
 
 
 class MigRow(Frozen):
-    """A MIG-backed type: its GPU instance, and where that may stand."""
+    """A MIG-backed type: its GPU instance, and the places for it."""
 
     instance: str
     id: Start | None = None
@@ -125,7 +125,7 @@ def read_board(path: Path) -> Board:
 
 
 def _contradictions(row: BoardFile, stem: str) -> list[tuple[tuple[str | int, ...], str]]:
-    """List what each key may say by itself, but not beside the others."""
+    """List the keys that are valid alone, but not together with others."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     if row.prefix != stem:
         found.append((("prefix",), f"the file must be named after its prefix: {row.prefix}.yaml"))

@@ -1,6 +1,6 @@
-"""Which branches NVIDIA's driver has, and what documents say of each: profiles/drivers/branches.yaml.
+"""The branches of NVIDIA's driver, and the documents' facts of each: profiles/drivers/branches.yaml.
 
-Data only: which guest's driver a host's takes is for planning to say. What no document says is absent.
+Data only: planning decides on the guest drivers that a host's driver accepts. Undocumented facts are absent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DriverBranch(Frozen):
 
     @property
     def kind(self) -> str:
-        """What NVIDIA calls it."""
+        """NVIDIA's name for it."""
         return "long-term support branch" if self.long_term else "production branch"
 
 
@@ -75,7 +75,7 @@ class OperatorDrivers(Frozen):
 
 
 class LicenceServers(Frozen):
-    """What is said of the servers of licences, for every release."""
+    """The documented facts of license servers, for every release."""
 
     note: str
     source: str
@@ -99,9 +99,9 @@ class DriverBranches(Frozen):
         return next((one for one in self.branches if one.number == number), None)
 
     def end_of(self, board: Board | None, shown_name: str = "") -> BoardEnd | None:
-        """Return where a board's support ends, None where no document says that it does.
+        """Return the end of a board's support, None if no document names one.
 
-        `shown_name` is what the host calls a GPU whose board is not known: `Tesla P40`.
+        `shown_name` is the host's name for a GPU of an unknown board: `Tesla P40`.
         """
         if board is None:
             words = set(shown_name.replace("-", " ").split())

@@ -1,10 +1,10 @@
-"""The questions that this project has about boards: what is this profile, and whose are these PCI ids.
+"""This project's questions about boards: the facts of a profile, and the owner of these PCI ids.
 
-A folder of board files, and which of them must be read for a question.
+A folder of board files, and the ones to read for a question.
 
-A file is named after the prefix of its profiles. Every other word (an alias, a key, a
-PCI id) is looked for in the text of the files, and only those that hold it are taken
-apart: reading all of them takes a quarter of a second, and a plan names one or two.
+A file is named after the prefix of its profiles. Every other word (an alias, a key, a PCI id) is looked for
+in the text of the files, and only those that hold it are taken apart: reading all of them takes a quarter of
+a second, and a plan names one or two.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Catalog:
     def matching(self, pattern: str) -> list[Board]:
         """Return the boards whose key is the pattern, else those that it is a glob or a part of.
 
-        Where the key is also what the product is called, as A100, its other forms and sizes come along.
+        If the key is also the product's name, as A100, its other forms and sizes are included.
         """
         folded = pattern.casefold()
         exact = [board for key, board in self.boards.items() if key.casefold() == folded]
@@ -80,9 +80,9 @@ class Catalog:
         ]
 
     def by_profile(self, name: str | VgpuProfile) -> tuple[ProfileEntry, ...]:
-        """Return what a profile of any series is; empty where no board has it, or it is no vGPU name.
+        """Return the facts of a profile of any series; empty if no board has it, or it is no vGPU name.
 
-        The entry keeps the name that was asked for, also where it is an alias's.
+        The entry keeps the requested name, also if it is an alias's.
         """
         text = str(name)
         if text not in self._entries:
@@ -92,8 +92,8 @@ class Catalog:
     def by_pci(self, vendor_id: int, device_id: int, subsystem_id: int | None = None) -> Board | None:
         """Return the board with these ids; they may be signed shorts, as vSphere gives them.
 
-        The subsystem decides only where two boards share a device id. Where it must
-        decide and does not, the answer is None.
+        The subsystem decides only if two boards share a device id. If it must decide and does not, the answer
+        is None.
         """
         if vendor_id & 0xFFFF != NVIDIA:
             return None

@@ -1,10 +1,10 @@
-"""What each RDMA NIC is called by its PCI ids, and the drivers that follow from them.
+"""The name of each RDMA NIC by its PCI ids, and the drivers that follow from them.
 
     nics = load_nics()                              nothing is read yet
     nics.by_pci(0x15B3, 0x101D).key                 "ConnectX-6 Dx"
 
-One file per model in `profiles/nics`, read when an id or a name leads to it. The boards
-of GPUs are a catalogue of their own.
+One file per model in `profiles/nics`, read when an id or a name leads to it. The boards of GPUs are a
+catalogue of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a file of `profiles/nics` may say, and how it becomes a NIC model.
+"""The format of a file of `profiles/nics`, and its conversion to a NIC model.
 
 Every key is described in profiles/README.md.
 """

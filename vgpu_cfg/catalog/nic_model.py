@@ -1,4 +1,4 @@
-"""What one model of NIC is: its PCI ids, names and drivers."""
+"""One model of NIC: its PCI ids, names and drivers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ MELLANOX = 0x15B3
 class NicModel:
     """One model of NIC.
 
-    `names` are its own name and those of pci.ids. `vf_device_id` is how its virtual
-    functions show themselves (several models share one; None: not looked up). `driver` and
-    `rdma_driver` are ESXi's kernel modules for it. `line_gbps` is what a port of most cards runs at, in
-    Gb/s; None where that is not known. `unproven` tells by the file's key what is
-    derived or recalled, and from what.
+    `names` are its own name and those of pci.ids. `vf_device_id` is the device id of its virtual functions
+    (several models share one; None: not looked up). `driver` and `rdma_driver` are ESXi's kernel modules for
+    it. `line_gbps` is the speed of a port on most cards, in Gb/s; None if unknown. `unproven` gives, by the
+    file's key, derived and recalled values, and their basis.
     """
 
     key: str

@@ -18,7 +18,7 @@ MOST_PER_GPU = 32
 Source: the same configuration."""
 
 _INSTANCE_SUFFIXES = {"me": "+me", "meall": "+me.all", "nome": "-me", "gfx": "+gfx"}
-"""How nvidia-smi writes on a GPU instance what a type's name says with letters alone."""
+"""nvidia-smi's suffixes of a GPU instance for the letters in a type's name."""
 
 _ONE_PER_GPU = ("me", "meall")
 """The media engines that these take are there once. Source: NVIDIA MIG User Guide."""
@@ -29,10 +29,10 @@ _SAME_NUMBER = ("gfx", "nome")
 
 
 def resolve_profile(board: Board, profile: VgpuProfile) -> ProfileEntry | None:
-    """Say what a profile is on a board; None where the board cannot have it.
+    """Return a profile's facts on a board; None if the board cannot have it.
 
-    A C type is had as documented or not at all, save that a MIG type with an
-    undocumented suffix follows the same type without. A, B and Q types follow by rule.
+    A C type is had as documented or not at all, save that a MIG type with an undocumented suffix follows the
+    same type without. A, B and Q types follow by rule.
     """
     if profile.prefix not in board.prefixes:
         return None

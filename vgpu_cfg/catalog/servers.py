@@ -1,4 +1,4 @@
-"""What a server with GPUs takes of the room (profiles/servers), and what a board computes and draws."""
+"""A GPU server's use of the room (profiles/servers), and a board's computing power and consumption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GpuForm(StrEnum):
 
 
 class Server(Frozen):
-    """One model of server. Power is the most that its maker names; None is what is not known or not there.
+    """One model of server. Power is the maximum by its maker; None is unknown or absent.
 
     `boards` are keys of the catalogue: it comes with `gpus` of one of them, which `nvlink` says it can join.
     `pcie_slots` counts its slots of 16 lanes, those of boards included.
@@ -74,7 +74,7 @@ def load_servers() -> tuple[Server, ...]:
 
 @cache
 def load_board_power() -> dict[str, BoardPower]:
-    """Return what is known of the boards' peak and power, by key; a board that is not in it is not known."""
+    """Return the known peak and power of the boards, by key; boards without an entry are unknown."""
     return build(read_document(_folder("training") / "boards.yaml"), BoardPowerFile).boards
 
 

@@ -1,4 +1,4 @@
-"""What bandwidth `verify` asks for unless a plan or a command line says otherwise: profiles/verify."""
+"""The default bandwidths that `verify` requires, if a plan or command line sets none: profiles/verify."""
 
 from __future__ import annotations
 
