@@ -2,7 +2,7 @@
 
 Each limit has a variable of the environment that names another.
 
-How a complaint offers the word that was probably meant.
+The suggestion of the word that was probably meant.
 """
 
 from __future__ import annotations

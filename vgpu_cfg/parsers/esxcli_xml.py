@@ -1,4 +1,4 @@
-"""How esxcli's results come back through vCenter: the XML inside ExecuteSoap's response.
+"""Results of esxcli through vCenter: the XML inside ExecuteSoap's response.
 
 A list is `<obj xsi:type="ArrayOfDataObject">` with one DataObject per row, one thing is its fields
 directly under `obj`; a plain result is text of an xsd type, and nothing here asks for one. vCenter may

@@ -1,4 +1,4 @@
-"""Which framework starts a training: what PyTorch says of itself, and `mpirun --version`.
+"""The framework that starts a training: PyTorch's own values, and `mpirun --version`.
 
 Sources: PyTorch's `torch.__version__`, `torch.version.cuda` and `torch.cuda.nccl.version()`, which is one
 number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print.

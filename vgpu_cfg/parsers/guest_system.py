@@ -13,7 +13,7 @@ Work that runs in a guest, from its processes and containers: one line of shell,
 A process that uses CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. Processes started by `train`
 have its variables. Containers of this tool are known by their names, and are no work by themselves.
 
-How much room file systems have: `df -Pk`, in POSIX' form; and whether the root is read-only.
+The free room of file systems: `df -Pk`, in POSIX' form; and whether the root is read-only.
 
 Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5), /proc/mounts.
 

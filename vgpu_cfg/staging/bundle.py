@@ -1,6 +1,6 @@
 """The bundle of a guest: the manifest, each module's script and files, the runner and its unit.
 
-Which file of `staging.modules` turns which module of a guest into files and a script.
+The file of `staging.modules` that turns each module of a guest into files and a script.
 """
 
 from __future__ import annotations

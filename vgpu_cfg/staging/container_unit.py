@@ -4,7 +4,7 @@ The script is necessary because a container's devices differ from guest to guest
 GPU's device is named, or a container loses them at the next `systemctl daemon-reload`
 (NVIDIA/nvidia-container-toolkit issue 48), and an RDMA device is added if there is one.
 
-Which texts containers, mounts and exports can carry; what any guest can carry is in `values`.
+The texts that containers, mounts and exports can carry; those for any guest are in `values`.
 """
 
 from __future__ import annotations

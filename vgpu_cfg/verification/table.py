@@ -1,6 +1,6 @@
 """All checks: of what kind, in which order, what each rests on, and which of them measure.
 
-Which checks a run makes: globs over their names, and what quick means.
+The checks of a run: globs over their names, and the meaning of quick.
 """
 
 from __future__ import annotations

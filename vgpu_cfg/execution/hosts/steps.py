@@ -1,6 +1,6 @@
 """Write one change to a host and read it back; restart services.
 
-How a host is taken out of service and given back: mark, alarm, maintenance mode, and the way back.
+Taking a host out of service and giving it back: mark, alarm, maintenance mode, and the way back.
 
 The mark comes first and goes last, so that a run that is killed at any moment leaves a host
 that says whose it is, and that the next run can finish.

@@ -1,4 +1,4 @@
-"""Which runs there were, put together from what each of them has left: journals here and elsewhere, events.
+"""Past runs, merged from their records: journals here and elsewhere, events.
 
 An entry is known by the id of its run, so that a run is listed once even if several places record it.
 """

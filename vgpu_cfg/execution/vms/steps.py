@@ -1,10 +1,10 @@
 """Create, change and delete VMs, with their rules, groups and overrides: check, write, confirm.
 
-How a host or a GPU is kept from new VMs, or given back: written, and read back; nothing is disturbed.
+Cordons of hosts and GPUs: written or removed, and read back; nothing is disturbed.
 
-How GPUs are reserved for a plan, or given back: written, and read back; nothing is disturbed.
+Reservations of GPUs for a plan: written or removed, and read back; nothing is disturbed.
 
-How the end of a guest's customisation is waited for: vCenter is asked for its events of the VM.
+Wait for the end of a guest's customization: vCenter is asked for its events of the VM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The properties that a filter spec reads of its objects: values, and those that may not be read.
 
-Which objects a filter spec means: its object sets, followed along their traversals.
+The objects of a filter spec: its object sets, followed along their traversals.
 
 Reading once: RetrievePropertiesEx with its pages, RetrieveProperties, and pyvmomi's Fetch.
 """

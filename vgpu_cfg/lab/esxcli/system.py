@@ -2,7 +2,7 @@
 
 The texts of refusals are the lab's own.
 
-Which options esxcli's commands take, and by which letters.
+The options of esxcli's commands, and their letters.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The GPUs that nvidia-smi sees on a host, how each is called there, and what selects some of them.
 
-How much of a GPU's framebuffer its vGPUs hold.
+The framebuffer of a GPU that its vGPUs hold.
 
 The result of a tool of the host's shell: a status and two texts.
 """

@@ -1,4 +1,4 @@
-"""Which request to the REST side is answered by what, and by whose session.
+"""The handler of each request to the REST API, and the session it uses.
 
 Below `/rest` a value is wrapped and a map is a list, below `/api` neither is. A session is made by Basic
 authentication, or for whom a token names (`SIGN token="…"`, gzipped, in base64). It is one of the lab's

@@ -1,4 +1,4 @@
-"""Which hosts a VM may start on: the one it was put on, or its cluster's, minus what DRS rules forbid."""
+"""The hosts on which a VM may start: its own, or its cluster's, minus those that DRS rules forbid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which vGPU profiles a host's driver knows at all, and which it could create at this moment."""
+"""The vGPU profiles that a host's driver knows at all, and those that it could create at this moment."""
 
 from __future__ import annotations
 

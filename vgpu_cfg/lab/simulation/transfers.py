@@ -1,4 +1,4 @@
-"""Which files are on offer for a transfer to or from guests, each once."""
+"""The files of a transfer to or from guests, each once."""
 
 from __future__ import annotations
 

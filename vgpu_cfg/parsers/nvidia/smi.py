@@ -15,7 +15,7 @@ public logs of hosts for `License Status : N/A (Expiry: N/A)`.
 Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, chapter on MIG-backed
 vGPUs.
 
-Which NVLinks of each GPU carry traffic: `nvidia-smi nvlink --status`.
+The NVLinks of each GPU that carry traffic: `nvidia-smi nvlink --status`.
 
 Source: nvidia-smi manual page, "nvlink"; public outputs of A100 and H100: a line for each GPU, then
 `Link 0: 25 GB/s`, or `Link 0: <inactive>` for one that is down. A vGPU without NVLink lists none.

@@ -4,7 +4,8 @@ Sources: rdma-core, `libibverbs/examples/devinfo.c`; MLNX_OFED's script `show_gi
 (columns apart by tabs, no IPv4 for a GID that holds none); kernel ABI,
 `Documentation/ABI/stable/sysfs-class-infiniband` (`gids`, `gid_attrs/types`, `gid_attrs/ndevs`).
 
-How fast a NIC's port and its PCIe link are, and could be: `ethtool INTERFACE`, and sysfs of the device.
+The current and the possible speed of a NIC's port and its PCIe link: `ethtool INTERFACE`, and sysfs of the
+device.
 
 Sources: ethtool, `ethtool.c` and `common.c` ("Supported link modes:", "Speed: 100000Mb/s", "Speed:
 Unknown!"); kernel, `drivers/pci/pci-sysfs.c` and `pci_speed_string` of `drivers/pci/probe.c`:

@@ -1,6 +1,6 @@
 """Counts of profiles in few words, the largest first.
 
-How the PCI ids of a board are listed.
+The list of a board's PCI ids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read vCenter's collectors of events and tasks a page at a time, and release them.
 
-How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
+The entries of runs among vCenter's events: one collector, read a page at a time.
 
 vCenter filters by type and time. `eventTypeId` is matched against an event's type (vSphere API reference), in
 which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to

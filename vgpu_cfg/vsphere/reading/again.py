@@ -1,4 +1,4 @@
-"""Which VMs' configurations need not be read a second time, and what of them is read all the same.
+"""The VMs whose configurations need no second reading, and the parts that are always read.
 
 vCenter gives each version of a VM's configuration a name of its own: "each change to the configuration
 updates this value" (VirtualMachineConfigInfo.changeVersion, vSphere API reference). It says nothing of what

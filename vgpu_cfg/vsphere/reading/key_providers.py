@@ -1,4 +1,4 @@
-"""Which key providers a vCenter has, without which no VM can have a virtual TPM.
+"""The key providers of a vCenter, without which no VM can have a virtual TPM.
 
 Source: vSphere API reference, CryptoManagerKmip.kmipServers. That a native key provider is listed there too
 is not proven.

@@ -1,4 +1,4 @@
-"""How items of content libraries are found by name, and which VM template of the inventory one is.
+"""Find items of content libraries by name, and their VM templates in the inventory.
 
 A VM template in a library is an object of the inventory as well: `vm_template` of its information is the moid
 that the vSphere API knows it by (vSphere Automation API, VmTemplate.LibraryItems.Info). So it is read

@@ -1,4 +1,4 @@
-"""Which locks and reservations a vCenter keeps, and what time it is there."""
+"""The locks and reservations of a vCenter, and its time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The list does not depend on the plan: that is what makes a recording answer any plan.
 
-Which parts of hosts' and VMs' properties a reading keeps: the table by property path.
+The parts of hosts' and VMs' properties that a reading keeps: the table by property path.
 
 A property of one value, a text, a number or a reference, needs no row: the API's types describe it.
 """

@@ -1,4 +1,4 @@
-"""Which privileges the account lacks, asked in one call for all objects that need the same ones."""
+"""The privileges that the account lacks, asked in one call for all objects that need the same ones."""
 
 from __future__ import annotations
 

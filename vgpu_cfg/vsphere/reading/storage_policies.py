@@ -1,4 +1,4 @@
-"""Which VM storage policies a vCenter has, which datastores fit them, and which its VMs have.
+"""The VM storage policies of a vCenter, the datastores that fit them, and those of its VMs.
 
 Source: VMware Storage Policy API, PbmProfileProfileManager, PbmPlacementSolver and PbmServerObjectRef; that
 the key of a disk is `vm-moid:key` is as Terraform's vSphere provider asks for it.

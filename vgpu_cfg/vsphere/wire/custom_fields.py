@@ -1,4 +1,4 @@
-"""Which custom attributes are defined at a vCenter, and which objects can have them."""
+"""The custom attributes defined at a vCenter, and the objects that can have them."""
 
 from __future__ import annotations
 

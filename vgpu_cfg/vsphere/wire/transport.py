@@ -3,7 +3,7 @@
 The certificate is checked while the connection is made, so before any request, and
 with it any password, goes out.
 
-How one exchange is held to its time and its bytes, whatever the other end does meanwhile.
+Limits of one exchange in time and bytes, whatever the other end does meanwhile.
 
 Every step on its socket first checks the time left: single bytes at long intervals, a handshake or headers
 without an end cannot delay it. Bytes are counted as they come from the network. Only the resolution of a name

@@ -1,4 +1,4 @@
-"""Which API version a server and this client both speak.
+"""The API version that a server and this client both speak.
 
 A field newer than the negotiated version is dropped on the wire without a word,
 so the version is settled before anything else and asked about ever after. A server

@@ -3,7 +3,7 @@
 All that the API takes at once goes at once: a clone that carries its devices, reservation
 and firmware is one task where one setting after the other would be ten.
 
-Which system id a host has, asked when a fixed passthrough device is made and the plan does not know it.
+A host's system id, asked when a fixed passthrough device is made and the plan does not know it.
 
 A host reports its system id with the functions that are passed through and with its SR-IOV NICs, so that of a
 host without such a NIC is unknown before the plan has handed out the first function.

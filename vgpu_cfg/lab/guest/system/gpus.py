@@ -1,4 +1,4 @@
-"""Which GPUs a guest sees, and whether its NVIDIA driver takes them.
+"""The GPUs that a guest sees, and whether its NVIDIA driver supports them.
 
 A guest driver fits a vGPU where it is of the host's branch or the one before, or, on a host of a long-term
 branch, of the long-term one before (vGPU 19.0 release notes for VMware vSphere, 1.2). A GPU that is handed

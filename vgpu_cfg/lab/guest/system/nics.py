@@ -1,10 +1,10 @@
-"""Which NICs a guest sees: its adapters, virtual functions, and host NICs that are handed through whole.
+"""The NICs that a guest sees: its adapters, virtual functions, and host NICs passed through whole.
 
 Names are those of systemd on a VM of vSphere: adapters on the slots 192, 224, 256 (`ens192`), handed through
 devices on the slots from 161 on, with the port's name behind. A guest's own addresses come from netplan,
 else from the lab's DHCP.
 
-Which guest a packet gets to: by what its sender's NIC, its address and the switch let through.
+The guest that a packet reaches: by its sender's NIC, its address and the switch.
 """
 
 from __future__ import annotations

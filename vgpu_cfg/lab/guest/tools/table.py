@@ -1,4 +1,4 @@
-"""Which programs a guest has, by name, and how one is found."""
+"""The programs of a guest, by name, and the search for one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Standard switches of a host and their portgroups, made and removed.
 A portgroup made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and is
 defined in the estate.
 
-Which VMkernel NIC carries which service: vMotion, management and the others of HostVirtualNicManager.
+The services of each VMkernel NIC: vMotion, management and the others of HostVirtualNicManager.
 
 After the vSphere API reference: another device or kind of service is an InvalidArgument. That the last NIC
 with management cannot be deselected is the lab's own, as with the removal of that NIC.

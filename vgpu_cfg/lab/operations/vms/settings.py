@@ -4,7 +4,7 @@ Changes are incremental: a property that is unset, be it of the spec or of an ob
 (VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
 running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot", vSphere Security).
 
-Which storage policies a request gives a VM's home and its disks.
+The storage policies that a request gives a VM's home and its disks.
 
 vCenter keeps them outside of the VM's configuration (vim `VirtualMachineDefinedProfileSpec`). A policy that
 there is not is refused; whether a datastore that does not fit is refused, too, is not played.

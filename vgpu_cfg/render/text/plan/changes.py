@@ -2,7 +2,7 @@
 
 The first of several similar ones is shown in full; of the others only the differences, of VMs as a table.
 
-How the changes of a host read: a line per setting, what brings it into force, and which hosts are alike.
+The changes of a host: a line per setting, its activation, and similar hosts.
 
 The restart that a written setting waits for is shown further on.
 """
