@@ -1,7 +1,7 @@
-"""The VMs of a plan that vCenter has under another name, or in another folder: how they get their own back.
+"""The VMs of a plan with another name or folder in vCenter: how they are restored.
 
-A name is free once in a folder. So a VM waits for another of the plan that leaves its name, goes the way that
-nobody stands in, and stays as it is where somebody else has its name; nothing else of it waits for that.
+A name is unique in a folder. So a VM waits for another of the plan that leaves its name, uses the free way,
+and stays unchanged if another object has its name; nothing else of it waits for that.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Way:
         yield from last
 
     def is_stuck(self, holders: Mapping[_Place, str]) -> bool:
-        """Whether somebody stands in both ways: the name is taken here, and the one it has there."""
+        """Whether both ways are blocked: the name is taken here, and its present one there."""
         if not self._moves or self.name == self.called:
             return False
         between = ((self.before.moid, self.name.casefold()), (self.after.moid, self.called.casefold()))
@@ -104,7 +104,7 @@ class NamePlanner:
         return found
 
     def _way(self, resolved: ResolvedVm, vm: Vm) -> _Way | None:
-        """Return the way that a VM has to go, None where it is where it shall be."""
+        """Return the way that a VM has to go, None if it is at its wanted place."""
         before = self.observed.folder_by_moid.get(vm.folder_moid or "", resolved.folder)
         after = resolved.folder if resolved.desired.is_managed("folder") else before
         name = vm.called or vm.name
@@ -132,7 +132,7 @@ class NamePlanner:
         return ""
 
     def _in_order(self, way: _Way) -> list[Change]:
-        """Let each change wait for the one before, and the first for whoever has the name."""
+        """Let each change wait for the one before, and the first for the name's present holder."""
         holder = self._holders.get(way.target, way.vm.moid)
         needs = tuple(self._ways[holder].ids) if holder != way.vm.moid else ()
         ordered: list[Change] = []

@@ -42,7 +42,7 @@ LINKED_CLONE = "createNewChildDiskBacking"
 
 @dataclass(frozen=True, slots=True)
 class NewPlace:
-    """Where a new VM goes, and the hardware version that it shall have there."""
+    """The place of a new VM, and its hardware version there."""
 
     host: Host
     pool_moid: str
@@ -62,9 +62,9 @@ def plan_new(
     pin: NumaPin | None,
     customization: Customization | None = None,
 ) -> list[Change]:
-    """List the changes that make a VM, and power it on where it shall run; `edits` are to its template.
+    """List the changes that make a VM, and power it on if it is to run; `edits` are to its template.
 
-    With `customization` its guest is customised at its first start, and that is waited for.
+    With `customization` its guest is customized at its first start, and the plan waits for that.
     """
     name = resolved.name
     subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
@@ -184,7 +184,7 @@ def version_edit(before: int | None, after: int) -> Edit:
 
 
 def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
-    """List what a reader wants to know of a new VM before its settings: from what, and where it is made."""
+    """List a new VM's main facts for a reader before its settings: its source, and its place."""
     defaulted = resolved.desired.defaulted
     if resolved.template is not None:
         is_linked = resolved.desired.is_linked
@@ -230,7 +230,7 @@ def _place_edit(key: str, name: str, *, sets: tuple[str, str] | None, is_default
 
 
 def _library_note(resolved: ResolvedVm) -> str:
-    """Say which item of a content library a template is, where the plan file names it so."""
+    """Return the content library's item of a template, if the plan file names it so."""
     source = resolved.desired.source
     of_library = isinstance(source, TemplateSource) and source.library is not None
     return f"the library item {source}" if of_library else ""
@@ -284,7 +284,7 @@ def plan_about_vms(
     orphans: Iterable[Vm] = (),
     chosen: Iterable[str] | None = None,
 ) -> Plan:
-    """Put a plan together; `chosen` names the VMs of which findings are told, None for all."""
+    """Put a plan together; `chosen` names the VMs with reported findings, None for all."""
     observed, vcenter = site.observed, site.observed.vcenter
     vms = {change.subject.moid or "" for change in changes if change.subject.kind == "vm"}
     hosts = {change.host_moid for change in changes}

@@ -1,7 +1,7 @@
-"""What stands against where VMs run: what `place` forbids or prefers, and the DRS rules of others.
+"""Obstacles to the places of VMs: the rules and preferences of `place`, and other DRS rules.
 
-Source: vSphere API reference, ClusterRuleInfo.mandatory (a mandatory rule keeps a VM from being
-powered on or migrated where it does not hold) and ClusterVmHostRuleInfo.
+Source: vSphere API reference, ClusterRuleInfo.mandatory (a mandatory rule keeps a VM from being powered on or
+migrated where it does not hold) and ClusterVmHostRuleInfo.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def check_numa_residents(residents: Residents, findings: Findings) -> None:
 
 
 def check_pack(residents: Residents, findings: Findings) -> None:
-    """Tell of the lines that should go to few hosts and go to more than one."""
+    """Report lines that should go to few hosts and go to more than one."""
     lines: dict[str, list[str]] = {}
     packed: dict[str, list[ResolvedVm]] = {}
     for (line, host_name), resolved_vms in residents.items():

@@ -1,10 +1,10 @@
-"""From a resolved VM and its place to the VM as it shall be, device by device.
+"""Turn a resolved VM and its place into the wanted VM, device by device.
 
-What the guest is shown of NUMA: how its CPUs are split into virtual nodes, and on which each device is.
+The guest's view of NUMA: the split of its CPUs into virtual nodes, and the node of each device.
 
 From hardware version 20 and API 8.0.0.1 on both can be stated (vSphere API, VirtualNuma and
-VirtualDevice.numaNode). They tell the guest; what places the VM is `numa.nodeAffinity`. That ESXi puts the
-first virtual node on the first node of the affinity is not proven.
+VirtualDevice.numaNode). They inform the guest; the VM's placement follows `numa.nodeAffinity`. That ESXi puts
+the first virtual node on the first node of the affinity is not proven.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LEFT_TO_ESXI = 0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a VM finds around it: its cluster, and its host before and after all VMs were placed."""
+    """The surroundings of a VM: its cluster, and its host before and after all VMs were placed."""
 
     plan: str
     vcenter: VCenter
@@ -59,10 +59,10 @@ def place_vm(
     functions: tuple[PlannedFunction, ...],
     addresses: str | None,
 ) -> PlacedVm:
-    """Fill in what a VM shall have.
+    """Fill in the wanted settings of a VM.
 
-    `hardware_version` is the one that it will have, `functions` are those of its NICs, `addresses` is what is
-    kept of its NICs on it.
+    `hardware_version` is its future one, `functions` are those of its NICs, `addresses` is the record of its
+    NICs on it.
     """
     initial, final, names = surroundings.initial, surroundings.final, surroundings.names
     vm = resolved.desired
@@ -106,9 +106,9 @@ def place_vm(
 def _gpus(
     resolved: ResolvedVm, host: HostState | None, names: DeviceNames, groups: Mapping[int, str]
 ) -> Iterator[WantedGpu]:
-    """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is.
+    """Yield the GPU devices in the plan file's order; present ones that may stay are unchanged.
 
-    Peers are members of a device group where there is one for them.
+    Peers are members of a device group if there is one for them.
     """
     left = list(resolved.own.passthrough_gpus) if resolved.existing is not None else []
     chosen = iter(resolved.fit.variant if resolved.fit else ())
@@ -166,7 +166,7 @@ def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[Plan
 def _dynamic(
     need: DeviceEntry, own: PassthroughDevice | None, host: HostState | None
 ) -> NewDynamicPassthrough:
-    """Ask for what the VM has already, else for any function with the ids of those that fit on its host."""
+    """Request the VM's present device, else any function with the ids of those that fit on its host."""
     if own is not None:
         return NewDynamicPassthrough(allowed=own.allowed, sub_ids=own.sub_ids, label=own.label)
     if need.device_id is not None:
@@ -177,7 +177,7 @@ def _dynamic(
 
 
 def _boards(resolved: ResolvedVm, host: HostState | None) -> Iterator[Board | None]:
-    """Yield the board behind each GPU device, as far as the placement tells."""
+    """Yield the board of each GPU device, as far as the placement shows."""
     if resolved.sheds_gpus:
         return
     if resolved.fit is None or host is None:
@@ -220,10 +220,10 @@ def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:
 
 
 def cores_per_node(resolved: ResolvedVm, affinity: Sequence[int] | None) -> int | None:
-    """Return how many CPUs each virtual node shall have, None where that stays as it is.
+    """Return the number of CPUs for each virtual node, None to leave it unchanged.
 
-    A VM that is tied to one node is one node, one over several is split evenly or not at all. One that
-    exists and whose nodes nobody tells is left alone.
+    A VM that is tied to one node is one node, one over several is split evenly or not at all. An existing one
+    with unknown nodes is left alone.
     """
     if resolved.existing is not None and resolved.base.cores_per_numa_node is None:
         return None
@@ -237,9 +237,9 @@ def cores_per_node(resolved: ResolvedVm, affinity: Sequence[int] | None) -> int 
 def with_virtual_nodes(
     resolved: ResolvedVm, gpus: Sequence[WantedGpu], affinity: Sequence[int] | None, initial: HostState | None
 ) -> tuple[WantedGpu, ...]:
-    """Say of each GPU on which virtual node it is, where it can be only one and there are several.
+    """Set each GPU's virtual node, if it can be only one and there are several.
 
-    The virtual nodes stand for those of the affinity, in their order.
+    The virtual nodes correspond to those of the affinity, in their order.
     """
     made: list[WantedGpu] = []
     for gpu in gpus:

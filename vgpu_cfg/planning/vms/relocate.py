@@ -1,4 +1,4 @@
-"""The changes that give a VM its name, its folder and its place, as what is told and what is sent."""
+"""The changes that give a VM its name, its folder and its place, as displayed and as sent."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _edits(
     pool: tuple[str, ResourcePool] | None,
     datastore: tuple[str, Datastore] | None,
 ) -> Iterator[Edit]:
-    """Yield what is sent: the host always, which goes with the datastore where only that changes."""
+    """Yield the sent values: the host always, which goes with the datastore if only that changes."""
     stays = {"host": target.moid} if source.moid == target.moid else {}
     if not stays:
         yield Edit(key="host", before=source.name, after=target.name, sets={"host": target.moid})

@@ -183,7 +183,7 @@ def _compare_rule(
 def _leftovers(
     cluster: Cluster, plan: str, kept: set[tuple[str, str]], staying: frozenset[str]
 ) -> list[Change]:
-    """List the removal of the plan's rules that no line asks for any more."""
+    """List the removal of the plan's rules that no line requests."""
     return [
         removal_of(cluster, rule)
         for rule in cluster.rules
@@ -194,7 +194,7 @@ def _leftovers(
 
 
 def member_edits(key: str, found: Sequence[str] | None, ordered: Sequence[Member]) -> Iterator[Edit]:
-    """Yield the edit that makes these the members, told at `key`; `found` are the moids there now, if any."""
+    """Yield the edit that makes these the members, shown at `key`; `found` are the present moids, if any."""
     known: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in ordered}
     if found is not None and set(found) == known.keys():
         return

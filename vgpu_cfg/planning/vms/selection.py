@@ -1,4 +1,4 @@
-"""Which changes a part of a plan keeps: those of the chosen VMs, and what they cannot do without."""
+"""The changes in a part of a plan: those of the chosen VMs, and their prerequisites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_cfg.changes.change import Change, CreateVm
 
 
 def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
-    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then.
+    """Keep the changes to the chosen VMs, their needs, and rules whose VMs will all exist.
 
     Hosts were chosen before anything was planned for them.
     """
@@ -27,7 +27,7 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
 
 
 def _overrides_of_chosen(changes: Sequence[Change], chosen: set[str]) -> Iterator[Change]:
-    """Yield the changes; of what clusters are told of VMs only what is about the chosen ones."""
+    """Yield the changes; of clusters' overrides only those of the chosen VMs."""
     made_by = {change.vm.name: change.id for change in of_kind(changes, CreateVm)}
     for change in changes:
         kept = change.part_for(chosen, made_by)

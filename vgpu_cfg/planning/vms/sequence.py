@@ -1,4 +1,4 @@
-"""What must come true before a VM is powered on besides its own changes: freed GPUs, larger vGPUs first."""
+"""The prerequisites of a power-on other than its own changes: freed GPUs, larger vGPUs first."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def order_power_ons(
     states: Sequence[HostState],
     findings: Findings,
 ) -> tuple[list[Change], list[StartQueue]]:
-    """Let every power-on wait for what frees its GPU and, on one host, for larger vGPUs.
+    """Let every power-on wait for changes that free its GPU and, on one host, for larger vGPUs.
 
-    Where that could strand a VM, those of the board start one by one: the second list says which. `freeing`
+    If that could strand a VM, those of the board start one by one: the second list names them. `freeing`
     names, per host moid, the changes that free GPUs there; `states` are the hosts before any VM of the plan
     was put on them.
     """

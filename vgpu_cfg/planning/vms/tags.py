@@ -20,9 +20,9 @@ from vgpu_cfg.planning.vms.settings.edits import TagEdit
 
 
 def compare_tags(vm: PlacedVm) -> Iterator[TagEdit]:
-    """Yield, by category, what a VM's tags lack and what they have beyond the plan file; a new VM has none.
+    """Yield, by category, a VM's missing and excess tags, compared with the plan file; a new VM has none.
 
-    A category or tag that is not there is `check_tags`' to say, and nothing is done in its category.
+    A missing category or tag is reported by `check_tags`, and nothing is done in its category.
     """
     found = {} if vm.is_new else vm.base.tags
     if found is None or vm.tag_categories is None:
@@ -93,6 +93,6 @@ def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...]
 
 
 def _asked(vm: PlacedVm) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each category that the plan file names, and the tags of it that the VM shall have, each once."""
+    """Yield each category that the plan file names, and its wanted tags of the VM, each once."""
     for name, wanted in sorted((vm.desired.tags or {}).items()) if vm.manages("tags") else ():
         yield name, tuple(sorted(dict.fromkeys(wanted)))

@@ -80,10 +80,9 @@ from vgpu_cfg.planning.vms.tags import check_tags
 
 @dataclass(slots=True)
 class VmPlans:
-    """What came of the VMs, as it grows. `freeing` names by host moid the changes that free GPUs.
+    """The results for the VMs, as they grow. `freeing` names by host moid the changes that free GPUs.
 
-    `contests` are the hosts whose VMs start one by one, `overrides` what clusters (by moid) must be told of
-    VMs.
+    `contests` are the hosts whose VMs start one by one, `overrides` the clusters' new ones (by moid) for VMs.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -96,7 +95,7 @@ class VmPlans:
 
 
 class VmPlanner:
-    """Plans VMs one by one; what it knows of the estate is the same for all of them."""
+    """Plans VMs one by one; its facts of the estate are the same for all of them."""
 
     def __init__(  # noqa: PLR0913 - what is the same for all VMs
         self,
@@ -290,7 +289,7 @@ class VmPlanner:
     def _override(
         self, resolved: ResolvedVm, cluster: Cluster, edits: VmEdits, needs: str, result: VmPlans
     ) -> None:
-        """Note what the cluster must be told of a VM; all of a cluster's is told at once."""
+        """Note an override of a VM in its cluster; all of a cluster's are set at once."""
         if edits.overrides:
             moid = resolved.existing.moid if resolved.existing is not None else None
             ref = VmRef(name=resolved.name, moid=moid)
@@ -318,10 +317,10 @@ class VmPlanner:
         return NumaPin(node_by_pci_id=known, nodes=nodes)
 
     def _hardware_version(self, resolved: ResolvedVm, host: Host, cluster: Cluster) -> int | None:
-        """Return the version that a VM shall have.
+        """Return a VM's wanted version.
 
-        A template's own is kept where its devices allow that: raising it takes two more tasks and
-        cannot be undone. Else, and for a VM from scratch, it is the newest that all hosts of the cluster run.
+        A template's own is kept if its devices allow that: raising it needs two more tasks and cannot be
+        undone. Else, and for a VM from scratch, it is the newest that all hosts of the cluster run.
         """
         common, base = self._common_version(cluster), resolved.base.hardware_version
         highest = highest_version(host)
@@ -336,7 +335,7 @@ class VmPlanner:
         return max(common, base)
 
     def _final_version(self, resolved: ResolvedVm) -> int | None:
-        """Return the hardware version that a VM will have, None where nobody tells."""
+        """Return a VM's future hardware version, None if unknown."""
         cluster = self.observed.cluster_of(resolved.host)
         if resolved.existing is not None:
             return self._upgrade_of(resolved, cluster) or resolved.base.hardware_version
@@ -345,7 +344,7 @@ class VmPlanner:
         return self._hardware_version(resolved, resolved.host, cluster)
 
     def _upgrade_of(self, resolved: ResolvedVm, cluster: Cluster | None) -> int | None:
-        """Return the least version that serves what is asked of a VM that is there, None if its own does.
+        """Return the least version for an existing VM's requests, None if its own suffices.
 
         A version is never lowered again, so the VM gets none that it does not need.
         """
@@ -396,7 +395,7 @@ class VmPlanner:
 
 
 def _nic_ids(resolved: ResolvedVm, functions: Sequence[PlannedFunction]) -> tuple[str, ...]:
-    """Return the addresses of the functions behind a VM's NICs, in their order; "" where nobody tells one."""
+    """Return the addresses of the functions of a VM's NICs, in their order; "" if one is unknown."""
     own: dict[int, str] = {
         one.key: one.pci_id or one.assigned_id or "" for one in resolved.base.passthrough_nics
     } | {nic.key: nic.function or "" for nic in resolved.base.nics}

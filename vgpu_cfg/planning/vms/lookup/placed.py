@@ -22,17 +22,17 @@ from vgpu_cfg.planning.vms.lookup.wanted import (
 
 @dataclass(frozen=True, slots=True)
 class PlacedVm:
-    """A VM of the plan as it shall be, every name looked up.
+    """The wanted state of a VM of the plan, every name looked up.
 
-    `resolved` says what it is made from or is already. `hardware_version` is the one that it will have, None
-    where nobody tells. `gpu_notes` go with the `gpus`; `device_groups` names the groups that members among
-    them bear the keys of. `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA
-    affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
-    `disks` are those of one that exists, told apart.
-    `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as they
-    are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` and
-    `tag_categories` are those of the vCenter, None where they were not read. `held_mmio_gb` is what this tool
-    gives to the GPUs that the VM has now, `follows_held_gpus` whether its affinity may come from them.
+    `resolved` is its source or its present state. `hardware_version` is its future one, None if unknown.
+    `gpu_notes` go with the `gpus`; `device_groups` names the groups whose keys are on members among them.
+    `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA affinity alone, an
+    empty one removes it. The CPUs are split into sockets over `nodes` NUMA nodes. `disks` are those of an
+    existing one, separated. `cores_per_numa_node` is 0 if ESXi is to shape the virtual NUMA nodes, None to
+    leave them unchanged. `addresses` is the record of the NICs on the VM, None to leave it alone.
+    `key_providers` and `tag_categories` are those of the vCenter, None if they were not read. `held_mmio_gb`
+    is this tool's setting for the VM's present GPUs, `follows_held_gpus` whether its affinity may come from
+    them.
     """
 
     resolved: ResolvedVm
@@ -72,12 +72,12 @@ class PlacedVm:
 
     @property
     def desired(self) -> DesiredVm:
-        """What the plan file says of it."""
+        """The plan file's statements on it."""
         return self.resolved.desired
 
     @property
     def base(self) -> VmDetail:
-        """What it is compared with: its own detail where it exists, else its template's."""
+        """The basis of its comparison: its own detail if it exists, else its template's."""
         return self.resolved.base
 
     @property
@@ -87,7 +87,7 @@ class PlacedVm:
 
     @property
     def host(self) -> Host | None:
-        """Where it goes or is."""
+        """Its present or future host."""
         return self.resolved.host
 
     @property
@@ -102,7 +102,7 @@ class PlacedVm:
 
     @property
     def overrides(self) -> Mapping[str, SettingValue]:
-        """What its cluster says of it now, by the keys of the table."""
+        """Its cluster's present overrides, by the keys of the table."""
         if self.resolved.existing is None or self.cluster is None:
             return {}
         return self.cluster.overrides_of(self.resolved.existing.moid)

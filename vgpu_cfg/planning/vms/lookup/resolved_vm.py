@@ -1,6 +1,6 @@
-"""One VM of the plan with every name looked up: what the rest of planning works on.
+"""One VM of the plan with every name looked up: the input of the rest of planning.
 
-Whether a template can carry what the plan makes of it, as far as vCenter tells before it is cloned.
+Whether a template supports the plan's settings, as far as vCenter shows before it is cloned.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ NO_TOOLS = "guestToolsNotInstalled"
 
 @dataclass(slots=True)
 class ResolvedVm:
-    """A desired VM, what it is made from or is already, and where it goes.
+    """A desired VM, its source or its present state, and its destination.
 
-    `base` is what it is compared with: its own detail where it exists, else its template's.
-    `gpus` are those that it will have: of a list of profiles only the one that it has, and its
-    own where the plan does not manage them. `has_devices` tells that it has them already, with the
-    functions of its NICs, `is_stuck` that it runs with others and no place was found for the new ones.
-    `nics` is None where the plan leaves them to the template. `fit` is set by placement.
-    `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
-    plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
-    it cannot. `choosable` are the addresses of the GPUs that ESXi could choose for its vGPUs where it is
-    placed. `policies` are the storage policies that it names, by the plan file's names for them, and
-    `known_policies` all of the vCenter's. `devices` tell whose its NICs and GPUs are, None of a new VM; with
-    those of others `gpus` end.
+    `base` is the basis of its comparison: its own detail if it exists, else its template's.
+    `gpus` are its future ones: of a list of profiles only the present one, and its
+    own if the plan does not manage them. `has_devices` is whether it has them already, with the
+    functions of its NICs, `is_stuck` whether it runs with others and no place was found for the new ones.
+    `nics` is None if the plan leaves them to the template. `fit` is set by placement.
+    `held_boards` are the boards of the GPUs of a VM that keeps them, or gives them up. `move` is the plan's
+    move of a misplaced VM, `possible_move` the possible one, `why_stays` the obstacle
+    to it. `choosable` are the addresses of the GPUs that ESXi could choose for its vGPUs at its
+    place. `policies` are the storage policies that it names, by the plan file's names for them, and
+    `known_policies` all of the vCenter's. `devices` are its NICs and GPUs by owner, None of a new VM; `gpus`
+    end with the other owners' ones.
     """
 
     desired: DesiredVm
@@ -110,17 +110,17 @@ class ResolvedVm:
 
     @property
     def own(self) -> VmDetail:
-        """What it is compared with, without the devices of others."""
+        """The basis of its comparison, without other owners' devices."""
         return self.base if self.devices is None else self.base.without_devices(self.devices.other_keys)
 
     @property
     def others(self) -> VmDetail:
-        """A VM with nothing but the devices of others that it has."""
+        """A VM with only its devices of other owners."""
         return as_detail(self.devices.others if self.devices is not None else ())
 
     @property
     def asked_gpus(self) -> tuple[GpuEntry, ...]:
-        """The GPUs that it will have, without those of others."""
+        """Its future GPUs, without those of other owners."""
         return self.gpus[: len(self.gpus) - len(own_gpus(self.others))]
 
     @property
@@ -149,14 +149,14 @@ class ResolvedVm:
 
     @property
     def sheds_gpus(self) -> bool:
-        """Whether it has GPUs, and the plan file says that it shall have none."""
+        """Whether it has GPUs, and the plan file requests none."""
         has_gpus = bool(self.base.vgpus or self.base.passthrough_gpus)
         is_asked = self.existing is not None and self.desired.is_managed("gpus")
         return is_asked and has_gpus and not self.gpus
 
     @property
     def kept_devices(self) -> VmDetail | None:
-        """What a VM that exists may keep: without device groups that go, and their NICs; else None."""
+        """The devices that an existing VM may keep, without removed device groups; else None."""
         if self.existing is None:
             return None
         own = self.own
@@ -187,7 +187,7 @@ class ResolvedVm:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Where names are looked up: `silent` does not complain.
+    """The source of names: `silent` does not report errors.
 
     Of a VM that exists, what only mattered at its creation may have gone. `new_macs` are the fixed MACs of
     virtual NICs that are made, by VM and the NIC's place.
@@ -290,7 +290,7 @@ def _resolve_existing(
 
 
 def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
-    """Look up the storage policies that a VM which exists shall have, where they were read."""
+    """Look up the storage policies for an existing VM, if they were read."""
     vm, base = resolved.desired, resolved.base
     names = named_policies(vm, is_new=False)
     if not names:
@@ -308,10 +308,10 @@ def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> N
 def _nics(
     vm: DesiredVm, site: Site, new_macs: Mapping[tuple[str, int], str], *, is_new: bool
 ) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
-    """Look the networks up; None where the plan leaves NICs to the template, or where one was not found.
+    """Look the networks up; None if the plan leaves NICs to the template, or if one was not found.
 
-    What a NIC that is passed through whole is cabled to, vSphere does not know. A NIC that a new VM has
-    from its template gets a fixed MAC too.
+    vSphere does not know the cabling of a NIC that is passed through whole. A NIC that a new VM has from its
+    template gets a fixed MAC too.
     """
     if not vm.nics and "nics" not in vm.managed:
         return None, frozenset()
@@ -351,7 +351,7 @@ def _datastore(
 ) -> Datastore | None:
     """Return the named datastore, else the template's, else the only one there is.
 
-    Where no datastore is named, only those count that fit the VM's storage policies.
+    If no datastore is named, only those count that fit the VM's storage policies.
     """
     if vm.datastore is not None:
         return site.datastore_of(vm)
@@ -404,7 +404,7 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
 
 
 def _without(vm: DesiredVm) -> str:
-    """Say what a guest cannot be given where it has no tools."""
+    """Return the settings that a guest without tools cannot be given."""
     by = vm.guest.by if vm.guest is not None else ""
     if vm.guest is not None and vm.guest.spec:
         return "its customisation never begins"

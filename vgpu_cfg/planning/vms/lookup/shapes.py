@@ -1,4 +1,4 @@
-"""What the VMs of a plan need of a host, as placement takes it: a shape each, in numbers."""
+"""The plan's VMs' needs of a host, in the form for placement: a shape each, in numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> Shape:
-    """Say what a VM needs of a host; one that stays on its own is free of its line's spread."""
+    """Return a VM's needs of a host; one that stays on its own is free of its line's spread."""
     vm = resolved.desired
     is_chosen = not _stays(resolved)
     return Shape(
@@ -41,7 +41,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
 
 
 def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ...]:
-    """Return what a VM may get; one that moves as it runs gets GPUs of the boards that it leaves."""
+    """Return a VM's possible GPUs; one that moves as it runs gets GPUs of the boards that it leaves."""
     variants = reader.variants(resolved.gpus)
     if resolved.move is None or resolved.move.why_cold or not resolved.keeps_gpus:
         return variants
@@ -51,7 +51,7 @@ def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ..
 
 
 def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
-    """List what is to be placed of the VMs that need a place."""
+    """List the demands of the VMs that need a place."""
     return [
         Demand(resolved.name, line_of(resolved), resolved.shape, stays=_stays(resolved))
         for resolved in resolved_vms

@@ -1,4 +1,4 @@
-"""Which storage policies a VM of the plan names, what they are in this vCenter, and what fits them."""
+"""The storage policies of a plan's VM, their meaning in this vCenter, and the matching datastores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def named_policies(vm: DesiredVm, *, is_new: bool) -> frozenset[str]:
 def policies_of(
     vm: DesiredVm, names: Iterable[str], site: Site, findings: Findings
 ) -> Mapping[str, StoragePolicy]:
-    """Look policies up, by the names that the plan file has for them; what is not there is a finding."""
+    """Look policies up, by the plan file's names for them; a missing one is a finding."""
     known = site.observed.vcenter.storage_policies
     found: dict[str, StoragePolicy] = {}
     for name in sorted(names):
@@ -82,7 +82,7 @@ def check_datastore(
 
 
 def is_unread(base: VmDetail) -> bool:
-    """Whether it is not told which policies a VM has."""
+    """Whether a VM's policies are unknown."""
     return base.home_policy is None or any(disk.policy is None for disk in base.disks)
 
 

@@ -30,7 +30,7 @@ from vgpu_cfg.planning.vms.lookup.shapes import make_shape
 
 @dataclass(slots=True)
 class VmResolver:
-    """What is read once of an estate for a plan, and the plan's VMs looked up in it.
+    """The common readings of an estate for a plan, and the plan's VMs looked up in it.
 
     `in_order` are the plan's VMs in the order in which they are asked about; `protected_clusters` go by moid.
     """
@@ -158,7 +158,7 @@ class VmResolver:
         resolved.move = move if self.allow_move else None
 
     def _query_of_move(self, resolved: ResolvedVm) -> CandidateQuery:
-        """Return what a VM asks of the host that it is moved to: all that it has there now, and the rest."""
+        """Return a moved VM's request for its new host: all its present devices there, and the rest."""
         own = self.observed.networks_of(resolved.base)
         store = other_datastore(resolved, self.lookup.silent)
         stores = set(resolved.base.datastore_moids)
@@ -169,7 +169,7 @@ class VmResolver:
         return make_query(resolved.clusters, place, own | resolved.network_moids, frozenset(stores))
 
     def shape(self, resolved: ResolvedVm) -> None:
-        """Say what a VM needs that must be given a place; others get no shape."""
+        """Return the needs of a VM without a place; others get no shape."""
         if resolved.cannot_be_placed or (resolved.keeps_gpus and not resolved.changes_host):
             return
         if resolved.changes_host:

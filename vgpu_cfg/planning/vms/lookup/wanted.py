@@ -1,4 +1,4 @@
-"""The NICs and GPUs that a VM of the plan shall have, every name of them looked up."""
+"""The wanted NICs and GPUs of a plan's VM, every name of them looked up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WantedNic:
 
     @property
     def network(self) -> str:
-        """What a VM's NIC on this network says: the portgroup key where distributed, else the moid."""
+        """The network's id in a VM's NIC: the portgroup key if distributed, else the moid."""
         return self.backing.portgroup_key or self.backing.network_moid
 
 
@@ -54,7 +54,7 @@ class WantedNic:
 class WantedFunction:
     """A NIC that is a function of a physical one.
 
-    `backing` is that of a virtual function; `called` what the plan file calls the network, if anything.
+    `backing` is that of a virtual function; `called` is the plan file's name for the network, if any.
     `new_mac` as of `WantedNic`.
     """
 
@@ -66,13 +66,13 @@ class WantedFunction:
 
     @property
     def network(self) -> str:
-        """What a VM's NIC on this network says, empty where vSphere knows of none."""
+        """The network's id in a VM's NIC, empty if vSphere knows of none."""
         return (self.backing.portgroup_key or self.backing.network_moid) if self.backing is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFunction:
-    """What a VM shall have for one NIC: the device that it has by the key `keeps`, else a new one.
+    """The wanted device for one NIC of a VM: the present one with the key `keeps`, else a new one.
 
     Both are None where there is no place for the NIC.
     """

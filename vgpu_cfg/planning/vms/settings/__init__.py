@@ -1,3 +1,3 @@
-"""The table of VM settings: what each shall be, how it is compared, and which edits bring it."""
+"""The table of VM settings: the wanted value of each, its comparison, and its edits."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a cluster does with one of its VMs: DRS and HA. The cluster keeps it, so the VM must exist.
+"""A cluster's overrides for one of its VMs: DRS and HA. The cluster keeps them, so the VM must exist.
 
 Source: vSphere API reference, ClusterDrsVmConfigInfo, ClusterDasVmSettings and
 ClusterVmToolsMonitoringSettings.
 
-What clusters are told of single VMs: one request for each cluster, once its VMs are there.
+Overrides of clusters for single VMs: one request for each cluster, once its VMs exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
 _OFF = "off"
 DRS_PLACES = ("partial", "full")
-"""What lets DRS choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
+"""The values that let DRS choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
 RESTART_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest")
 _MONITORING = {"off": "vmMonitoringDisabled", "vm": "vmMonitoringOnly", "vm-and-app": "vmAndAppMonitoring"}
 _DAS = f"{HA_LIST}.dasSettings"
@@ -34,10 +34,10 @@ _TOOLS = f"{_DAS}.vmToolsMonitoringSettings"
 
 
 def drs_in_force(vm: PlacedVm) -> SettingValue | None:
-    """Return what DRS may do with a VM once the plan is carried out, in the words of `drs`.
+    """Return DRS's permission for a VM once the plan is carried out, in the words of `drs`.
 
-    That is what the plan file says of it, else what its cluster says of it, else of all of its VMs; None
-    where DRS is off, or nobody tells.
+    That is the plan file's value for it, else its cluster's for it, else its cluster's for all VMs; None if
+    DRS is off, or if it is unknown.
     """
     if vm.cluster is None or not vm.cluster.drs_enabled:
         return None
@@ -114,7 +114,7 @@ _OF_A_CLUSTER = VmSetting(
     is_live=True,
     undo="remove the VM from the cluster's VM overrides",
 )
-"""What all overrides have in common."""
+"""The common properties of all overrides."""
 
 CLUSTER_SETTINGS = (
     replace(
@@ -160,7 +160,7 @@ CLUSTER_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Overridden:
-    """A VM, what its cluster must be told of it, and the change that makes it ("" where it exists)."""
+    """A VM, its wanted overrides in the cluster, and the change that makes it ("" if it exists)."""
 
     vm: VmRef
     edits: tuple[ClusterEdit, ...]
@@ -170,7 +170,7 @@ class Overridden:
 def plan_overrides(
     found: Mapping[str, Sequence[Overridden]], clusters: Mapping[str, Cluster]
 ) -> list[SetOverrides]:
-    """List one change for each cluster (by moid) that must be told something."""
+    """List one change for each cluster (by moid) with new overrides."""
     return [
         SetOverrides(
             id=f"set VM overrides in {clusters[moid].name}",

@@ -48,7 +48,7 @@ def _cpus(vm: PlacedVm) -> Wanted | None:
 
 
 def _cores_per_socket(vm: PlacedVm) -> Wanted | None:
-    """Ask for one socket per NUMA node, or, where the template's number does not divide, for one socket."""
+    """Request one socket per NUMA node, or, if the template's number does not divide, one socket."""
     if not vm.manages("cpus"):
         return None
     cpus, found = _final_cpus(vm), vm.base.cores_per_socket
@@ -108,13 +108,13 @@ def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection |
 
 
 def _needed_mhz(vm: PlacedVm) -> int | None:
-    """Return the MHz of all CPUs on the VM's host, None where nobody tells the host's clock."""
+    """Return the MHz of all CPUs on the VM's host, None if the host's clock is unknown."""
     clock = vm.host.cpu_mhz if vm.host is not None else None
     return _final_cpus(vm) * clock if clock else None
 
 
 def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    """Refuse where the CPU that must be reserved cannot be told, or is more than the host has."""
+    """Refuse if the CPU to reserve is unknown, or is more than the host has."""
     if value != HIGH or vm.host is None:
         return None
     cpus, mhz = _final_cpus(vm), _needed_mhz(vm)

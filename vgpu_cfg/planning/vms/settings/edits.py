@@ -1,8 +1,8 @@
-"""The edits of one VM: each is what a reader sees together with the part of the request that carries it.
+"""The edits of one VM: each is the displayed text together with its part of the request.
 
-What is shown and what is sent are made here at once, so that neither can be without the other.
+The displayed and the sent values are made here at once, so that neither can be without the other.
 
-What a VM's extraConfig holds at a key.
+The value of a VM's extraConfig at a key.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting
 class VmEdit:
     """One edit of a VM.
 
-    `spec` is what it puts into the request. `is_late` tells that the VM's hardware version must be raised
-    first, `is_live` that a running VM takes it. `undo` is the request that takes it back, empty where none
-    does.
+    `spec` is its part of the request. `is_late` is whether the VM's hardware version must be raised first,
+    `is_live` whether a running VM accepts it. `undo` is the request that reverses it, empty if none does.
     """
 
     topic: Topic
@@ -36,7 +35,7 @@ class VmEdit:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEdit:
-    """An override of a VM in its cluster: what a reader sees, by the key of its row, and the value."""
+    """An override of a VM in its cluster: the displayed text, by the key of its row, and the value."""
 
     edit: Edit
     value: SettingValue
@@ -44,7 +43,7 @@ class ClusterEdit:
 
 @dataclass(frozen=True, slots=True)
 class TagEdit:
-    """What becomes of a VM's tags of one category: what a reader sees, and the tags that go and come."""
+    """The change of a VM's tags of one category: the displayed text, and the tags to remove and add."""
 
     edit: Edit
     detach: tuple[Tag, ...] = ()
@@ -93,12 +92,12 @@ def joined(edits: Iterable[VmEdit]) -> VmSpec:
 
 
 def shown(edits: Iterable[VmEdit]) -> tuple[Edit, ...]:
-    """Return what a reader sees of the edits."""
+    """Return the displayed text of the edits."""
     return tuple(one.edit for one in edits)
 
 
 def undone(edits: Iterable[VmEdit]) -> VmSpec:
-    """Return the request that takes settings and extraConfig back to what they were."""
+    """Return the request that restores settings and extraConfig."""
     known = list(edits)
     settings = {key: value for one in known for key, value in one.undo.settings.items()}
     extra_config = {key: value for one in known for key, value in one.undo.extra_config.items()}
@@ -121,7 +120,7 @@ def device_edit(
     device_groups: Mapping[int, str] | None = None,
     is_late: bool = False,
 ) -> VmEdit:
-    """Return the edit of one or more devices, with what goes over the wire for them."""
+    """Return the edit of one or more devices, with the values sent for them."""
     spec = VmSpec(devices=tuple(devices), extra_config=extra_config or {}, device_groups=device_groups or {})
     return VmEdit(
         topic=topic, edit=edit.model_copy(update={"sets": spec.leaves()}), spec=spec, is_late=is_late
@@ -140,7 +139,7 @@ def pair_edit(key: str, before: str | None, value: str, *, note: str = "") -> Vm
 
 
 def setting_leaves(setting: VmSetting, value: SettingValue) -> dict[str, str]:
-    """Return what goes over the wire for a row, by paths."""
+    """Return the values sent for a row, by paths."""
     is_pair = setting.carrier is Carrier.EXTRA_CONFIG
     return {
         extra_config_path(path) if is_pair else path: wire_text(leaf)

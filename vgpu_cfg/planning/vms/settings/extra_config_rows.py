@@ -19,7 +19,7 @@ from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
 
 P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
-"""What lets a VM's GPU and NIC talk to each other past the root complex."""
+"""The keys that let a VM's GPU and NIC communicate past the root complex."""
 _ADVANCED = "VirtualMachine.Config.AdvancedConfig"
 
 
@@ -164,7 +164,7 @@ ADDRESSES_ROW = _pair(
 )
 
 OWN_ROWS = (ADDRESSES_ROW, MARK_ROW)
-"""What differs from VM to VM of a line."""
+"""The rows that differ from VM to VM of a line."""
 
 EXTRA_CONFIG_SETTINGS = (
     replace(

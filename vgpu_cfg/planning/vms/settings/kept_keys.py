@@ -1,7 +1,7 @@
-"""Which keys of the plan file a VM's owner mark names: those that its file stated when it was last marked.
+"""The plan file's keys in a VM's owner mark: those that its file stated when it was last marked.
 
-So a key that was dropped from the file is told from one that never stood there. A pair, an attribute and a
-category of tags are keys of their own.
+So a key that was dropped from the file is distinguished from one that was never there. A pair, an attribute
+and a category of tags are keys of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kept_keys(vm: DesiredVm) -> tuple[str, ...]:
 
 
 def dropped_keys(vm: PlacedVm) -> dict[str, str]:
-    """Return the keys that a VM's mark names and its plan file does not any more, each with what it shows."""
+    """Return the keys in a VM's mark that its plan file no longer states, each with its present value."""
     mark = vm.resolved.existing.mark if vm.resolved.existing is not None else None
     stated = set(kept_keys(vm.desired))
     return {key: _shown(key, vm) for key in (mark.keys if mark is not None else ()) if key not in stated}
@@ -57,7 +57,7 @@ def _shown(key: str, vm: PlacedVm) -> str:
 
 
 def _rows(key: str, vm: PlacedVm) -> Iterator[str]:
-    """Yield what the rows that a key states show on a VM."""
+    """Yield the present values on a VM of the rows that a key states."""
     for row in VM_SETTINGS:
         if row.plan_key != key:
             continue

@@ -1,4 +1,4 @@
-"""What a row of the table of VM settings says: everything that this project knows of one setting of a VM.
+"""A row of the table of VM settings: all of this project's facts on one setting of a VM.
 
 Adding a setting is adding a row (and its key in `model.plan_file.vm_options`); nothing outside the table
 names a single setting. Comparing, the edits, the request to vCenter, reading back, privileges, texts, the
@@ -19,7 +19,7 @@ from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 
 
 class Carrier(StrEnum):
-    """What carries a setting to vCenter."""
+    """The way of a setting to vCenter."""
 
     CONFIG = "ConfigSpec"
     """A field of the VM's ConfigSpec, by its path."""
@@ -32,7 +32,7 @@ class Carrier(StrEnum):
 
 
 class Topic(StrEnum):
-    """The line of a plan's text under which a setting stands, in the order of the lines."""
+    """The line of a plan's text for a setting, in the order of the lines."""
 
     HARDWARE = "hardware"
     CPU = "CPU, mem"
@@ -46,9 +46,9 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The value that a VM shall have. `is_default`: the plan file does not state it; `note` adds a reason.
+    """The wanted value of a VM. `is_default`: the plan file does not state it; `note` adds a reason.
 
-    `is_anew`: it is written although the VM shows it, since the run adds to it what the VM lacks.
+    `is_anew`: it is written although the VM shows it, since the run adds missing parts to it.
     """
 
     value: SettingValue
@@ -59,11 +59,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class FoundVm:
-    """A VM that is there, for whom a plan file is to be written that asks for what it shows.
+    """An existing VM, for which a plan file with its present values is written.
 
-    `template` is the detail of what it would be made from, None where nobody says. `gpu_nodes` are the NUMA
-    nodes of the GPUs that it holds, empty where that is not told. `overrides` is what its cluster says of it,
-    by the keys of the table.
+    `template` is the detail of its source, None if unknown. `gpu_nodes` are the NUMA nodes of the GPUs that
+    it holds, empty if unknown. `overrides` are its cluster's for it, by the keys of the table.
     """
 
     detail: VmDetail
@@ -88,7 +87,7 @@ def as_it_is(value: SettingValue) -> object:
 
 
 def as_stated(key: str) -> Callable[[PlacedVm], Wanted | None]:
-    """Ask for what the plan file states at a key, and for nothing where it states nothing."""
+    """Request the plan file's value at a key, and nothing if it states none."""
 
     def desired(vm: PlacedVm) -> Wanted | None:
         stated = vm.stated(key)
@@ -170,7 +169,7 @@ class VmSetting:
         return {self.path: value} if self.leaves is None else self.leaves(value)
 
     def shown(self, detail: VmDetail) -> SettingValue | None:
-        """Return what a VM shows of the setting, None where that is not known."""
+        """Return a VM's present value of the setting, None if unknown."""
         return detail.options.get(self.key, self.unset) if self.read is None else self.read(detail)
 
     def holds(self, value: SettingValue, detail: VmDetail) -> bool:
@@ -178,14 +177,14 @@ class VmSetting:
         return self.shown(detail) == value if self.same is None else self.same(value, detail)
 
     def text_of(self, detail: VmDetail) -> str | None:
-        """Spell what a VM shows for a reader, None for nothing."""
+        """Spell a VM's present value for a reader, None for nothing."""
         if self.found_text is not None:
             return self.found_text(detail)
         found = self.shown(detail)
         return None if found is None else self.text(found) or None
 
     def said(self, vm: FoundVm) -> object | None:
-        """Return what a plan file says for a VM to be as it is; None where it need not say anything."""
+        """Return a plan file's words for a VM's present value; None if none are needed."""
         found = vm.overrides.get(self.key) if self.carrier is Carrier.CLUSTER else self.shown(vm.detail)
         if found is None or self.in_file is None:
             return None

@@ -11,7 +11,7 @@ from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 
 OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes"})
-"""What is not looked at of a VM of the plan: it differs within a line."""
+"""The keys that are not compared for a VM of the plan: they differ within a line."""
 
 _shared = itemgetter(*(key for key in DesiredVm.model_fields if key not in OWN_KEYS))
 
@@ -42,9 +42,9 @@ class Numbers:
 
 
 def likeness(vm: PlacedVm, numbers: Numbers) -> Hashable:
-    """Return what is equal where new VMs need the same edits but for their NICs, attributes and own rows.
+    """Return the common key of new VMs with the same edits, except their NICs, attributes and own rows.
 
-    What is looked up in vCenter is told by identity: who keeps a likeness must keep the VM, too.
+    Objects of vCenter are compared by identity: to keep a likeness, keep the VM, too.
     """
     desired, resolved = vm.desired, vm.resolved
     return (

@@ -1,4 +1,4 @@
-"""The table of all VM settings that this tool knows, in the order in which a plan tells them.
+"""The table of all VM settings that this tool knows, in the order of a plan.
 
 Firmware, hardware version and virtual TPM of a VM.
 
@@ -31,7 +31,7 @@ def needs_efi(vm: PlacedVm) -> bool:
 
 
 def _version(vm: PlacedVm) -> Wanted | None:
-    """Ask for the version of a VM that is made without a template; of others a change raises it."""
+    """Request the version of a VM that is made without a template; for others a change raises it."""
     return Wanted(vm.hardware_version, is_default=True) if vm.is_scratch and vm.hardware_version else None
 
 
