@@ -22,7 +22,7 @@ MOST = {
     "contributing": 0,
     "changelog": 0,
     "messages": 588,
-    "docstrings": 473,
+    "docstrings": 442,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""
 

@@ -1,1 +1,1 @@
-"""What things are: frozen values, with no input or output of their own."""
+"""The domain's values: frozen, with no input or output of their own."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Approval(StrEnum):
-    """What may happen only if the plan file lists it under `allow`, or the command has `--allow WORD`.
+    """Actions that require the plan file's `allow`, or `--allow WORD` of the command.
 
     NETWORK: links of other VMs, or of VMkernel NICs, go down and up. TRAINING: a training that runs in a
     guest is ended. IRREVERSIBLE: something is changed that cannot be changed back.

@@ -1,4 +1,4 @@
-"""How many tasks a run has under way at once unless it is told otherwise, by what vCenter itself allows."""
+"""The default number of a run's tasks at once, derived from vCenter's own limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a VM trains with fits its host's driver, today and at a branch that one plans to go to."""
+"""The fit of a VM's training stack with its host's driver, today and at a future branch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class FitsBranch(StrEnum):
-    """What documents say of two parts of the stack together. Unknown is neither of the others."""
+    """The documents' statement on two parts of the stack together. Unknown is neither of the others."""
 
     YES = "yes"
     NO = "no"
@@ -17,7 +17,7 @@ class FitsBranch(StrEnum):
 
 
 class BranchVerdict(Frozen):
-    """A part beside one branch of the host's driver: `why` in words, `source` of the fact, what to `ask`."""
+    """A part with one branch of the host's driver: `why` in words, its `source`, the question to `ask`."""
 
     fits: FitsBranch
     why: str = ""
@@ -26,7 +26,7 @@ class BranchVerdict(Frozen):
 
 
 class StackPart(Frozen):
-    """One part of the stack: what was found of it ("" where nothing tells), today and at the target."""
+    """One part of the stack: its finding ("" if unknown), today and at the target."""
 
     name: str
     found: str = ""
@@ -46,7 +46,7 @@ class VmStack(Frozen):
 
 
 class BranchPlan(Frozen):
-    """The stacks of a plan's VMs beside a branch; `about` is what is known of the branch, line by line."""
+    """The stacks of a plan's VMs with a branch; `about` are the known facts of the branch, line by line."""
 
     plan: str
     server: str
@@ -62,7 +62,7 @@ class BranchPlan(Frozen):
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What documents shut out today or at the target, as "VM: part"."""
+        """Return the parts that documents exclude today or at the target, as "VM: part"."""
         return tuple(
             f"{stack.vm}: {part.name}"
             for stack in self.stacks

@@ -1,10 +1,9 @@
-"""What a plan file asks for once nothing in it needs looking up: every VM and guest on its own, and hosts.
+"""A plan file's requests that need no look-up: every VM and guest on its own, and hosts.
 
-Ranges are written out, includes, variables and defaults are merged in, sizes are
-MiB and each device stands for itself. What only vCenter can tell stays a name:
-templates, clusters, networks. A value that nobody stated is the built-in default
-and its key stands in `defaulted`; keys that the plan states stand in `managed`,
-and only those are compared with a VM that exists.
+Ranges are written out, includes, variables and defaults are merged in, sizes are MiB and each device is
+listed separately. Facts of vCenter stay names: templates, clusters, networks. An unstated value is the
+built-in default and its key is in `defaulted`; keys that the plan states are in `managed`, and only those are
+compared with an existing VM.
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ class DesiredNic(Frozen):
     """One NIC on a network known by name or inventory path; `mac` is lower-case.
 
     Without a `function` it is a vmxnet3 one, with `is_pvrdma` a paravirtual RDMA one. One that is passed
-    through whole may have no network, and vSphere ties it to none: its name only says what it is cabled
-    to, and its `mac` by which address the guest knows it. `ip` is "dhcp", "pool" or an address with its
-    prefix length, None where the guest is not told. `rdma` asks for RDMA: "gpudirect" from GPU memory,
-    with the whole ATS chain, "host" from the guest's memory only.
+    through whole may have no network, and vSphere ties it to none: its name only describes its cabling, and
+    its `mac` is the address by which the guest knows it. `ip` is "dhcp", "pool" or an address with its prefix
+    length, None if the guest gets none. `rdma` asks for RDMA: "gpudirect" from GPU memory, with the whole ATS
+    chain, "host" from the guest's memory only.
     """
 
     network: str | None
@@ -104,7 +103,7 @@ class DesiredDiskGrowth(Frozen):
 
 
 class DesiredNewDisk(Frozen):
-    """A disk beside those of the template, in the order of the plan file."""
+    """A disk in addition to those of the template, in the order of the plan file."""
 
     kind: Literal["new"] = "new"
     size_mib: int
@@ -123,12 +122,12 @@ class DesiredLicence(Frozen):
 
 
 class DesiredGuest(Frozen):
-    """How one VM's guest is set up.
+    """The setup of one VM's guest.
 
-    `user_data` is the text of the user's own #cloud-config. `domain` is "" without one. `driver`, `ofed`
-    and `runtime` are None where this tool shall not see to them; a package of which nothing is said is
-    what the template has. `is_exposed` lets secrets stand in the VM's configuration for its first boot.
-    `spec` is the customisation specification that its host name and addresses are filled into, "" for none.
+    `user_data` is the text of the user's own #cloud-config. `domain` is "" without one. `driver`, `ofed` and
+    `runtime` are None if this tool is not to manage them; an unstated package is the template's. `is_exposed`
+    allows secrets in the VM's configuration for its first boot. `spec` is the customization specification
+    that its host name and addresses are filled into, "" for none.
     """
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
@@ -156,7 +155,7 @@ class DesiredGuest(Frozen):
 
 
 class DesiredSite(SiteEntry):
-    """Where guests get what is staged in them; `certificates` are those of the files in `ca`, in PEM."""
+    """The sources of guests' downloads; `certificates` are those of the files in `ca`, in PEM."""
 
     certificates: tuple[str, ...] = ()
 
@@ -182,7 +181,7 @@ class DesiredHosts(HostEntry):
 
 
 class DesiredPower(StrEnum):
-    """The power state a VM shall have; LEAVE does not touch it."""
+    """The wanted power state of a VM; LEAVE does not touch it."""
 
     ON = "on"
     OFF = "off"
@@ -190,14 +189,13 @@ class DesiredPower(StrEnum):
 
 
 class DesiredVm(VmOptions):
-    """One VM, with its options. Where a value is None the template or vCenter decides.
+    """One VM, with its options. If a value is None the template or vCenter decides.
 
-    `source` is None where nobody says what it is made from, as of a VM that was there before its plan file.
-    `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
-    `gpus` holds the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink`
-    are to reach each other over NVLink.
-    `nics` and `disks` that are empty and not managed mean "as in the template".
-    `ignore` names keys whose drift is not reported, `lock` makes `destroy` refuse.
+    `source` is None if its origin is unknown, as of a VM that is older than its plan file. `line` is the name
+    as written (`hvd-{01..02}`): VMs of one line are spread and shown together. `gpus` holds the file's entry
+    once for each GPU, with a `count` of 1. Those with one number in `nvlink` are to reach each other over
+    NVLink. `nics` and `disks` that are empty and not managed mean "as in the template". `ignore` names keys
+    whose drift is not reported, `lock` makes `destroy` refuse.
     """
 
     name: str
@@ -251,10 +249,10 @@ class DesiredVm(VmOptions):
 class DesiredNetwork(Frozen):
     """A network that must exist, whether or not a VM uses it.
 
-    With `switch` it is a portgroup of that distributed switch, and made where it is absent; the
-    switch too, where `make_switch` says so. `mtu` is the switch's, and that of the guests' NICs. A
-    `is_physical` one is the cabling of passed-through NICs: vSphere knows nothing of it. `pool` holds the
-    first and the last address to be given away in `subnet`, both in it.
+    With `switch` it is a portgroup of that distributed switch, and made if it is absent; the switch too, if
+    `make_switch` is set. `mtu` is the switch's, and that of the guests' NICs. An `is_physical` one is the
+    cabling of passed-through NICs: vSphere knows nothing of it. `pool` holds the first and the last address
+    to be given away in `subnet`, both in it.
     """
 
     name: str
@@ -271,7 +269,7 @@ class DesiredNetwork(Frozen):
 
 
 class ProtectingContext(Frozen):
-    """What a context of the config file protects at its vCenter, whatever the plan says.
+    """A context's protection at its vCenter, for any plan.
 
     `most_deletions` is how many VMs one run may delete there without `--allow-destroy`.
     """
@@ -287,17 +285,16 @@ def _is_nothing(value: object) -> bool:
 
 
 class DesiredPlan(Frozen):
-    """Everything that one plan file asks of one vCenter.
+    """All requests of one plan file to one vCenter.
 
-    `id` is "" where the plan has none yet; `id_file` is the path of the file that it is to be written to at
-    the first apply, seen from the plan file or the saved plan, "" where it is kept already.
-    `vcenter` is a context's name, an address or `lab:…`. `contexts` are those of its vCenter that protect
-    something, `quotas` the shares that it must keep to; they come from the settings and options of whoever
-    runs a command, anew each time, and never from a plan.
-    `moved` maps names that VMs had to those that they have now.
-    `checks` gives findings (by their VG code) another severity, where the check allows it.
-    From `begins` to `ends` the plan holds its GPUs; it has both or neither. `allow` are approvals;
-    `unpinned` lets guests fetch files by address without a checksum.
+    `id` is "" if the plan has none yet; `id_file` is the path of the file that it is to be written to at the
+    first apply, seen from the plan file or the saved plan, "" if it is kept already. `vcenter` is a context's
+    name, an address or `lab:…`. `contexts` are those of its vCenter that protect something, `quotas` the
+    shares that it must keep to; they come from the settings and options of the current user, anew each time,
+    and never from a plan. `moved` maps former names of VMs to their present ones. `checks` gives findings (by
+    their VG code) another severity, if the check allows it. From `begins` to `ends` the plan holds its GPUs;
+    it has both or neither. `allow` are approvals; `unpinned` lets guests fetch files by address without a
+    checksum.
     """
 
     name: str
@@ -324,5 +321,5 @@ class DesiredPlan(Frozen):
 
     @property
     def identity(self) -> PlanIdentity:
-        """By what its VMs are told from those of others."""
+        """Return the identity that distinguishes its VMs from other VMs."""
         return PlanIdentity(name=self.name, id=self.id)

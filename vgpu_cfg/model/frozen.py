@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 FROM_FILE: Final = {"from_file": True}
-"""The context of validating what a person wrote: there a value has the file's form, and null is none."""
+"""The context of validating a person's text: there a value has the file's form, and null is none."""
 
 
 class Frozen(BaseModel):

@@ -1,3 +1,3 @@
-"""What a guest shall have, module by module, and what it reports of itself."""
+"""The wanted state of a guest, module by module, and its own report."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What every module of a guest has, and the part that several modules share: NICs.
+"""The base of every module of a guest, and the part that several modules share: NICs.
 
 The extraConfig key in which a VM keeps the addresses that its pools gave it, and how its words are spelt.
 
-`nic2=10.111.0.11/24` is the second NIC's address; `nic3=10.112.0.11/24@b8:59:9f:00:00:01` tells also by
-which MAC the guest knows a NIC that is passed through, since vCenter does not report it once it is.
+`nic2=10.111.0.11/24` is the second NIC's address; `nic3=10.112.0.11/24@b8:59:9f:00:00:01` also has the MAC by
+which the guest knows a passthrough NIC, since vCenter no longer reports it then.
 """
 
 from __future__ import annotations
