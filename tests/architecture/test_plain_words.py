@@ -21,7 +21,7 @@ MOST = {
     "decisions": 0,
     "contributing": 0,
     "changelog": 0,
-    "messages": 588,
+    "messages": 575,
     "docstrings": 442,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""

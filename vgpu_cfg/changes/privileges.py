@@ -17,17 +17,17 @@ from vgpu_cfg.changes.need import READ_ONLY, Need, Place
 _OR_FOLDER = "the VM, or its folder"
 
 READING = Need(
-    "Hosts, VMs, networks, datastores, what a host can create, the tasks of a VM, who made it, the events of"
-    " what differs",
+    "Hosts, VMs, networks, datastores, what a host can create, a VM's tasks and creator, the events of "
+    "differences",
     READ_ONLY,
     Place.ROOT,
     propagates=True,
 )
 READ_LOG = Need(
-    "A VM's `vmware.log`, over HTTPS from its datastore, by `explain --vm`",
+    "A VM's `vmware.log`, over HTTPS from its datastore, for `explain --vm`",
     ("Datastore.Browse", "Datastore.FileManagement"),
     Place.DATASTORE,
-    without="`explain` says the rest, with a note",
+    without="`explain` works without the log, with a note",
 )
 READ_MODULES = Need(
     "The options of kernel modules, for a plan with `hosts:` and by `record`",
@@ -35,23 +35,23 @@ READ_MODULES = Need(
     Place.HOST,
 )
 READ_PACKAGES = Need(
-    "The installed packages, for the same, by `inventory --compare` and `verify`",
+    "The installed packages, also for `inventory --compare` and `verify`",
     ("Host.Config.Image",),
     Place.HOST,
-    without="esxcli is asked for them",
+    without="esxcli is used instead",
 )
 READ_KEY_PROVIDERS = Need(
     "The key providers, for a plan with `vtpm`",
     ("Cryptographer.ManageKeyServers",),
     Place.ROOT,
-    without="that there is none is found at the clone",
+    without="a missing key provider is found only when cloning",
 )
 
 READ_STORAGE_POLICIES = Need(
     "The storage policies, for a plan with `storage_policy`",
     ("StorageProfile.View",),
     Place.ROOT,
-    without="the plan is refused",
+    without="the plan is rejected",
 )
 
 READ_LIBRARY = Need(
@@ -61,13 +61,13 @@ READ_LIBRARY = Need(
     where="the content library, by a global permission",
 )
 READ_CUSTOMIZATION_SPECS = Need(
-    "The customisation specifications, for a plan with `guest.spec`",
+    "The customization specifications, for a plan with `guest.spec`",
     ("VirtualMachine.Provisioning.ReadCustSpecs",),
     Place.ROOT,
-    without="the plan is refused",
+    without="the plan is rejected",
 )
 CUSTOMIZE = Need(
-    "The guest of a clone is customised",
+    "The guest of a clone is customized",
     ("VirtualMachine.Provisioning.Customize",),
     Place.TEMPLATE,
     recalled=frozenset({"VirtualMachine.Provisioning.Customize"}),
@@ -77,24 +77,18 @@ CLONE_TEMPLATE = Need(
 )
 CLONE_VM = Need("A VM is cloned from another VM", ("VirtualMachine.Provisioning.Clone",), Place.VM)
 CREATE_FROM_EXISTING = Need(
-    "A VM comes to be by cloning", ("VirtualMachine.Inventory.CreateFromExisting",), Place.FOLDER
+    "A VM is created by cloning", ("VirtualMachine.Inventory.CreateFromExisting",), Place.FOLDER
 )
-CREATE = Need("A VM is made from scratch", ("VirtualMachine.Inventory.Create",), Place.FOLDER)
+CREATE = Need("A VM is created from scratch", ("VirtualMachine.Inventory.Create",), Place.FOLDER)
 ASSIGN_TO_POOL = Need(
-    "Any new VM, and one that moves into another cluster", ("Resource.AssignVMToPool",), Place.POOL
+    "A new VM, or a VM that moves to another cluster", ("Resource.AssignVMToPool",), Place.POOL
 )
 ALLOCATE_SPACE = Need(
-    "Any new VM or disk, and a VM that moves to another datastore",
-    ("Datastore.AllocateSpace",),
-    Place.DATASTORE,
+    "A new VM or disk, or a VM that moves to another datastore", ("Datastore.AllocateSpace",), Place.DATASTORE
 )
-ASSIGN_NETWORK = Need(
-    "A NIC or a VMkernel NIC is tied to a network",
-    ("Network.Assign",),
-    Place.NETWORK,
-)
+ASSIGN_NETWORK = Need("A NIC or a VMkernel NIC is connected to a network", ("Network.Assign",), Place.NETWORK)
 CHANGE_DEVICES = Need(
-    "vGPU, passthrough or NIC added or removed",
+    "A vGPU, passthrough device or NIC is added or removed",
     ("VirtualMachine.Config.AddRemoveDevice",),
     Place.VM,
     where=_OR_FOLDER,
@@ -108,9 +102,7 @@ ADD_DISK = Need(
     where="the folder; for a VM that exists, the VM",
 )
 DETACH_DISK = Need(
-    "A disk of others is detached before its VM is deleted",
-    ("VirtualMachine.Config.RemoveDisk",),
-    Place.VM,
+    "An unmanaged disk is detached before its VM is deleted", ("VirtualMachine.Config.RemoveDisk",), Place.VM
 )
 NEW_TPM = Need(
     "A virtual TPM of a VM that exists, or of a clone",
@@ -120,18 +112,18 @@ NEW_TPM = Need(
     where=_OR_FOLDER,
 )
 FIRST_TPM = Need(
-    "A virtual TPM of a VM that is made from scratch",
+    "A virtual TPM of a VM that is created from scratch",
     ("VirtualMachine.Config.AddRemoveDevice", "Cryptographer.EncryptNew"),
     Place.FOLDER,
 )
 SET_ATTRIBUTES = Need("Custom attributes of a VM", ("Global.SetCustomField",), Place.VM, where=_OR_FOLDER)
 DEFINE_ATTRIBUTES = Need(
-    "An attribute that is not defined yet: it is, the first time ever",
+    "An attribute that is not defined yet; vgpu-cfg defines it the first time",
     ("Global.ManageCustomFields",),
     Place.ROOT,
 )
 SET_TAGS = Need(
-    "Tags of a VM; the account needs the first on each tag, too",
+    "Tags of a VM; the account also requires the first privilege on each tag",
     ("InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"),
     Place.VM,
     where=_OR_FOLDER,
@@ -179,7 +171,7 @@ GUEST_OPERATIONS = Need(
 UPGRADE = Need(
     "Hardware version", ("VirtualMachine.Config.UpgradeVirtualHardware",), Place.VM, where=_OR_FOLDER
 )
-RENAME = Need("A VM gets its name again, or another", ("VirtualMachine.Config.Rename",), Place.VM)
+RENAME = Need("A VM is renamed", ("VirtualMachine.Config.Rename",), Place.VM)
 MOVE = Need(
     "A VM is moved to another folder",
     ("VirtualMachine.Inventory.Move",),
@@ -191,11 +183,11 @@ MIGRATE = Need(
     ("Resource.ColdMigrate",),
     Place.VM,
 )
-MIGRATE_RUNNING = Need("The same as it runs, besides", ("Resource.HotMigrate",), Place.VM)
-POWER_ON = Need("A VM is switched on", ("VirtualMachine.Interact.PowerOn",), Place.VM, where=_OR_FOLDER)
-POWER_OFF = Need("A VM is switched off", ("VirtualMachine.Interact.PowerOff",), Place.VM, where=_OR_FOLDER)
+MIGRATE_RUNNING = Need("Additionally, to move it while it is running", ("Resource.HotMigrate",), Place.VM)
+POWER_ON = Need("A VM is powered on", ("VirtualMachine.Interact.PowerOn",), Place.VM, where=_OR_FOLDER)
+POWER_OFF = Need("A VM is powered off", ("VirtualMachine.Interact.PowerOff",), Place.VM, where=_OR_FOLDER)
 EDIT_CLUSTER = Need(
-    "A DRS rule, a VM group, what DRS and HA do with a VM, an option of DRS",
+    "A DRS rule, a VM group, VM overrides for DRS and HA, a DRS option",
     ("Host.Inventory.EditCluster",),
     Place.CLUSTER,
 )
@@ -232,23 +224,23 @@ OF_VMS = (
 )
 
 RUN_IN_GUESTS = Need(
-    "Runs a tool in a guest and reads what it printed",
+    "Runs a tool in a guest and reads its output",
     ("VirtualMachine.GuestOperations.Query", "VirtualMachine.GuestOperations.Execute"),
     Place.VM,
-    without="guests that no ssh reaches are not verified",
+    without="guests without SSH access are not verified",
     where=_OR_FOLDER,
 )
 PUT_INTO_GUESTS = Need(
-    "Puts the probe of the allreduce into a guest, and removes it",
+    "Copies the allreduce probe to a guest, and removes it",
     ("VirtualMachine.GuestOperations.Modify",),
     Place.VM,
-    without="guests that no ssh reaches are not verified",
+    without="guests without SSH access are not verified",
     where=_OR_FOLDER,
 )
 TO_VERIFY = (RUN_IN_GUESTS, PUT_INTO_GUESTS)
 
 CORDON = Need(
-    "A cordon, the mark on a host at work, what its shell told (custom attributes of a host)",
+    "A cordon, the mark on a host during work, settings read from its shell (custom attributes of a host)",
     ("Global.SetCustomField",),
     Place.HOST,
 )
@@ -259,44 +251,42 @@ ALARM = Need(
     "The alarm of a host in maintenance mode",
     ("Alarm.Create", "Alarm.Edit", "Alarm.Delete"),
     Place.HOST,
-    without="there is no alarm",
+    without="no alarm is created",
 )
 HOST_SETTINGS = Need(
-    "Graphics type, assignment policy, vGPU mode; options of a kernel module, already to read them",
+    "Graphics type, assignment policy, vGPU mode; options of a kernel module, also for reading them",
     ("Host.Config.Settings",),
     Place.HOST,
 )
 HOST_PASSTHROUGH = Need("Passthrough, hardware label, SR-IOV", ("Host.Config.PciPassthru",), Place.HOST)
 HOST_OPTIONS = Need(
-    "Advanced options of a host, boot settings among them", ("Host.Config.AdvancedConfig",), Place.HOST
+    "Advanced options of a host, including boot settings", ("Host.Config.AdvancedConfig",), Place.HOST
 )
-HOST_SERVICES = Need(
-    "A service, SSH among them; a ruleset of the firewall", ("Host.Config.NetService",), Place.HOST
-)
+HOST_SERVICES = Need("A service, including SSH; a firewall ruleset", ("Host.Config.NetService",), Place.HOST)
 OPEN_SHELL = Need(
-    "A host's SSH service is started, where `access` says so, to read what only its shell tells, and stopped;"
-    " the mark on the host says so meanwhile",
+    "A host's SSH service is started, if `access` allows it, to read settings visible only in its shell, "
+    "then stopped; the host is marked during this time",
     ("Host.Config.NetService", "Global.SetCustomField"),
     Place.HOST,
 )
 HOST_NETWORK = Need(
-    "A VMkernel NIC, a standard switch; what a member of a distributed switch gives it",
+    "A VMkernel NIC, a standard switch; settings that a host gets as a member of a distributed switch",
     ("Host.Config.Network",),
     Place.HOST,
 )
-LICENCE = Need("A host's licence", ("Global.Licenses",), Place.ROOT)
+LICENCE = Need("A host's license", ("Global.Licenses",), Place.ROOT)
 VCENTER_OPTION = Need("An advanced setting of vCenter", ("Global.Settings",), Place.ROOT)
-_OF_NEW_SWITCH = "the switch; of one that the plan makes, the datacenter"
-MAKE_SWITCH = Need("A distributed switch is made", ("DVSwitch.Create",), Place.DATACENTER, propagates=True)
+_OF_NEW_SWITCH = "the switch; for a switch that the plan creates, the datacenter"
+MAKE_SWITCH = Need("A distributed switch is created", ("DVSwitch.Create",), Place.DATACENTER, propagates=True)
 EDIT_SWITCH = Need("A distributed switch's MTU", ("DVSwitch.Modify",), Place.SWITCH, where=_OF_NEW_SWITCH)
 SWITCH_MEMBERS = Need(
-    "A host becomes a member of a distributed switch, or gives it uplinks",
+    "A host is added to a distributed switch, or assigns uplinks to it",
     ("DVSwitch.Modify", "DVSwitch.HostOp"),
     Place.SWITCH,
     where=_OF_NEW_SWITCH,
 )
 MAKE_PORTGROUP = Need(
-    "A distributed portgroup is made", ("DVPortgroup.Create",), Place.SWITCH, where=_OF_NEW_SWITCH
+    "A distributed portgroup is created", ("DVPortgroup.Create",), Place.SWITCH, where=_OF_NEW_SWITCH
 )
 EDIT_PORTGROUP = Need("A distributed portgroup's VLAN", ("DVPortgroup.Modify",), Place.PORTGROUP)
 OF_HOSTS = (
@@ -323,24 +313,26 @@ OF_HOSTS = (
 
 REMOVE_LOCK = "Alarm.Delete"
 LOCK = Need(
-    "The lock, an alarm, that keeps other runs from the same plan, host or cluster, for each run that changes"
-    " something and for `plan --open-shell`; `unlock` removes it",
+    "The lock (an alarm) that blocks other runs on the same plan, host or cluster, for each run that "
+    "makes changes and for `plan --open-shell`; `unlock` removes it",
     ("Alarm.Create", "Alarm.Edit", REMOVE_LOCK),
     Place.ROOT,
 )
 LOG_EVENT = Need(
-    "An entry among vCenter's events for each run, of its end, and one of its beginning where it takes longer"
-    " than a minute or breaks off",
+    "A vCenter event for the end of each run, and one for its start if it takes longer than a minute or "
+    "is interrupted",
     ("Global.LogEvent",),
     Place.DATACENTER,
-    without="`history` on other machines knows of the run from a shared folder alone",
+    without="`history` on other machines knows the run only from a shared folder",
     where="the datacenter; without one, vCenter (the root folder)",
 )
 LOG_FOR_DEAD = Need(
-    "An entry among vCenter's events for a run that has died, left by whoever removes its lock",
+    "A vCenter event for an interrupted run, written when its lock is removed",
     ("Global.LogEvent",),
     Place.ROOT,
-    without="`history` knows of a run that died within its first minute only until its lock is removed",
+    without=(
+        "`history` does not know a run that was interrupted within its first minute after its lock is removed"
+    ),
 )
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 

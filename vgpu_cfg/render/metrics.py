@@ -126,74 +126,74 @@ _GPU = ("host", "gpu", "board")
 METRICS: tuple[Metric, ...] = (
     Metric(
         "vgpu_cfg_read_timestamp_seconds",
-        "When vCenter was read, by this machine's clock.",
+        "Time of the vCenter reading, by the clock of this machine.",
         (),
         lambda site: [((), site.read_at.timestamp())],
     ),
     Metric("vgpu_cfg_pool_gpus", "GPUs by board and mode.", _POOL, _by_row(lambda row: row.gpus)),
     Metric(
-        "vgpu_cfg_pool_idle_gpus",
-        "GPUs that nothing runs on and that are ready.",
-        _POOL,
-        _by_row(lambda row: row.idle),
+        "vgpu_cfg_pool_idle_gpus", "Idle GPUs that are ready for use.", _POOL, _by_row(lambda row: row.idle)
     ),
     Metric(
         "vgpu_cfg_pool_not_ready_gpus",
-        "GPUs that take nothing for now.",
+        "GPUs that currently accept no workload.",
         _POOL,
         _by_row(lambda row: row.not_ready),
     ),
     Metric(
         "vgpu_cfg_pool_whole_gpus_held",
-        "GPUs that a VM has as a whole.",
+        "GPUs assigned to a VM as a whole.",
         _POOL,
         _by_row(lambda row: row.whole_held),
     ),
     Metric(
         "vgpu_cfg_pool_vgpus_used",
-        "vGPUs that run, by profile.",
+        "Running vGPUs by profile.",
         (*_POOL, "profile"),
         _by_profile(lambda row: row.used.items()),
     ),
     Metric(
         "vgpu_cfg_pool_vgpus_free",
-        "How many more vGPUs of a profile fit, if only that one is taken.",
+        "Number of additional vGPUs of a profile that fit if only this profile is used.",
         (*_POOL, "profile"),
         _by_profile(lambda row: row.room.items()),
     ),
     Metric(
         "vgpu_cfg_pool_stranded_bytes",
-        "Free framebuffer that no profile can have.",
+        "Free framebuffer that no profile can use.",
         _POOL,
         _by_row(lambda row: row.lost_mib * MIB),
     ),
     Metric(
         "vgpu_cfg_pool_locked_bytes",
-        "Free framebuffer that only the size which runs on that GPU can use.",
+        "Free framebuffer that only vGPUs of the size already running on the GPU can use.",
         _POOL,
         _by_row(lambda row: row.bound_mib * MIB),
     ),
     Metric(
         "vgpu_cfg_gpu_held",
-        "Devices of a running VM on a GPU; profile is empty for a whole GPU, plan and owner where none is.",
+        (
+            "Devices of a running VM on a GPU; profile is empty for a whole GPU; plan and owner are empty "
+            "if unknown."
+        ),
         ("host", "gpu", "vm", "profile", "plan", "owner"),
         _holders,
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_ratio",
-        "How busy a GPU was in its newest sample of 20 seconds.",
+        "GPU utilization in the latest 20-second sample.",
         _GPU,
         _by_gpu(lambda gpu: _share(gpu.use.utilization_percent) if gpu.use else None),
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_mean_ratio",
-        "How busy a GPU was on average, over vgpu_cfg_gpu_utilization_mean_seconds.",
+        "Average GPU utilization over vgpu_cfg_gpu_utilization_mean_seconds.",
         _GPU,
         _by_gpu(_mean),
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_mean_seconds",
-        "Over how long the mean is: what vCenter keeps of it, seven days at most unless --days says more.",
+        "Period of the average: the data that vCenter keeps, at most seven days unless --days is longer.",
         _GPU,
         _by_gpu(_mean_seconds),
     ),
@@ -207,37 +207,37 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_gpu_power_watts",
-        "Power that a GPU draws.",
+        "Power draw of a GPU.",
         _GPU,
         _by_gpu(lambda gpu: gpu.use.power_watts if gpu.use else None),
     ),
     Metric(
         "vgpu_cfg_gpus_not_measurable",
-        "GPUs of which vCenter tells no use.",
+        "GPUs whose use vCenter does not report.",
         (),
         lambda site: [((), sum(gpu.use is None for gpu in site.pool.gpus))],
     ),
     Metric(
         "vgpu_cfg_vm_idle",
-        "1 for each running VM with GPU devices that seems idle; judged_by is gpu or cpu.",
+        "1 for each running VM with GPU devices that appears idle; judged_by is gpu or cpu.",
         ("host", "vm", "plan", "owner", "judged_by"),
         _idle,
     ),
     Metric(
         "vgpu_cfg_host_licence",
-        "1 for each of vCenter's licences that a host with GPUs has; none where they are not told.",
+        "1 for each vCenter license of a host with GPUs; no series if vCenter does not report licenses.",
         ("host", "licence"),
         lambda site: [(pair, 1) for pair in site.licences],
     ),
     Metric(
         "vgpu_cfg_plan_differences",
-        "What differs from a plan file, as `status` counts it.",
+        "Differences from a plan file, as counted by `status`.",
         ("plan",),
         lambda site: (((plan.name,), plan.differences) for plan in site.plans),
     ),
     Metric(
         "vgpu_cfg_plan_in_sync",
-        "1 where nothing differs from a plan file, else 0.",
+        "1 if nothing differs from a plan file, otherwise 0.",
         ("plan",),
         lambda site: (((plan.name,), plan.is_in_sync) for plan in site.plans),
     ),
@@ -253,15 +253,18 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_last_run_timestamp_seconds",
-        "When the newest run of a plan ended, or began where no end is told; result is empty then."
-        " What a lock alone tells of does not count.",
+        "End time of a plan's latest run, or its start time if the end is unknown (result is empty then). "
+        "Runs known only from a lock do not count.",
         ("plan", "command", "result"),
         lambda site: (((run.plan, run.command, run.result), run.at.timestamp()) for run in site.runs),
     ),
 )
 """In the order of the output."""
 UP = Metric(
-    "vgpu_cfg_up", "1 where vCenter could be read, else 0, and then nothing else is told.", (), lambda _: ()
+    "vgpu_cfg_up",
+    "1 if vCenter could be read; otherwise 0, and no other metrics are exported.",
+    (),
+    lambda _: (),
 )
 
 
