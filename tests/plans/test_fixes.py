@@ -52,6 +52,11 @@ NOTHING_HELPS = {
     "host-driver-whose-depot-is-not-there": "the depot, which only its keeper puts where it is looked for",
     "switch-whose-datacenter-was-not-read": "an account that may read it",
     "host-of-another-datacenter": "which of its datacenter's hosts are meant, only its user knows",
+    "check-that-cannot-be-relaxed": "the author removes the line, or states what the check asks for",
+    "selection-of-nothing": "which VMs are meant, only the user knows",
+    "more-nics-than-ten": "which networks the VM can do without, only the user knows",
+    "suspended-vm": "the VM is resumed or shut down in vCenter by its user",
+    "system-id-unknown": "an account that can read the host's system ID",
 }
 """Cases that no edit or act helps which could be tried here; their findings say in words what does."""
 FREE = frozenset({FixKind.FILE, FixKind.OUTSIDE})
