@@ -189,13 +189,15 @@ class DesiredPower(StrEnum):
 
 
 class DesiredVm(VmOptions):
-    """One VM, with its options. If a value is None the template or vCenter decides.
+    """One VM, with its options. If a value is None, the template or vCenter decides.
 
-    `source` is None if its origin is unknown, as of a VM that is older than its plan file. `line` is the name
-    as written (`hvd-{01..02}`): VMs of one line are spread and shown together. `gpus` holds the file's entry
-    once for each GPU, with a `count` of 1. Those with one number in `nvlink` are to reach each other over
-    NVLink. `nics` and `disks` that are empty and not managed mean "as in the template". `ignore` names keys
-    whose drift is not reported, `lock` makes `destroy` refuse.
+    source: None if its origin is unknown, as of a VM that is older than its plan file.
+    line: the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
+    gpus: the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink` must
+        reach each other over NVLink.
+    nics, disks: "as in the template" if empty and not managed.
+    ignore: keys whose drift is not reported.
+    lock: makes `destroy` refuse.
     """
 
     name: str
@@ -287,14 +289,17 @@ def _is_nothing(value: object) -> bool:
 class DesiredPlan(Frozen):
     """All requests of one plan file to one vCenter.
 
-    `id` is "" if the plan has none yet; `id_file` is the path of the file that it is to be written to at the
-    first apply, seen from the plan file or the saved plan, "" if it is kept already. `vcenter` is a context's
-    name, an address or `lab:…`. `contexts` are those of its vCenter that protect something, `quotas` the
-    shares that it must keep to; they come from the settings and options of the current user, anew each time,
-    and never from a plan. `moved` maps former names of VMs to their present ones. `checks` gives findings (by
-    their VG code) another severity, if the check allows it. From `begins` to `ends` the plan holds its GPUs;
-    it has both or neither. `allow` are approvals; `unpinned` lets guests fetch files by address without a
-    checksum.
+    id: "" if the plan has none yet.
+    id_file: the path of the file that the ID is written to at the first apply, seen from the plan file or
+        the saved plan, "" if it is kept already.
+    vcenter: a context's name, an address or `lab:…`.
+    contexts, quotas: the contexts of its vCenter that protect something, and the shares that it must keep
+        to. They come from the settings and options of the current user, anew each time, never from a plan.
+    moved: former names of VMs, with their present ones.
+    checks: another severity for findings, by VG code, if the check allows it.
+    begins, ends: the plan holds its GPUs between them; it has both or neither.
+    allow: approvals.
+    unpinned: lets guests fetch files by address without a checksum.
     """
 
     name: str

@@ -518,12 +518,13 @@ DeviceEdit = Annotated[
 class VmSpec(Frozen):
     """A request to a VM as plain values: anything not named stays unchanged.
 
-    `settings` holds values by the key of their row in the table of VM settings (`planning.vms.table`), those
-    that the ConfigSpec itself carries. In `extra_config` an empty value deletes the key. Removals come first
-    in `devices`, since additions may need the memory they free. `change_version` makes vCenter refuse the
-    change if the VM has changed meanwhile. `device_groups` names the vendor's device groups that are added,
-    by a key of this spec alone. `home_policy` is the storage policy of the VM's home: its configuration, logs
-    and swap files.
+    settings: values by the key of their row in the table of VM settings (`planning.vms.table`), those that
+        the ConfigSpec itself carries.
+    extra_config: pairs; an empty value deletes the key.
+    devices: edits; removals come first, since additions may need the memory they free.
+    change_version: makes vCenter refuse the change if the VM has changed meanwhile.
+    device_groups: the vendor's device groups that are added, by a key of this spec alone.
+    home_policy: the storage policy of the VM's home: its configuration, logs and swap files.
     """
 
     settings: Mapping[str, SettingValue] = Field(default_factory=dict)

@@ -29,11 +29,14 @@ _SLICE = re.compile(r"\s+MIG (?P<name>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?
 class GuestGpu(Frozen):
     """A GPU as the guest sees it.
 
-    `licence` is the state as printed, None where there is no such section and where it says N/A. `expiry` is
-    when the licence ends, None where that is not printed ("Permanent" is no moment either). `mode` is the
-    virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` is whether it is divided, `compute_mode` its
-    permitted use: "Default", "Exclusive_Process", "Prohibited". `used_mib` is its memory in use, `processes`
-    are those that hold some, as `python3 (2211)`; `ecc` is "Enabled" or "Disabled".
+    licence: the state as printed, None if there is no such section or it says N/A.
+    expiry: the end of the licence, None if it is not printed ("Permanent" is not a moment either).
+    mode: the virtualization mode: "VGPU", "Pass-Through", "None".
+    is_mig: whether it is divided.
+    compute_mode: its permitted use: "Default", "Exclusive_Process", "Prohibited".
+    used_mib: its memory in use.
+    processes: those that hold some of it, as `python3 (2211)`.
+    ecc: "Enabled" or "Disabled".
     """
 
     pci_id: str

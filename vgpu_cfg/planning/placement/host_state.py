@@ -61,14 +61,18 @@ class Fit:
 class HostState:
     """A host with the VMs that are put on it, and why it refuses others. Mutable, and cheap to copy.
 
-    `capacity` is the original reading, and stays unchanged. `gpus` and `nodes` are those of the host, with
-    their present load. `free_mib` is the memory that VMs can still reserve. `creatable` are the profiles that
-    vCenter lets be created now: None if it does not report them, or if the plan frees GPUs first. `holders`
-    names, by address, the VM that has a whole function, `given` counts, by physical function, the virtual
-    ones that the plan gives out. `residents` counts the VMs of a line that are here. `node_lines` names, by
-    NUMA node, the lines that have a VM there. `planned` are the sizes of vGPUs that the plan adds. `coming`
-    counts the VMs that the plan puts here. `cost` is the price of preparing the host like this, 0 if already
-    prepared.
+    capacity: the original reading, unchanged.
+    gpus, nodes: those of the host, with their present load.
+    free_mib: the memory that VMs can still reserve.
+    creatable: the profiles that vCenter lets be created now; None if it does not report them, or if the plan
+        frees GPUs first.
+    holders: the VM that has a whole function, by address.
+    given: the number of virtual functions that the plan gives out, by physical function.
+    residents: the number of VMs of each line that are here.
+    node_lines: the lines that have a VM there, by NUMA node.
+    planned: the sizes of vGPUs that the plan adds.
+    coming: the number of VMs that the plan puts here.
+    cost: the price of preparing the host like this, 0 if already prepared.
     """
 
     index: int
