@@ -1,4 +1,4 @@
-"""Pieces of plan files in the guides: with the rest of a plan around them, each loads.
+"""Pieces of plan files in guides and pages of checks: with the rest of a plan around them, each loads.
 
 The rest is `PLAN`. A piece that needs more is preceded by a comment that readers don't see,
 `<!-- with: {…} -->`; YAML for another program by `<!-- not a plan -->`.
@@ -22,7 +22,10 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.soap.certificate import make_certificate
 from vgpu_cfg.plan_loading import load_plan
 
-GUIDES = [path for path in sorted((ROOT / "docs" / "how-to").glob("*.md")) if path.name != "use-ansible.md"]
+FOLDERS = ("docs/how-to", "docs/tutorial", "docs/reference/checks")
+PAGES = [
+    page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")) if page.stem != "use-ansible"
+]
 BLOCK = re.compile(
     r"(?:^ *<!-- (?:with: (?P<around>.*?)|(?P<other>not a plan)) -->\n)?^ *```yaml\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
@@ -32,7 +35,8 @@ WHOLE = re.compile(r"^(version|owners|about|contexts|faults|journal_folder|drift
 OTHERS = ("allow_failure", "args", "datasource_list", "kind", "on", "password", "pool", "vgpu_cfg_exists")
 """First keys of code spans that belong to other programs, or to other files."""
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"(?<!`)`(\{?[a-z_]+: [^`\n]+)`(?!`)")
+INLINE = re.compile(r"(?<!`)`(\{?[a-z_]+: [^`]+)`(?!`)")
+PLACEHOLDER = re.compile(r"…|\.\.\.|\b[A-Z]+\b(?!-)")
 SECRET = re.compile(r"secret: ([\w-]+)")
 PLAN = """
 version: 1
@@ -49,7 +53,7 @@ vms:
   gpus: grid_a100-40c
   nics:
   - {network: vm-network, ip: dhcp}
-  - {network: roce-111, type: passthrough, ip: pool, rdma: gpudirect}
+  - {network: roce-111, type: passthrough, ip: dhcp, rdma: gpudirect}
 - {name: head, nics: [{network: vm-network, ip: dhcp}]}
 """
 TRAINING = "{workers: train-*, rdma_network: roce-111, image: registry.example.com/team/image}"
@@ -67,12 +71,20 @@ LEVELS: dict[str, tuple[tuple[str | int, ...], dict[str, object]]] = {
         ("vms", 0, "nics"),
         {"network": "roce-111", "type": "passthrough", "ip": "pool"},
     ),
+    "networks": (("networks", 0), {"name": "vm-network", "switch": "dvs"}),
     "disks": (("vms", 0, "disks", 0), {}),
     "disruption": (("hosts", 0, "disruption"), {"allow": ["maintenance", "reboot"]}),
     "access": (("hosts", 0, "access"), {}),
+    "a driver of hosts": (
+        ("hosts", 0, "driver"),
+        {"kind": "nvd-aie", "version": "580.*", "depot": "/vmfs/x.zip"},
+    ),
     "a rule for GPUs": (("hosts", 0, "gpus"), {"match": {"model": "A100"}, "use": "vgpu"}),
     "a rule for NICs": (("hosts", 0, "nics"), {"match": {"vmnic": "vmnic4"}}),
-    "a rule for virtual functions": (("hosts", 0, "nics"), {"match": {"vmnic": "vmnic4"}, "use": "sriov"}),
+    "a rule for virtual functions": (
+        ("hosts", 0, "nics"),
+        {"match": {"vmnic": "vmnic4"}, "use": "sriov", "vfs": 4},
+    ),
 }
 """Where a piece may belong, and what it is a part of there: the first that accepts it counts."""
 
@@ -88,8 +100,8 @@ def pieces(page: Path) -> Iterator[Any]:
         if not match["other"] and not WHOLE.search(match["text"]):
             line = text.count("\n", 0, match.start("text"))
             yield pytest.param(dedent(match["text"]), match["around"] or "{}", id=f"{named(page)}:{line}")
-    for span in sorted(set(INLINE.findall(FENCED.sub("", text)))):
-        if not span.startswith(tuple(f"{key}:" for key in OTHERS)):
+    for span in sorted({" ".join(one.split()) for one in INLINE.findall(FENCED.sub("", text))}):
+        if not span.startswith(tuple(f"{key}:" for key in OTHERS)) and not PLACEHOLDER.search(span):
             yield pytest.param(span, "{}", id=f"{named(page)}:{span}")
 
 
@@ -140,7 +152,7 @@ def plan(tmp_path: Path) -> Path:
     return tmp_path / "plan.yaml"
 
 
-@pytest.mark.parametrize(("piece", "around"), [one for page in GUIDES for one in pieces(page)])
+@pytest.mark.parametrize(("piece", "around"), [one for page in PAGES for one in pieces(page)])
 def test_a_piece_of_a_plan_loads(piece: str, around: str, plan: Path) -> None:
     assert refusals(piece, around, plan) == []
 
