@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
@@ -211,6 +211,22 @@ class Plan(Frozen):
             content["logins"] = self._logins
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def makes_the_same(self, other: Self) -> bool:
+        """Whether another planning came to the same thing, which another release may word differently."""
+        return self.digest == other.digest or self.wordless.digest == other.wordless.digest
+
+    @property
+    def wordless(self) -> Self:
+        """The same plan without the words that explain its changes to people."""
+        changes = tuple(
+            change.model_copy(
+                update={name: "" for name in ("reason", "text") if name in type(change).model_fields}
+                | {"edits": tuple(edit.model_copy(update={"note": ""}) for edit in change.edits)}
+            )
+            for change in self.changes
+        )
+        return self.model_copy(update={"changes": changes})
 
     @property
     def _logins(self) -> list[object]:

@@ -40,30 +40,32 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
         text = raw.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {reason}")
-        raise DocumentError([fault], remedy="check the path, or write it with `vgpu-cfg plan -o`") from error
+        fault = DocumentFault(str(path), 1, 1, f"cannot read the file: {reason}")
+        raise DocumentError(
+            [fault], remedy="check the path, or create the file with `vgpu-cfg plan -o`"
+        ) from error
     try:
         content = json.loads(text)
         digest = content.pop("digest", None) if isinstance(content, dict) else None
         _check_format(content, path)
         plan = Plan.model_validate_json(json.dumps(content))
     except RecursionError as error:
-        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: it is nested too deeply")
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+        fault = DocumentFault(str(path), 1, 1, "not a saved plan: nested too deeply")
+        raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`") from error
     except json.JSONDecodeError as error:
-        fault = DocumentFault(str(path), error.lineno, error.colno, f"this is not JSON: {error.msg}")
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+        fault = DocumentFault(str(path), error.lineno, error.colno, f"not valid JSON: {error.msg}")
+        raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`") from error
     except ValidationError as error:
-        message = f"this is no saved plan: {error.errors()[0]['msg']} at {_place(error)}"
+        message = f"not a saved plan: {error.errors()[0]['msg']} at {_place(error)}"
         fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+        raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`") from error
     except ValueError as error:
-        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: a number in it is too long")
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+        fault = DocumentFault(str(path), 1, 1, "not a saved plan: it contains a number that is too long")
+        raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`") from error
     if digest != plan.digest:
-        lacks = "it has no digest" if digest is None else "its digest does not fit its changes"
+        lacks = "it has no digest" if digest is None else "its digest does not match its changes"
         fault = DocumentFault(str(path), 1, 1, f"the saved plan was edited: {lacks}")
-        raise DocumentError([fault], remedy="change the plan file instead, and write it again")
+        raise DocumentError([fault], remedy="change the plan file instead, and save the plan again")
     return plan, raw
 
 
@@ -75,15 +77,15 @@ def _check_format(content: object, path: Path) -> None:
     if isinstance(found, int) and found != PLAN_FORMAT:
         age = "an older" if found < PLAN_FORMAT else "a newer"
         message = (
-            f"the plan was saved by {age} version, in format {found}; this one reads format {PLAN_FORMAT}"
+            f"the plan was saved by {age} version in format {found}; this version reads format {PLAN_FORMAT}"
         )
         fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`, and review that")
+        raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`, and review the new plan")
 
 
 def _place(error: object) -> str:
     first = error.errors()[0]  # type: ignore[attr-defined]  # any kind of object
-    return ".".join(str(part) for part in first["loc"]) or "the top"
+    return ".".join(str(part) for part in first["loc"]) or "the top level"
 
 
 def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
@@ -101,9 +103,9 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         from vgpu_cfg.model.ranges import fold_names
 
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} does not list {fold_names(new)} as disturbed",
+            f"the reviewed plan {reviewed.digest} does not list the disruption of {fold_names(new)}",
             subject=plan.target.address,
-            remedy="run `vgpu-cfg plan` again, review it, and apply that",
+            remedy="run `vgpu-cfg plan` again, then review and apply the new plan",
         )
 
 
@@ -165,26 +167,26 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
     """
     if reviewed is None or not plan.changes:
         return ""
-    is_whole = reviewed.digest == plan.digest
+    is_whole = plan.makes_the_same(reviewed)
     if is_whole or (_is_rest(plan, reviewed) and (_only_brings_back(plan) or _is_unfinished(reviewed))):
         _refuse_more_disturbed(reviewed, plan)
         return "" if is_whole else reviewed.digest
     before = {change.id for change in reviewed.changes}
     now = {change.id for change in plan.changes}
     if before == now:
-        detail = "the same changes would be made in another way or place"
+        detail = "the same changes would now be made differently or elsewhere"
     else:
         gone, new = len(before - now), len(now - before)
-        detail = f"{gone} of its changes are gone, {new} are new"
+        detail = f"{gone} of its changes are no longer needed, {new} are new"
     if reviewed.unknown and not plan.unknown:
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} was made with hosts' shells closed, and does not know what"
-            f" only they tell; apply has opened them: {detail}",
+            f"the reviewed plan {reviewed.digest} was created without access to the hosts' shells, but "
+            f"apply has opened them: {detail}",
             subject=plan.target.address,
-            remedy="run `vgpu-cfg plan --open-shell -o` with it, review that, and apply it",
+            remedy="create, review and apply a plan with `vgpu-cfg plan --open-shell -o`",
         )
     raise StalePlan(
         f"the reviewed plan {reviewed.digest} is out of date: {detail}",
         subject=plan.target.address,
-        remedy="run `vgpu-cfg plan` again, review it, and apply that",
+        remedy="run `vgpu-cfg plan` again, then review and apply the new plan",
     )
