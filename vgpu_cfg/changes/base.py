@@ -115,7 +115,7 @@ class ChangeBase(Frozen):
     """
 
     face: ClassVar[Face]
-    for_good: ClassVar[tuple[str, ...]] = ("no way back is known",)
+    for_good: ClassVar[tuple[str, ...]] = ("cannot be undone automatically",)
     """Why a rollback cannot take it back, and what to do then; unread if a rollback knows a way."""
 
     id: str

@@ -49,7 +49,12 @@ class Part:
 
 def filled(part: Part, *, host: str, device: str, value: str, before: str | None) -> Part:
     """Put names and values where a setting's texts have {host}, {device}, {value} and {before}."""
-    values = {"{host}": host, "{device}": device, "{value}": value, "{before}": before or "what it was"}
+    values = {
+        "{host}": host,
+        "{device}": device,
+        "{value}": value,
+        "{before}": before or "the previous value",
+    }
 
     def text(words: str) -> str:
         for key, found in values.items():

@@ -359,7 +359,7 @@ class ChangeHost(HostChangeBase):
             if detail.vgpus or detail.passthrough_gpus:
                 is_lost = any(_may_strand(target, detail) for target in self.settings)
                 needs = Approval.IRREVERSIBLE if is_lost else None
-                note = "it may not start again" if is_lost else "when it starts again"
+                note = "it may not restart" if is_lost else "when it restarts"
                 yield reach.vm(vm, Experience.GPU_MODE, through=self.host.name, note=note, needs=needs)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -371,7 +371,7 @@ class ChangeHost(HostChangeBase):
         for target in self.settings:
             words = tables.setting_label(target)
             if target.before is None:
-                yield f"what {words} is now is not known"
+                yield f"the current value of {words} is unknown"
             elif why := tables.stays(target):
                 yield f"{words}: {why}"
 

@@ -62,13 +62,13 @@ class MakeSwitch(NetworkEditBase):
     def by_hand(self, tables: Tables) -> Part:
         mtu = ("-mtu", self.mtu) if self.mtu is not None else ()
         return Part(
-            what=f"Make the distributed switch {self.name}.",
+            what=f"Create the distributed switch {self.name}.",
             why="the plan's networks are portgroups of it",
             client="Networking > the datacenter > Distributed Switch > New Distributed Switch",
             commands=(command("govc", "dvs.create", *mtu, self.name),),
-            expected="the task ends without error",
+            expected="the task completes without error",
             verify=(command("govc", "ls", "network"),),
-            undo=("delete the switch, as long as no host is in it",),
+            undo=("delete the switch if it contains no hosts",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -78,7 +78,7 @@ class MakeSwitch(NetworkEditBase):
         yield Needed(privileges.MAKE_SWITCH, self.datacenter_moid)
 
     def no_way_back(self) -> Iterator[str]:
-        yield "a new switch or portgroup stays"
+        yield "a new switch or portgroup is kept"
 
 
 class EditSwitch(NetworkEditBase):
@@ -104,15 +104,18 @@ class EditSwitch(NetworkEditBase):
             add = ("govc", "dvs.add", "-dvs", name, "-pnic")
             lines += [command(*add, nic, tables.host_name(moid)) for nic in nics[:1]]
         more = any(len(nics) > 1 for nics in self.members.values())
-        note = " govc takes one uplink per host; add the others in the vSphere Client." if more else ""
+        note = " govc accepts one uplink per host; add the others in the vSphere Client." if more else ""
         return Part(
             what=f"Change the distributed switch {name}.{note}",
-            why="a packet is as large as the smallest MTU on its way, and leaves only by an uplink",
+            why=(
+                "the smallest MTU along the path limits the packet size, and traffic leaves only through "
+                "an uplink"
+            ),
             client=f"Networking > {name} > Actions > Edit Settings, or Add and Manage Hosts",
             commands=tuple(lines),
-            expected="the task ends without error, and every host is listed with its uplinks",
+            expected="the task completes without error, and every host is listed with its uplinks",
             verify=(command("govc", "object.collect", "-s", f"network/{name}", "config.maxMtu"),),
-            undo=("set the values of the column “before” again",),
+            undo=("restore the values of the column “before”",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -145,7 +148,7 @@ class EditSwitch(NetworkEditBase):
 
     def no_way_back(self) -> Iterator[str]:
         if self.members:
-            yield "hosts and uplinks that join the switch stay in it"
+            yield "hosts and uplinks added to the switch are kept"
 
 
 class SetPortgroup(NetworkEditBase):
@@ -175,14 +178,12 @@ class SetPortgroup(NetworkEditBase):
         verb = "Make" if self.is_new else "Set the VLAN of"
         return Part(
             what=f"{verb} the portgroup {self.name} on the distributed switch {self.switch_name}.",
-            why="VMs and VMkernel NICs reach the network by it, in its VLAN",
+            why="VMs and VMkernel NICs use it to connect to the network, in its VLAN",
             client=f"Networking > {self.switch_name} > Distributed Port Group",
             commands=(made if self.is_new else set_vlan,),
-            expected="the task ends without error",
+            expected="the task completes without error",
             verify=(command("govc", "dvs.portgroup.info", "-pg", self.name, self.switch_name),),
-            undo=(
-                "delete the portgroup, as long as nothing uses it" if self.is_new else "set the VLAN back",
-            ),
+            undo=("delete the portgroup if it is not in use" if self.is_new else "restore the VLAN",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -200,7 +201,7 @@ class SetPortgroup(NetworkEditBase):
 
     def no_way_back(self) -> Iterator[str]:
         if self.is_new:
-            yield "a new switch or portgroup stays"
+            yield "a new switch or portgroup is kept"
 
 
 class ChangeNetwork(ChangeBase):

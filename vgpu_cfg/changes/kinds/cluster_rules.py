@@ -87,7 +87,7 @@ class SetOverrides(ChangeBase):
         )
 
     def head(self, place: Placement | None) -> Row:
-        return "overrides", plain("what the cluster does with single VMs", "dim")
+        return "overrides", plain("cluster settings for individual VMs", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Return the manual steps for overrides of single VMs; govc accepts one VM at a time."""
@@ -104,10 +104,10 @@ class SetOverrides(ChangeBase):
         names = fold_names(one.vm.name for one in self.overrides)
         return (
             Part(
-                what=f"Tell the cluster {cluster} what to do with {names}. They may run.{left}",
+                what=f"Set the VM overrides of {names} in the cluster {cluster}. They may be running.{left}",
                 client=f"{cluster} > Configure > Configuration > VM Overrides",
                 commands=tuple(lines),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(command("govc", "cluster.override.info", "-cluster", cluster),),
                 undo=(*self._removed(), *((AS_BEFORE,) if any(map(_was_set, self.edits)) else ())),
                 rows=table_rows(self.edits),
@@ -179,11 +179,11 @@ class SetRule(_OfRules):
         mandatory = f"-mandatory={wire_text(self.is_mandatory)}"
         return (
             Part(
-                what=f"Have DRS keep {fold_names(names)} apart in cluster {cluster}: they {must} not share a "
-                "host.",
+                what=f"Keep {fold_names(names)} separate in cluster {cluster} with DRS: they {must} not "
+                "share a host.",
                 client=f"{cluster} > Configure > Configuration > VM/Host Rules: Separate Virtual Machines",
                 commands=(command("govc", verb, *named, *kind, mandatory, *names),),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(command("govc", "cluster.rule.info", *named),),
                 undo=(command("govc", "cluster.rule.remove", *named),),
             ),
@@ -239,12 +239,12 @@ class SetHostRule(_OfRules):
         names = [vm.name for vm in self.vms]
         verb, kind = ("change", ()) if self.has_group else ("create", ("-vm",))
         return Part(
-            what=f"Put {fold_names(names)} into the VM group {group} of cluster {cluster}.",
+            what=f"Add {fold_names(names)} to the VM group {group} of cluster {cluster}.",
             client=f"{cluster} > Configure > Configuration > VM/Host Groups: VM Group",
             commands=(command("govc", f"cluster.group.{verb}", *named, *kind, *names),),
-            expected="nothing is printed",
+            expected="no output",
             verify=(command("govc", "cluster.group.ls", *named),),
-            undo=("give the group the VMs that it had",)
+            undo=("restore the previous VMs of the group",)
             if self.has_group
             else (command("govc", "cluster.group.remove", *named),),
         )
@@ -259,15 +259,15 @@ class SetHostRule(_OfRules):
         groups = ("-vm-group", self.vm_group, "-host-affine-group", self.host_group)
         verb = "cluster.rule.create" if is_new else "cluster.rule.change"
         return Part(
-            what=f"Have DRS keep the VM group on the hosts of {self.host_group}: they {must} run there.",
+            what=f"Keep the VM group on the hosts of {self.host_group} with DRS: they {must} run there.",
             client=f"{cluster} > Configure > Configuration > VM/Host Rules: Virtual Machines to Hosts, "
             f"{must.capitalize()} run on hosts in group",
             commands=(command("govc", verb, *named, "-enable", *kind, mandatory, *groups),),
-            expected="nothing is printed",
+            expected="no output",
             verify=(command("govc", "cluster.rule.info", *named),),
             undo=(command("govc", "cluster.rule.remove", *named),)
             if is_new
-            else ("give the rule what it had before",),
+            else ("restore the previous settings of the rule",),
         )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -280,9 +280,9 @@ def _removal(what: str, noun: str, name: str, cluster: str) -> Part:
         what=f"Remove {what}.",
         client=f"{cluster} > Configure > Configuration > VM/Host {noun.capitalize()}s: Delete",
         commands=(command("govc", f"cluster.{noun}.remove", "-cluster", cluster, "-name", name),),
-        expected="nothing is printed",
+        expected="no output",
         verify=(command("govc", f"cluster.{noun}.ls", "-cluster", cluster),),
-        undo=(f"make the {noun} again, with the VMs it had",),
+        undo=(f"create the {noun} again, with its previous VMs",),
     )
 
 
@@ -321,7 +321,7 @@ class RemoveVmGroup(_OfRules):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         cluster, group = self.subject.name, self.group_name
-        what = f"the VM group {group} from cluster {cluster}; its VMs stay"
+        what = f"the VM group {group} from cluster {cluster}; its VMs are kept"
         return (_removal(what, "group", group, cluster),)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -350,12 +350,12 @@ class SetClusterOption(ChangeBase):
         name = self.subject.name
         return (
             Part(
-                what=f"Set the advanced option {self.option} of DRS in cluster {name}: {value}.",
-                why="DRS does with VMs that have vGPUs only what its options tell it to",
+                what=f"Set the advanced DRS option {self.option} in cluster {name}: {value}.",
+                why="the options control how DRS treats VMs with vGPUs",
                 client=f"{name} > Configure > Services > vSphere DRS > Edit > Advanced Options",
-                expected="the option is listed there with this value, or not at all where it was removed",
+                expected="the option is listed with this value, or not listed if it was removed",
                 undo=(
-                    f"in the same place, {'take it out' if before is None else f'set it back to {before}'}",
+                    f"in the same place, {('remove it' if before is None else f'set it back to {before}')}",
                 ),
                 rows=plain_rows(self.edits),
             ),

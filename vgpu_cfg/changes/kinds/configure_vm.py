@@ -19,9 +19,9 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 _MARKING = {
-    "imported": ("take in", plain("nothing else of it is changed, and it may run", "dim")),
-    "own": ("allow", plain("that `destroy` deletes it", "red")),
-    "none": ("give up", plain("it stays as it is, and may run", "dim")),
+    "imported": ("import", plain("nothing else is changed; it may be running", "dim")),
+    "own": ("allow", plain("deletion by `destroy`", "red")),
+    "none": ("stop managing", plain("it is not changed; it may be running", "dim")),
 }
 """The verbs for writing or removing a VM's owner mark."""
 
@@ -41,7 +41,7 @@ def raised_text(detail: VmDetail | None, version: int) -> str:
     is_bios = detail is not None and detail.firmware.casefold() == "bios"
     if version < EFI_LAYOUT_FROM or (before is not None and before >= EFI_LAYOUT_FROM) or is_bios:
         return text
-    return f"{text}; its NICs may get other names (KB 407595)"
+    return f"{text}; its NIC names may change (KB 407595)"
 
 
 def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
@@ -55,9 +55,14 @@ class UpgradeVm(ChangeBase):
     """Raise the hardware version of a powered-off VM."""
 
     face = Face(
-        "set", "hardware version raised", done="upgraded", changes_vm=True, needs_host=True, stays_at_vm=True
+        "set",
+        ("hardware version upgraded"),
+        done="upgraded",
+        changes_vm=True,
+        needs_host=True,
+        stays_at_vm=True,
     )
-    for_good = ("a hardware version is never lowered", "a snapshot from before has it")
+    for_good = ("a hardware version cannot be downgraded", "revert to an earlier snapshot")
 
     kind: Literal["upgrade_vm"] = "upgrade_vm"
     vm: VmRef
@@ -71,13 +76,12 @@ class UpgradeVm(ChangeBase):
         name, version = self.vm.name, self.hardware_version
         return (
             Part(
-                what=f"Raise the hardware version of {name} to {version}. It must be off, and cannot go "
-                "back.",
+                what=f"Upgrade {name} to hardware version {version}. It must be off; this cannot be undone.",
                 client=f"{name} > Actions > Compatibility > Upgrade VM Compatibility",
                 commands=(command("govc", "vm.upgrade", f"-version={version}", "-vm", name),),
-                expected="the task ends without error",
+                expected="the task completes without error",
                 verify=(command("govc", "device.info", "-vm", name),),
-                undo=("there is no way back but a snapshot that was taken before",),
+                undo=("can be undone only with an earlier snapshot",),
             ),
         )
 
@@ -91,7 +95,7 @@ class UpgradeVm(ChangeBase):
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None:
-            yield "a hardware version is never lowered"
+            yield "a hardware version cannot be downgraded"
 
 
 class ReconfigureVm(ChangeBase):
@@ -131,7 +135,7 @@ class ReconfigureVm(ChangeBase):
         return not self.spec.devices and vm is not None and not vm.is_on
 
     def head(self, place: Placement | None) -> Row:
-        return "configure", plain("while it is off" if self.impact is Impact.POWER_CYCLE else "")
+        return "configure", plain("while powered off" if self.impact is Impact.POWER_CYCLE else "")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows, undo=self.undo)
@@ -145,14 +149,14 @@ class ReconfigureVm(ChangeBase):
             if disk.key in disks:
                 yield reach.thing("disk", disk.file, None, Experience.DISK_DETACHED, through=self.vm.name)
         if any(one.was == VTPM for one in gone):
-            yield from _for_good(reach, self.vm, "a virtual TPM takes its keys along")
+            yield from _for_good(reach, self.vm, "removing a virtual TPM also removes its keys")
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.spec.privileges(at.vm(self.vm), at)
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None and any(isinstance(one, NewDisk | GrowDisk) for one in self.spec.devices):
-            yield "disks are neither taken away nor made smaller"
+            yield "disks are neither removed nor reduced"
 
 
 class MarkVm(ChangeBase):

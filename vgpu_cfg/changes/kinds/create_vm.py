@@ -159,7 +159,7 @@ class CreateVm(ChangeBase):
         name = self.vm.name
         made = replace(
             self._cloned(self.source) if self.source.kind == "clone" else self._created(self.source),
-            expected="the task ends without error; the VM is off",
+            expected="the task completes without error; the VM is off",
             verify=(command("govc", "vm.info", name),),
             undo=(command("govc", "vm.destroy", name),),
         )
@@ -177,7 +177,7 @@ class CreateVm(ChangeBase):
         made = ("-on=false", "-g", guest, "-firmware", "efi", *self._where)
         return Part(
             heading="Create",
-            what=f"Make an empty VM {name} for {guest}, on {place.host_name}; do not power it on.",
+            what=f"Create an empty VM {name} for {guest}, on {place.host_name}; do not power it on.",
             client=f"{place.folder_path} > New Virtual Machine > Create a new virtual machine",
             commands=(command("govc", "vm.create", *made, name),),
         )
@@ -191,7 +191,7 @@ class CreateVm(ChangeBase):
             what=f"Clone {template} to {name}, on {place.host_name}, {place.datastore_name}, in "
             f"{place.folder_path}; do not power it on.",
             client=f"VMs and Templates > {template} > New VM from This Template (Clone > Clone to Virtual "
-            "Machine, where it is a VM)" + ("; a linked clone takes govc" if is_linked else ""),
+            "Machine, if it is a VM)" + ("; a linked clone requires govc" if is_linked else ""),
             commands=(command("govc", "vm.clone", "-vm", template, "-on=false", *self._where, *link, name),),
         )
 
@@ -246,9 +246,9 @@ def _customised(name: str, asked: Customization) -> Part:
     told += [f"DNS {', '.join(asked.dns)}"] if asked.dns else []
     return Part(
         heading="Customise",
-        what=f"Let {name} be customised at its first start by the specification {asked.spec}, with "
+        what=f"Customize {name} at its first start with the specification {asked.spec}, with "
         f"{'; '.join(told)}. It must be off.",
         client=f"{name} > Actions > Guest OS > Customize Guest OS > {asked.spec}",
         commands=(command("govc", "vm.customize", *words, asked.spec),),
-        expected="the task ends without error",
+        expected="the task completes without error",
     )

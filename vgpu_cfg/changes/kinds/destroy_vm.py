@@ -26,7 +26,7 @@ class DestroyVm(ChangeBase):
     """
 
     face = Face("delete", "deleted", done="deleted", sign="-", brings_back=True)
-    for_good = ("a VM that was deleted is gone with its disks", "restore it from a backup")
+    for_good = ("a deleted VM and its disks cannot be restored", "restore it from a backup")
 
     kind: Literal["destroy_vm"] = "destroy_vm"
     vm: VmRef
@@ -53,7 +53,7 @@ class DestroyVm(ChangeBase):
         name = self.vm.name
         return (
             Part(
-                what=f"Remove {'; '.join([f'{name} with all its disks', *self.goes_along])} for good.",
+                what=f"Permanently remove {'; '.join([f'{name} with all its disks', *self.goes_along])}.",
                 client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
                 commands=(command("govc", "vm.destroy", name),),
                 expected=f"{name} is no longer listed",
@@ -72,4 +72,4 @@ class DestroyVm(ChangeBase):
         yield Needed(privileges.DELETE, at.vm(self.vm))
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        yield "a deleted VM does not come back"
+        yield "a deleted VM cannot be restored"

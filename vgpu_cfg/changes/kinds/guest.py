@@ -41,10 +41,10 @@ _NAMED_ANYWAY = "host-name"
 class AwaitCustomization(ChangeBase):
     """Wait until vCenter reports the end of a guest's customization, which its first start begins."""
 
-    face = Face("set", "guest customised", done="customised", sign=" ", is_task=False, needs_host=True)
+    face = Face("set", "guest customized", done="customised", sign=" ", is_task=False, needs_host=True)
     for_good = (
-        "what a customisation set in the guest stays there",
-        "a snapshot or a backup from before has the guest as it was",
+        "customization in the guest cannot be undone",
+        "restore the guest from an earlier snapshot or backup",
     )
 
     kind: Literal["await_customization"] = "await_customization"
@@ -55,15 +55,15 @@ class AwaitCustomization(ChangeBase):
         return True
 
     def head(self, place: Placement | None) -> Row:
-        return "customise", plain(f"until it is done, {duration(self.wait_seconds)} at most", "dim")
+        return "customise", plain(f"until it completes, at most {duration(self.wait_seconds)}", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
         return (
             Part(
-                what=f"Wait until the guest of {name} is customised, {duration(self.wait_seconds)} at most.",
+                what=f"Wait until the guest of {name} is customized, at most {duration(self.wait_seconds)}.",
                 client=f"{name} > Monitor > Events",
-                expected=f'the events have "Customization of VM {name} succeeded"',
+                expected=f'the events include "Customization of VM {name} succeeded"',
                 verify=(command("govc", "events", name), command("govc", "vm.info", name)),
             ),
         )
@@ -76,7 +76,7 @@ class AwaitCustomization(ChangeBase):
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None:
-            yield "what a customisation sets in the guest stays there"
+            yield "customization in the guest cannot be undone"
 
 
 class StageGuest(ChangeBase):
@@ -91,8 +91,8 @@ class StageGuest(ChangeBase):
 
     face = Face("set", "guest set up", done="staged", needs_host=True, stays_at_vm=True)
     for_good = (
-        "what was brought into the guest stays there",
-        "`apply` completes it; a snapshot or a backup from before has the guest as it was",
+        "components installed in the guest are kept",
+        "`apply` completes it; to revert, restore an earlier snapshot or backup",
     )
 
     kind: Literal["stage_guest"] = "stage_guest"
@@ -129,7 +129,7 @@ class StageGuest(ChangeBase):
         if self.with_clone:
             return "cloud-init at the first boot; the run waits for its report"
         way = "guest operations" if self.spec.login.password else "ssh"
-        return f"{way}, once the others have told their host keys" if self.after else way
+        return f"{way}, after host keys are exchanged" if self.after else way
 
     @property
     def done(self) -> str:
@@ -168,12 +168,12 @@ class StageGuest(ChangeBase):
         )
         return (
             Part(
-                what=f"Log in to the guest of {self.vm.name} as root and bring what the table says, from top "
-                "to bottom; what is there already stays. Secrets are told by their names in the plan file.",
-                why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with "
-                "what was staged: a guest that was set up by hand is checked by the next run, which finds "
-                "everything there",
-                expected="the guest has all of it, and still has it after its next restart",
+                what=f"Log in to the guest of {self.vm.name} as root and set up the components in the "
+                "table, from top to bottom; existing ones are kept. Secrets are listed by their "
+                "names in the plan file.",
+                why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM. If "
+                "you set up a guest manually, the next run checks it and finds everything in place",
+                expected="the guest has all components, also after its next restart",
                 rows=rows,
             ),
         )
@@ -203,7 +203,7 @@ class StageGuest(ChangeBase):
         vm = reach.observed.vm_by_moid.get(self.vm.moid or "")
         ended = self.ended_in(vm)
         if vm is not None and ended:
-            note = f"{ended_text(ended)}; a guest at work is held back unless approved"
+            note = f"{ended_text(ended)}; a guest with running work is not changed unless approved"
             yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -214,7 +214,7 @@ class StageGuest(ChangeBase):
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None:
-            yield "what is brought into the guest stays there"
+            yield "components installed in the guest are kept"
 
 
 def _edit_text(edit: Edit) -> str:

@@ -43,13 +43,13 @@ class SetCordon(HostChangeBase):
     def _cordoned(self, edit: Edit) -> str:
         what = f"{self.host.name} {edit.key.removeprefix('cordon').strip()}".rstrip()
         if edit.after is None:
-            return f"{what}: given back; it was cordoned: {edit.before}"
+            return f"{what}: uncordoned; it was cordoned: {edit.before}"
         before = f"; before: {edit.before}" if edit.before else ""
         return f"{what}: cordoned: {edit.after}{before}"
 
     def head(self, place: Placement | None) -> Row:
         if any(self.values.values()):
-            return "cordon", plain("nothing new is placed here")
+            return "cordon", plain("no new VMs are placed here")
         return "uncordon", plain("")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
@@ -57,10 +57,10 @@ class SetCordon(HostChangeBase):
         add = ("govc", "fields.set", "-add", "-type", "HostSystem")
         return (
             Part(
-                what=f"Set the custom attributes {', '.join(self.values)} of {name}. Nothing is disturbed.",
+                what=f"Set the custom attributes {', '.join(self.values)} of {name}. This has no impact.",
                 client=f"{name} > Summary > Custom Attributes",
                 commands=tuple(command(*add, key, value, name) for key, value in self.values.items()),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(command("govc", "fields.info", name),),
             ),
         )
@@ -96,12 +96,12 @@ class SetReservation(ChangeBase):
 
     @property
     def done(self) -> str:
-        return self.face.done if self.reservation is not None else "reservation given back"
+        return self.face.done if self.reservation is not None else "reservation released"
 
     def head(self, place: Placement | None) -> Row:
         if self.reservation is None:
-            return "give back", plain("others may take them", "dim")
-        return "reserve", plain("other plans leave these GPUs to this one", "dim")
+            return "release", plain("others can use them", "dim")
+        return "reserve", plain("other plans do not use these GPUs", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         rows = plain_rows(self.edits)
@@ -109,21 +109,21 @@ class SetReservation(ChangeBase):
         if self.reservation is None:
             return (
                 Part(
-                    what="Give back the GPUs that this plan has reserved: remove the alarm.",
+                    what="Release the GPUs that this plan has reserved: remove the alarm.",
                     client=f"{where}, filter for {RESERVATION_HEAD.strip()}",
                     commands=(command("govc", "alarm.rm", self.alarm),),
-                    expected="nothing is printed",
+                    expected="no output",
                     rows=rows,
                 ),
             )
         return (
             Part(
-                what=f"Reserve {self.reservation.words}: the alarm {self.reservation.alarm_name!r} keeps it. "
-                "Nothing is disturbed, and vCenter enforces none of it.",
-                why="other plans leave these GPUs to this one",
-                client=f"{where}: a disabled alarm of that name, whose description is "
+                what=f"Reserve {self.reservation.words}, stored in the alarm "
+                f"{self.reservation.alarm_name!r}. This has no impact and is not enforced by vCenter.",
+                why="other plans do not use these GPUs",
+                client=f"{where}: a disabled alarm with that name and the description "
                 f"{self.reservation.text}",
-                expected="it is listed there",
+                expected="it is listed",
                 rows=rows,
             ),
         )

@@ -41,10 +41,10 @@ class SetAttributes(ChangeBase):
         add = ("govc", "fields.set", "-add", "-type", "VirtualMachine")
         return (
             Part(
-                what=f"Set the custom attributes {', '.join(self.values)} of {name}. It may run.",
+                what=f"Set the custom attributes {', '.join(self.values)} of {name}. It may be running.",
                 client=f"{name} > Summary > Custom Attributes",
                 commands=tuple(command(*add, key, value, name) for key, value in self.values.items()),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(command("govc", "fields.info", name),),
                 undo=tuple(
                     command("govc", "fields.set", edit.key, edit.before or "", name) for edit in self.edits
@@ -96,10 +96,10 @@ class SetTags(ChangeBase):
 
         return (
             Part(
-                what=f"Set the tags of {name}. It may run.",
+                what=f"Set the tags of {name}. It may be running.",
                 client=f"{name} > Summary > Tags > Assign",
                 commands=lines("detach", self.detach) + lines("attach", self.attach),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(f"govc tags.attached.ls -r {path}",),
                 undo=lines("detach", self.attach) + lines("attach", self.detach),
                 rows=table_rows(self.edits),

@@ -58,7 +58,7 @@ class EnterMaintenance(HostChangeBase):
 
     @property
     def pictured(self) -> tuple[str, str]:
-        return "moved", f"moved off {self.host.name} by DRS, which chooses where to"
+        return "moved", f"moved off {self.host.name} by DRS, which chooses the target"
 
     @property
     def timing(self) -> Timing:
@@ -66,39 +66,39 @@ class EnterMaintenance(HostChangeBase):
 
     def differs_from(self, other: ChangeBase) -> Iterator[str]:
         if self.evacuates != other.moved_away:
-            yield f"moves {fold_names(self.evacuates)} away" if self.evacuates else "moves no VM away"
+            yield f"migrates {fold_names(self.evacuates)}" if self.evacuates else "migrates no VM"
 
     def likeness(self, name: str) -> object:
         return (self.is_held, self.vsan, self.window)
 
     def head(self, place: Placement | None) -> Row:
         if self.is_held:
-            words = "somebody else holds it in maintenance mode: it is marked, and left there"
+            words = "already in maintenance mode for another reason: it is marked and stays there"
         elif self.is_recovered:
-            words = "an earlier run took it into maintenance mode, and its mark is gone: it is marked again"
+            words = "an earlier run entered maintenance mode, but its mark is missing: it is marked again"
         else:
-            moves = f"DRS moves {fold_names(self.evacuates)} away; " if self.evacuates else ""
+            moves = f"DRS migrates {fold_names(self.evacuates)}; " if self.evacuates else ""
             words = f"{moves}enter maintenance mode{'' if self.vsan is None else f', vSAN {self.vsan}'}"
         return "maintenance", plain(words)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         if self.is_held:
-            what = f"Somebody else holds {name} in maintenance mode. Ask them before you go on."
+            what = f"{name} is in maintenance mode for another reason. Ask its user before you continue."
             return (Part(what=what),)
         if self.is_recovered:
-            what = f"An earlier run of this plan took {name} into maintenance mode, where it stands."
+            what = f"An earlier run of this plan left {name} in maintenance mode."
             return (Part(what=what),)
         moves = (
-            f"DRS moves these VMs away: {fold_names(self.evacuates)}. Where it does not, move them yourself."
+            f"DRS migrates these VMs: {fold_names(self.evacuates)}. If it does not, migrate them yourself."
             if self.evacuates
-            else "Nothing has to move."
+            else "No VM must be migrated."
         )
         limit = "one host of its cluster" if self.max_down == 1 else f"{self.max_down} hosts of its cluster"
-        window = f" Begin only in the window {self.window}." if self.window else ""
+        window = f" Start only in the window {self.window}." if self.window else ""
         vsan = f"; vSAN data migration: {_VSAN_WORDS[self.vsan]}" if self.vsan is not None else ""
         enter = command("govc", "host.maintenance.enter", "-timeout", self.timeout_seconds, name)
-        enters = f"Take {name} into maintenance mode. No more than {limit} may be down at a time."
+        enters = f"Put {name} into maintenance mode. No more than {limit} may be down at a time."
         return (
             Part(
                 what=f"{enters}{window} {moves}",
@@ -106,7 +106,7 @@ class EnterMaintenance(HostChangeBase):
                 client=f"{name} > Actions > Maintenance Mode > Enter Maintenance Mode{vsan}",
                 # govc has no word for vSAN, and would take vCenter's default.
                 commands=() if self.vsan is not None else (enter,),
-                expected=f"the task ends without error, and {name} is shown in maintenance mode",
+                expected=f"the task completes without error, and {name} is shown in maintenance mode",
                 verify=("esxcli system maintenanceMode get",),
                 undo=(command("govc", "host.maintenance.exit", name),),
             ),
@@ -146,23 +146,23 @@ class ExitMaintenance(HostChangeBase):
 
     @property
     def came_to(self) -> tuple[str, ...]:
-        return (f"{self.host.name}: out of maintenance mode, given back as it is",)
+        return (f"{self.host.name}: out of maintenance mode, otherwise unchanged",)
 
     def head(self, place: Placement | None) -> Row:
         if not (self.settles or self.is_held):
-            return "give back", plain("leave maintenance mode")
-        is_kept = "all settings; it stays in maintenance mode, where somebody else holds it"
-        return "read back", plain(is_kept if self.is_held else "then leave maintenance mode")
+            return "exit", plain("leave maintenance mode")
+        is_kept = "all settings; it stays in maintenance mode, which another user controls"
+        return "verify", plain(is_kept if self.is_held else "then leave maintenance mode")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         rows = setting_rows(self.settles, tables, is_shown_before=False)
         if self.is_held:
-            what = f"See that {name} shows every value below. It stays in maintenance mode, as it was found."
+            what = f"Check that {name} shows every value below. It stays in maintenance mode."
             return (Part(what=what, rows=rows),)
         return (
             Part(
-                what=f"See that {name} shows every value below, then take it out of maintenance mode.",
+                what=f"Check that {name} shows every value below, then exit maintenance mode.",
                 client=f"{name} > Actions > Maintenance Mode > Exit Maintenance Mode",
                 commands=(command("govc", "host.maintenance.exit", name),),
                 expected=f"{name} is connected and runs VMs again",

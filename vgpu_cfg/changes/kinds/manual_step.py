@@ -23,8 +23,8 @@ class ManualStep(ChangeBase):
     next planning detects it. Otherwise `apply --done ID` acknowledges it.
     """
 
-    face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False, is_by_hand=True)
-    for_good = ("it was done by hand", "undo it by hand, if it is to be undone")
+    face = Face("hand", "manual", done="done manually", sign="!", is_task=False, is_by_hand=True)
+    for_good = ("it was a manual step", "to undo it, do so manually")
 
     kind: Literal["manual_step"] = "manual_step"
     text: str
@@ -47,7 +47,7 @@ class ManualStep(ChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        return self.edits or (Edit(key="by hand", before="", after=self.id),)
+        return self.edits or (Edit(key="manual", before="", after=self.id),)
 
     @property
     def needs_acknowledgement(self) -> bool:
@@ -64,7 +64,7 @@ class ManualStep(ChangeBase):
         return (*(text.replace(name, "") for text in texts), self.needs_acknowledgement)
 
     def head(self, place: Placement | None) -> Row:
-        return "by hand", plain(self.text)
+        return "manual", plain(self.text)
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         """Yield the rows next to the text: why, the commands, and the proof that it was done."""
@@ -76,7 +76,7 @@ class ManualStep(ChangeBase):
             yield "proof", plain(proof)
         if self.needs_acknowledgement:
             done = f"apply --done {shlex.quote(self.id)}"
-            yield "then", plain(f"{done}, as nothing else shows that it was done")
+            yield "then", plain(f"{done}, because it cannot be detected automatically")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Return its own text; proof and undo come from the setting that it proves."""
@@ -103,10 +103,10 @@ class ManualStep(ChangeBase):
         yield from ()
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        yield "what takes a hand is undone by hand"
+        yield "manual steps must be undone manually"
 
 
 def _reason(edit: Edit) -> str:
-    found = "not known" if edit.before is None else edit.before
+    found = "unknown" if edit.before is None else edit.before
     note = f" ({edit.note})" if edit.note else ""
-    return f"{edit.key} is {found}, and is to be {edit_value(edit)}{note}"
+    return f"{edit.key} is {found}, must be {edit_value(edit)}{note}"

@@ -54,10 +54,10 @@ class RenameVm(ChangeBase):
         before = self.edits[0].before or name
         return (
             Part(
-                what=f"Rename {before} to {name}. It may run; its files keep their names.",
+                what=f"Rename {before} to {name}. It may be running; its files keep their names.",
                 client=f"{before} > Actions > Rename",
                 commands=(command("govc", "object.rename", f"vm/{before}", name),),
-                expected="the task ends without error",
+                expected="the task completes without error",
                 verify=(command("govc", "vm.info", name),),
                 undo=(command("govc", "object.rename", f"vm/{name}", before),),
             ),
@@ -73,7 +73,7 @@ class RenameVm(ChangeBase):
 class MoveVmToFolder(ChangeBase):
     """Move a VM to another folder of its datacenter, in one task; nothing of it changes on its host."""
 
-    face = Face("set", "put into its folder", done="moved to its folder")
+    face = Face("set", "moved to its folder", done="moved to its folder")
 
     kind: Literal["move_vm_to_folder"] = "move_vm_to_folder"
     vm: VmRef
@@ -88,10 +88,10 @@ class MoveVmToFolder(ChangeBase):
         after, before = edit.after or "", edit.before or ""
         return (
             Part(
-                what=f"Move {name} from {before} to the folder {after}. It may run.",
+                what=f"Move {name} from {before} to the folder {after}. It may be running.",
                 client=f"{name} > Actions > Move to folder",
                 commands=(command("govc", "object.mv", f"{before}/{name}", after),),
-                expected="the task ends without error",
+                expected="the task completes without error",
                 verify=(command("govc", "find", after, "-type", "m", "-name", name),),
                 undo=(command("govc", "object.mv", f"{after}/{name}", before),),
             ),
@@ -147,7 +147,7 @@ class RelocateVm(ChangeBase):
 
     @property
     def pictured(self) -> tuple[str, str]:
-        return "moved", "moved by vMotion" if self.is_running else "moved while it is off"
+        return "moved", "moved by vMotion" if self.is_running else "moved while powered off"
 
     @property
     def timing(self) -> Timing:
@@ -155,7 +155,7 @@ class RelocateVm(ChangeBase):
 
     @property
     def came_to(self) -> tuple[str, ...]:
-        how = "as it ran" if self.is_running else "while it was off"
+        how = "while running" if self.is_running else "while powered off"
         return (f"{self.vm.name}: moved to {self.destination.host_name} {how}",)
 
     @property
@@ -167,16 +167,16 @@ class RelocateVm(ChangeBase):
         """How the VM is moved, and how long vMotion stops it if that is known."""
         window = f", only in the window {' and '.join(self.windows)}" if self.windows else ""
         if not self.is_running:
-            return f"while it is off{window}"
-        stun = "" if self.stun_ms is None else f", stopped for about {duration(self.stun_ms / 1000)}"
-        return f"by vMotion, as it runs{stun}{window}"
+            return f"while powered off{window}"
+        stun = "" if self.stun_ms is None else f", paused for about {duration(self.stun_ms / 1000)}"
+        return f"by vMotion, while running{stun}{window}"
 
     def head(self, place: Placement | None) -> Row:
         return "move", (*plain(f"{self.way}: "), *_told(self.edits))
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
-        how = "as it runs, by vMotion" if self.is_running else "while it is off"
+        how = "while running, by vMotion" if self.is_running else "while powered off"
         window = f" Only in the window {' and '.join(self.windows)}." if self.windows else ""
         where = ", ".join(f"{edit.key} {edit.after}" for edit in self.edits)
         # govc moves all disks of a VM or none.
@@ -189,9 +189,9 @@ class RelocateVm(ChangeBase):
                 what=f"Move {name} {how}: {where}.{window}",
                 client=client,
                 commands=() if is_split else (self._migrate(back=False),),
-                expected="the task ends without error",
+                expected="the task completes without error",
                 verify=(command("govc", "vm.info", name),),
-                undo=("move it back likewise",) if is_split else (self._migrate(back=True),),
+                undo=("move it back in the same way",) if is_split else (self._migrate(back=True),),
                 rows=plain_rows(self.edits),
             ),
         )

@@ -38,8 +38,8 @@ class NumaPin(Frozen):
         nodes = ", ".join(f"{pci_id} is on node {node}" for pci_id, node in self.node_by_pci_id.items())
         now = ",".join(str(node) for node in self.nodes)
         return (
-            f" Then see which GPU it got: {nodes}. Where that is another node than its numa.nodeAffinity "
-            f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
+            f" Then check which GPU it got: {nodes}. If its node differs from numa.nodeAffinity ({now}), "
+            "shut the VM down, set numa.nodeAffinity to the GPU's node, and power it on again."
         )
 
 
@@ -47,13 +47,7 @@ class PowerOnVm(ChangeBase):
     """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
 
     face = Face(
-        "make",
-        "switched on",
-        done="powered on",
-        sign=" ",
-        brings_back=True,
-        needs_host=True,
-        stays_at_vm=True,
+        "make", "powered on", done="powered on", sign=" ", brings_back=True, needs_host=True, stays_at_vm=True
     )
 
     kind: Literal["power_on_vm"] = "power_on_vm"
@@ -81,9 +75,9 @@ class PowerOnVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         if self.pin is not None:
-            return "power on", plain("then tied to the NUMA node of the GPU that ESXi chose", "dim")
+            return "power on", plain("then bound to the NUMA node of the GPU that ESXi selected", "dim")
         if place is not None and place.gpu_pci_ids and not place.is_certain:
-            return "power on", plain("ESXi chooses the GPU", "dim")
+            return "power on", plain("ESXi selects the GPU", "dim")
         return "power on", plain("")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
@@ -116,9 +110,9 @@ def _turn(others: tuple[str, ...]) -> str:
     if not others:
         return ""
     return (
-        f" Not together with {fold_names(others)}: one at a time, and after each see which GPU it got. Start "
-        "a size only while it still has to open an idle GPU, or once every size has all that it needs; "
-        "`vgpu-cfg apply` works that out by itself."
+        f" Not together with {fold_names(others)}: start one at a time, and check which GPU each one got. "
+        "Start a VM of a given size only if an idle GPU is still needed for this size, or if all sizes "
+        "have the GPUs they need; `vgpu-cfg apply` determines this automatically."
     )
 
 
@@ -129,7 +123,7 @@ class PowerOffVm(ChangeBase):
     `takes_seconds`.
     """
 
-    face = Face("down", "switched off", done="powered off", sign=" ", stays_at_vm=True, takes_away=True)
+    face = Face("down", "powered off", done="powered off", sign=" ", stays_at_vm=True, takes_away=True)
 
     kind: Literal["power_off_vm"] = "power_off_vm"
     vm: VmRef
@@ -149,7 +143,7 @@ class PowerOffVm(ChangeBase):
 
     @property
     def came_to(self) -> tuple[str, ...]:
-        return (f"{self.vm.name}: switched off",)
+        return (f"{self.vm.name}: powered off",)
 
     @property
     def differing(self) -> tuple[Edit, ...]:
@@ -157,19 +151,19 @@ class PowerOffVm(ChangeBase):
         return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def head(self, place: Placement | None) -> Row:
-        return "shut down", plain("through its guest, else switched off", "dim")
+        return "shut down", plain("through its guest OS, otherwise powered off", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
         forced = command("govc", "vm.power", "-off", "-force", name)
         return (
             Part(
-                what=f"Shut {name} down through its guest; switch it off where that has not worked in five "
-                "minutes.",
+                what=f"Shut {name} down through its guest OS; power it off if that does not complete "
+                "within five minutes.",
                 client=f"{name} > Actions > Power > Shut Down Guest OS",
                 commands=(
                     command("govc", "vm.power", "-s", name),
-                    f"{forced}   # only where it has not gone down",
+                    f"{forced}   # only if it did not shut down",
                 ),
                 expected=f"{name} is powered off",
                 verify=(command("govc", "vm.info", name),),

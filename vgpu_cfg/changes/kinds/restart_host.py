@@ -40,18 +40,21 @@ class RestartService(HostChangeBase):
         return self.service
 
     def head(self, place: Placement | None) -> Row:
-        return "restart", plain(f"service {self.service}, then read back")
+        return "restart", plain(f"service {self.service}, then verify")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name, service = self.host.name, self.service
         label = _SERVICE_NAMES.get(service, service)
         return (
             Part(
-                what=f"Restart the service {service} of {name}. No VM with a GPU may run there meanwhile.",
-                why="these settings are configured, and in force once the service has restarted",
+                what=(
+                    f"Restart the service {service} of {name}. No VM with a GPU may run there during the "
+                    "restart."
+                ),
+                why="these settings are configured, and active after the service restarts",
                 client=f"{name} > Configure > System > Services > {label} > Restart",
                 commands=(command("govc", "host.service", "-host", name, "restart", service),),
-                expected="the service runs, and the values of this step are in force",
+                expected="the service is running, and the values of this step are active",
                 verify=(command("govc", "host.service", "-host", name, "status", service),),
                 rows=setting_rows(self.settles, tables),
             ),
@@ -76,7 +79,7 @@ class _Restart(HostChangeBase):
 
 
 def _back(name: str) -> str:
-    return f"{name} is back, still in maintenance mode, and the values of this step are in force"
+    return f"{name} is connected again, still in maintenance mode, and the values of this step are active"
 
 
 class RebootHost(_Restart):
@@ -92,14 +95,14 @@ class RebootHost(_Restart):
         return self.settles
 
     def head(self, place: Placement | None) -> Row:
-        return "reboot", plain("then read back")
+        return "reboot", plain("then verify")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         return (
             Part(
                 what=f"Reboot {name} in maintenance mode, and wait until vCenter shows it connected again.",
-                why="these settings are configured, and in force only after a reboot",
+                why="these settings are configured, and active only after a reboot",
                 client=f"{name} > Actions > Power > Reboot",
                 commands=(command("govc", "host.shutdown", "-r", name),),
                 expected=_back(name),
@@ -117,24 +120,24 @@ class ShutDownHost(_Restart):
     kind: Literal["shut_down_host"] = "shut_down_host"
 
     def head(self, place: Placement | None) -> Row:
-        return "shut down", plain("the host, for the manual step that follows")
+        return "shut down", plain("the host, for the next manual step")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         return (
             Part(
-                what=f"Shut {name} down, which must be in maintenance mode.",
-                why="a reboot does not do: what was set is loaded only when the power comes back",
+                what=f"Shut down {name}, which must be in maintenance mode.",
+                why="a reboot is not sufficient: the settings are loaded only at power-on",
                 client=f"{name} > Actions > Power > Shut Down",
                 commands=(command("govc", "host.shutdown", name),),
                 expected=f"{name} is not responding in vCenter, and its power is off",
                 verify=(command("govc", "host.info", "-host", name),),
-                undo=("switch the host on, at its console or through its management controller",),
+                undo=("power the host on, at its console or through its management controller",),
             ),
         )
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        yield "what takes a hand is undone by hand"
+        yield "manual steps must be undone manually"
 
 
 class BmcRef(Frozen):
@@ -161,21 +164,21 @@ class ColdBootHost(_Restart):
         return self.settles
 
     def head(self, place: Placement | None) -> Row:
-        by = f"its BMC {self.bmc.address} switches it on, then read back"
-        return "cold boot", plain(f"shut down; once it is off {by}")
+        by = f"its BMC {self.bmc.address} powers it on, then verify"
+        return "cold boot", plain(f"shut down; when it is off, {by}")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name, bmc = self.host.name, self.bmc
         action = f"the action ComputerSystem.Reset of https://{bmc.address}"
         return (
             Part(
-                what=f"Shut {name} down, which must be in maintenance mode; once it is off, switch it on by "
-                f"its BMC {bmc.address} as {bmc.user}.",
-                why="a reboot does not do: what was set is loaded only when the power comes back",
-                client=f"{name} > Actions > Power > Shut Down; then the BMC's own page, Power On",
+                what=f"Shut down {name}, which must be in maintenance mode; when it is off, power it on "
+                f"through its BMC {bmc.address} as {bmc.user}.",
+                why="a reboot is not sufficient: the settings are loaded only at power-on",
+                client=f"{name} > Actions > Power > Shut Down; then, on the BMC's page, Power On",
                 commands=(
                     command("govc", "host.shutdown", name),
-                    f"# once it is off: POST ResetType On to {action}",
+                    f"# when it is off: POST ResetType On to {action}",
                 ),
                 expected=_back(name),
                 verify=(command("govc", "host.info", "-host", name),),

@@ -35,11 +35,11 @@ class SetVCenterOption(ChangeBase):
         value = wire_text(self.value)
         return (
             Part(
-                what=f"Set vCenter's own advanced setting {self.option} to {value}.",
-                why="vCenter moves running VMs with vGPUs only where this setting lets it",
-                client="the vCenter itself > Configure > Settings > Advanced Settings > Edit Settings",
+                what=f"Set vCenter's advanced setting {self.option} to {value}.",
+                why="vCenter migrates running VMs with vGPUs only if this setting allows it",
+                client="vCenter > Configure > Settings > Advanced Settings > Edit Settings",
                 commands=(command("govc", "option.set", self.option, value),),
-                expected="nothing is printed",
+                expected="no output",
                 verify=(command("govc", "option.ls", self.option),),
                 undo=() if before is None else (command("govc", "option.set", self.option, before),),
                 rows=plain_rows(self.edits),

@@ -33,7 +33,7 @@ PVRDMA_PROTOCOL = "rocev2"
 _SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
 """The keys of a VM's sizes in a request, and in a reading."""
 _SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
-AS_BEFORE = "set the values of the column “before” again, where none stands here"
+AS_BEFORE = "restore the values of the column “before” where no command is listed"
 
 
 class DeviceBase(Frozen):
@@ -371,7 +371,7 @@ class EditNic(DeviceBase):
         return self.backing.leaves(at) | _mac(at, self.mac)
 
     def client(self) -> str:
-        return f"tie the network adapter with key {self.key} to {self.backing.network_name}"
+        return f"connect the network adapter with key {self.key} to {self.backing.network_name}"
 
 
 class PolicyRef(Frozen):
@@ -586,12 +586,13 @@ class VmSpec(Frozen):
         return (
             Part(
                 heading=heading,
-                what=f"Set what {name} lacks. {'It may run.' if self._is_live(rows) else 'It must be off.'} "
-                f"{f'In the vSphere Client: {left}.' if left else ''}".rstrip(),
-                client=f"{name} > Actions > Edit Settings > Virtual Hardware; names with a dot stand under "
+                what=f"Set the values below on {name}. "
+                f"{('It may be running.' if self._is_live(rows) else 'It must be off.')} "
+                f"{(f'In the vSphere Client: {left}.' if left else '')}".rstrip(),
+                client=f"{name} > Actions > Edit Settings > Virtual Hardware; names with a dot are under "
                 "VM Options > Advanced > Configuration Parameters",
                 commands=tuple(self.govc(name, rows)),
-                expected="every task ends without error",
+                expected="every task completes without error",
                 verify=(command("govc", "vm.info", "-e", name), command("govc", "device.ls", "-vm", name)),
                 undo=(*(undo.govc(name, rows) if undo is not None else ()), *unset, AS_BEFORE),
                 rows=table_rows(edits),
@@ -641,7 +642,7 @@ class VmSpec(Frozen):
         """Yield the steps for the vSphere Client: govc cannot do them, or needs a name not yet known."""
         yield from filter(None, (device.client() for device in self.devices))
         if self.home_policy is not None:
-            yield f"give VM home the storage policy {self.home_policy.name} (Edit VM Storage Policies)"
+            yield f"set the storage policy of VM home to {self.home_policy.name} (Edit VM Storage Policies)"
         yield from (f"add the device group {name} as a PCI device" for name in self.device_groups.values())
         for row, value in rows(self.settings):
             if by_hand := row.client(value):
