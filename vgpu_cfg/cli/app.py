@@ -222,7 +222,7 @@ def _run_for_a_program() -> int:
         code = _command()(prog_name="vgpu-cfg", standalone_mode=False)
     except UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "vgpu-cfg"
-        remedy = f"`{command} --help` tells the options"
+        remedy = f"run `{command} --help` for the options"
         _print_mishap("UsageError", error.format_message(), 2, command, remedy)
         return 2
     except typer.Abort:
@@ -238,10 +238,10 @@ def _command() -> Any:
 
 def _unusable_file(error: OSError) -> DocumentError:
     """Report an unusable file or folder: no room, no permission, wrong type."""
-    fault = DocumentFault(str(error.filename), 1, 1, f"this cannot be used: {error.strerror or error}")
-    remedy = "make room or give access"
+    fault = DocumentFault(str(error.filename), 1, 1, f"cannot use this file: {error.strerror or error}")
+    remedy = "free up space or grant access"
     if error.filename != STANDARD_OUTPUT:
-        remedy += "; VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG name other places"
+        remedy += ", or set VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG to other locations"
     return DocumentError([fault], remedy=remedy)
 
 

@@ -17,10 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import labs
-from vgpu_cfg.errors import (
-    CertificateRejected,
-    Interrupted,
-)
+from vgpu_cfg.errors import CertificateRejected, Interrupted
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
@@ -129,7 +126,7 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
 
 
 def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
-    raise ValueError("whoever made this estate reaches no guests")
+    raise ValueError("guests cannot be reached in this estate")
 
 
 def _no_powers(_secrets: Mapping[str, str]) -> ServerPowers | None:
@@ -275,9 +272,9 @@ def make_transport(connection: Connection) -> Transport:
 
     if connection.insecure and connection.thumbprint:
         raise CertificateRejected(
-            "--insecure and --thumbprint exclude each other",
+            "--insecure and --thumbprint cannot be combined",
             subject=connection.server,
-            remedy="leave --insecure out",
+            remedy="omit --insecure",
         )
     return HttpsTransport(
         connection.server,

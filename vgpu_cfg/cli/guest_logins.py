@@ -46,7 +46,7 @@ def _joined(failures: Sequence[VgpuCfgError]) -> VgpuCfgError:
     kind = GuestNotReady if any(isinstance(one, GuestNotReady) for one in failures) else GuestError
     first, other = failures
     return kind(
-        f"{first.message}; the other way in: {other.message}", subject=first.subject, remedy=first.remedy
+        f"{first.message}; with the other login: {other.message}", subject=first.subject, remedy=first.remedy
     )
 
 
@@ -104,10 +104,10 @@ class LabGuestShells:
         known = [ring.public_host_key(target.name, target.host_key) for ring in self._keys.by_age()]
         if shown and any(known) and " ".join(shown.split()[:2]) not in known:
             raise GuestError(
-                "the guest shows another host key than the one it is known by",
+                "the guest's host key differs from the known key",
                 subject=target.name,
-                remedy="see whether its VMware Tools run, by which it tells its key, and whether the plan's "
-                "keys (`training.keys`) have changed",
+                remedy="check that VMware Tools is running in the guest, since it reports the key, and "
+                "whether the plan's keys (`training.keys`) have changed",
             )
         user = login.user or OWN_USER
         shell = RootShell(DirectChannel(self._log_in(target, login, user)), target.name, user)

@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import (
-    HostShellError,
-    NotFound,
-    Unreachable,
-    UnsafePlan,
-)
+from vgpu_cfg.errors import HostShellError, NotFound, Unreachable, UnsafePlan
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
@@ -30,11 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.plan_file import AccessEntry
-    from vgpu_cfg.ports import (
-        GuestShells,
-        HostShell,
-        Transport,
-    )
+    from vgpu_cfg.ports import GuestShells, HostShell, Transport
     from vgpu_cfg.render.markdown.quoting import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
 
@@ -106,9 +97,9 @@ def _see_key(text: str, host_name: str) -> None:
         private_key(text)
     except SshFailure as failure:
         raise HostShellError(
-            "the secret that `access` names as key cannot be used: it is none, or has a passphrase",
+            "the secret that `access` names as a key is not a usable key, or has a passphrase",
             subject=f"{host_name}:22",
-            remedy="give the whole text of an OpenSSH or PEM private key without a passphrase",
+            remedy="provide the full text of an OpenSSH or PEM private key without a passphrase",
         ) from failure
 
 
@@ -179,9 +170,9 @@ def lab_folder(estate: str) -> Path:
     name = Path(estate).stem
     if name in ("", "..") or "\0" in estate:
         raise NotFound(
-            f"{estate!r} is no estate",
+            f"{estate!r} is not an estate",
             subject="lab",
-            remedy="`vgpu-cfg lab list` shows the built-in ones; a file of your own is named by its path",
+            remedy="`vgpu-cfg lab list` shows the built-in estates; for your own file, enter its path",
         )
     return place_of(estate, state_folder() / "lab", STATE_FILE)
 
@@ -225,9 +216,9 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
         server = LabServer(lab, address=address, port=port, certificate=keep_certificate(folder))
     except OSError as error:
         raise Unreachable(
-            f"cannot listen there: {error.strerror or error}",
+            f"cannot listen on this port: {error.strerror or error}",
             subject=f"{address}:{port}",
-            remedy="choose another --port; 0 takes a free one",
+            remedy="choose another --port; 0 selects a free one",
         ) from error
     with server, ExitStack() as closing:
         config = None
@@ -261,10 +252,7 @@ def restart_lab(estate: str, away_seconds: float, starting_seconds: float, *, fo
     lab = open_lab_of(estate)
     with lab.transaction():
         restart(
-            lab,
-            away_seconds=away_seconds,
-            starting_seconds=starting_seconds,
-            forgets_tasks=forgets_tasks,
+            lab, away_seconds=away_seconds, starting_seconds=starting_seconds, forgets_tasks=forgets_tasks
         )
 
 
@@ -292,5 +280,5 @@ def operate_servers(
                     continue  # where no time passes by itself, it passes here
         except ValueError as error:
             raise UnsafePlan(
-                str(error), subject=name, remedy="see `vgpu-cfg inventory` for its state"
+                str(error), subject=name, remedy="check its state with `vgpu-cfg inventory`"
             ) from error

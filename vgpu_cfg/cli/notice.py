@@ -20,10 +20,10 @@ BELL = "bell"
 _LONGEST_SECONDS = 30
 _ENDINGS = {
     0: "done",
-    7: "a step waits for a hand",
+    7: "manual action required",
     8: "a check failed",
-    9: "something could not be proven",
-    10: "something differs",
+    9: "something could not be verified",
+    10: "differences found",
     130: "interrupted",
 }
 """How docs/reference/exit-codes.md says it, in the fewest words."""
@@ -89,4 +89,4 @@ def _call(notify: str, event: str, sentence: str, code: str) -> None:
             stdout=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        sys.stderr.write(f"--notify: nobody was called: {error}\n")
+        sys.stderr.write(f"--notify: the command could not be run: {error}\n")

@@ -114,11 +114,11 @@ def inventory(
     }
     for hint, is_asked in asked.items():
         if is_asked and not gpus:
-            raise typer.BadParameter("it belongs to --gpus", param_hint=hint)
+            raise typer.BadParameter("requires --gpus", param_hint=hint)
     if watch and (output is OutputFormat.JSON or not sys.stdout.isatty()):
-        raise typer.BadParameter("it needs a terminal: leave it out for one reading", param_hint="--watch")
+        raise typer.BadParameter("requires a terminal; omit it for a single reading", param_hint="--watch")
     if exit_code and compare is None:
-        raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
+        raise typer.BadParameter("requires --compare", param_hint="--exit-code")
     if connection.contexts:
         refuse_of_several(
             {"--compare": compare, "--html": html, "--watch": watch, "--reservations": reservations}
@@ -126,8 +126,7 @@ def inventory(
     if compare is not None:
         if gpus or hosts or clusters or html or reservations:
             raise typer.BadParameter(
-                "it compares all of a site: leave --gpus, --host, --cluster and --html out",
-                param_hint="--compare",
+                "compares the whole site; omit --gpus, --host, --cluster and --html", param_hint="--compare"
             )
         before = flow.read_site(ConnectionFlags(recording=compare))
         is_same = show_pool.site_changes(before, flow.read_site(connection), output)
@@ -138,7 +137,7 @@ def inventory(
         refuse_unwritable(html, "--html")
     if reservations:
         if gpus or hosts:
-            raise typer.BadParameter("it goes without --gpus and --host", param_hint="--reservations")
+            raise typer.BadParameter("cannot be combined with --gpus and --host", param_hint="--reservations")
         observed = flow.read_all(resolve_connection(connection), reservations=True)
         _show_reservations(observed, tuple(clusters or ()), output, html)
         return
@@ -207,8 +206,8 @@ def _show_reservations(
 
     server = observed.vcenter.address
     if observed.reservations is None:
-        message = "a recording does not tell what was reserved"
-        raise NotFound(message, subject=server, remedy="ask the vCenter itself")
+        message = "a recording does not contain reservations"
+        raise NotFound(message, subject=server, remedy="run the command against the vCenter")
     found = read_calendar(
         observed,
         load_catalog(),

@@ -54,7 +54,7 @@ def explain(
     """Explain a check code, an error message, or a VM's last failure, and how to fix it."""
     words = list(what or ())
     if bool(words) == (vm is not None):
-        raise typer.BadParameter("give a code, an error's text, or --vm NAME", param_hint="WHAT")
+        raise typer.BadParameter("name a code, an error message, or --vm NAME", param_hint="WHAT")
     if vm is not None:
         _show_diagnosis(_diagnosed(vm, connection), output)
     elif all(_CODE.fullmatch(word) for word in words):
@@ -62,7 +62,7 @@ def explain(
     else:
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
         if not text.strip():
-            raise typer.BadParameter("there is no text to explain", param_hint="WHAT")
+            raise typer.BadParameter("no text to explain", param_hint="WHAT")
         from vgpu_cfg.knowledge.faults import explain_text
 
         _show_explanations(explain_text(text), output)
@@ -83,14 +83,14 @@ def _page(word: str) -> tuple[Code | Failure, CheckPage]:
         from vgpu_cfg.documents import did_you_mean
 
         known = [one.value for one in (*Code, *FAILURES)]
-        remedy = did_you_mean(code, known) or "docs/reference/checks/README.md lists them all"
-        raise NotFound(f"there is no check {code}", subject="checks", remedy=remedy)
+        remedy = did_you_mean(code, known) or "for a list of all codes, see docs/reference/checks/README.md"
+        raise NotFound(f"unknown check {code}", subject="checks", remedy=remedy)
     page = read_page(code)
     if page is None:
         raise NotFound(
             f"{code} ({check.summary}) has no page in this installation",
             subject=f"docs/reference/checks/{code}.md",
-            remedy="what the plan says of it is all there is here; a later vgpu-cfg may have the page",
+            remedy="see the finding in the plan; a later release may include the page",
         )
     return check, page
 
@@ -197,15 +197,15 @@ def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm
             return vm
         case []:
             raise NotFound(
-                f"there is no VM {name!r}",
+                f"no VM {name!r} found",
                 subject=observed.vcenter.address,
-                remedy=did_you_mean(name, (vm.name for vm in vms), noun="VMs") or "look for it in vCenter",
+                remedy=did_you_mean(name, (vm.name for vm in vms), noun="VMs") or "look it up in vCenter",
             )
         case found:
             raise Ambiguous(
                 f"{len(found)} VMs are named {name!r}",
                 subject=observed.vcenter.address,
-                remedy=f"name one by its path: {', '.join(sorted(vm.inventory_path for vm in found))}",
+                remedy=f"specify its path: {', '.join(sorted(vm.inventory_path for vm in found))}",
             )
 
 

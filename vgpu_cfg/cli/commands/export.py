@@ -88,12 +88,12 @@ def export(
     if update is not None:
         others = (clusters, folders, hosts, name, template, to, force or None)
         if not vms or any(one is not None for one in others):
-            raise typer.BadParameter("it goes with --vm, and with no other choice", param_hint="--update")
+            raise typer.BadParameter("requires --vm and no other filter", param_hint="--update")
         chosen = UpdateOptions(tuple(vms), yes=yes, dry_run=dry_run, output=output)
         _update(update, chosen, connection, variables, variable_files)
         return
     if dry_run or yes or variables or variable_files or output is not OutputFormat.TEXT:
-        message = "--dry-run, --yes, --set, --vars and --output go with --update"
+        message = "--dry-run, --yes, --set, --vars and --output require --update"
         raise typer.BadParameter(message, param_hint="export")
     from vgpu_cfg.cli.flows.files import export_flow
     from vgpu_cfg.cli.kept.whole_file import write_whole

@@ -104,19 +104,19 @@ def fit(
         refuse_of_several({"--add": add, "--without": without})
     if without is not None:
         if profile or plan or vm or add or hosts or clusters or exit_code or connection.quotas:
-            raise typer.BadParameter("it stands alone, with --output and --html", param_hint="--without")
+            raise typer.BadParameter("can be combined only with --output and --html", param_hint="--without")
         from vgpu_cfg.cli.flows.upkeep_flow import show_absence
 
         show_absence(connection, without, output, html)
         return
     if html is not None:
-        raise typer.BadParameter("it belongs to --without", param_hint="--html")
+        raise typer.BadParameter("requires --without", param_hint="--html")
     if (profile is None) == (plan is None):
-        raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
+        raise typer.BadParameter("name a profile, or use --plan FILE --vm NAME", param_hint="PROFILE")
     wanted: _OfProfile | _OfVm
     if plan is None:
         if vm is not None or variables or variable_files:
-            raise typer.BadParameter("--vm, --set and --vars go with --plan", param_hint="--vm")
+            raise typer.BadParameter("--vm, --set and --vars require --plan", param_hint="--vm")
         wanted = _OfProfile(_profile(profile or ""))
     else:
         question = read_request(plan, variables, variable_files)
@@ -246,7 +246,7 @@ def _profile(name: str) -> VgpuProfile:
     if not entries:
         close = catalog.suggest(name)
         raise NotFound(
-            f"no board has a profile {name!r}",
+            f"no board has the profile {name!r}",
             subject="catalogue",
             remedy=f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all",
         )
@@ -264,7 +264,7 @@ def _vm_of(desired: DesiredPlan, name: str | None, path: Path) -> DesiredVm:
         if name in (vm.name, vm.line):
             return vm
     if name is None:
-        raise typer.BadParameter(f"say which of {', '.join(lines) or 'no VMs'}", param_hint="--vm")
+        raise typer.BadParameter(f"select one of {', '.join(lines) or 'no VMs'}", param_hint="--vm")
     known = [*lines, *(vm.name for vm in desired.vms)]
     hint = did_you_mean(name, known, noun="VMs") or f"it has {', '.join(lines)}"
     raise typer.BadParameter(f"{path} has no VM {name!r}; {hint}", param_hint="--vm")

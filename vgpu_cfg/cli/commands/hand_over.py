@@ -95,9 +95,9 @@ def hand_over(
     from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
     if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):
-        raise typer.BadParameter("it goes with --format torchrun or tf-config", param_hint="--port")
+        raise typer.BadParameter("requires --format torchrun or tf-config", param_hint="--port")
     if to is not None and to.exists() and not to.is_dir():
-        raise typer.BadParameter(f"{to} is a file, and a folder is wanted", param_hint="--to")
+        raise typer.BadParameter(f"{to} is a file; name a folder", param_hint="--to")
     desired, observed = flow.read_of(read_request(path, variables, variable_files), connection)
     options = ExportOptions(login or "", identity_file or "", port)
     hosts = make_host_list(desired, observed, load_catalog())
@@ -115,9 +115,9 @@ def hand_over(
         return
     if hosts.absent:
         names = fold_names(hosts.absent)
-        show.say(f"NOTE   not there yet, and described from the plan file: {names}")
+        show.say(f"NOTE   does not exist yet; described from the plan file: {names}")
     if hosts.lost:
-        show.say(f"NOTE   on a host that does not respond, and not to be relied on: {fold_names(hosts.lost)}")
+        show.say(f"NOTE   on a host that does not respond; data may be outdated: {fold_names(hosts.lost)}")
     for note in exported.notes:
         show.say(f"NOTE   {note}")
 

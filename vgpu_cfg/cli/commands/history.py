@@ -76,8 +76,8 @@ def _chosen(found: History, start: str) -> PastRun:
     if found.failure is not None and not exact:
         raise found.failure
     message = (
-        f"no run with the id {start!r} is known: `vgpu-cfg history` lists those that are"
+        f"no run with the ID {start!r} found; `vgpu-cfg history` lists all known runs"
         if not exact
-        else f"{len(exact)} runs have an id that begins with {start!r}: give more of it"
+        else f"{len(exact)} runs have an ID that begins with {start!r}; enter more characters"
     )
     raise typer.BadParameter(message, param_hint="--run")

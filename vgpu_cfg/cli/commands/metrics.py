@@ -68,9 +68,9 @@ def metrics(
 ) -> None:
     """Export capacity, usage, drift and the latest runs as Prometheus metrics."""
     if once == (listen is not None):
-        raise typer.BadParameter("give one of --once and --listen", param_hint="--once")
+        raise typer.BadParameter("specify either --once or --listen", param_hint="--once")
     if to is not None and not once:
-        raise typer.BadParameter("it belongs to --once", param_hint="--to")
+        raise typer.BadParameter("requires --once", param_hint="--to")
     address, port = _place(listen) if listen is not None else ("", 0)
     from vgpu_cfg.cli.flows.metrics_flow import read_metrics
     from vgpu_cfg.cli.output import show, show_metrics
@@ -100,6 +100,6 @@ def _place(text: str) -> tuple[str, int]:
     """Read where to listen. Raises BadParameter."""
     found = _PLACE.fullmatch(text)
     if found is None or int(found["port"]) > _LAST_PORT:
-        message = f"{text!r} is no port such as 9478, nor an address with one such as 10.0.0.5:9478"
+        message = f"{text!r} is neither a port such as 9478 nor an address and port such as 10.0.0.5:9478"
         raise typer.BadParameter(message, param_hint="--listen")
     return (found["address"] or _LOOPBACK).strip("[]"), int(found["port"])

@@ -141,7 +141,7 @@ _VerboseOption = Annotated[
 ]
 
 
-_NAME_ONE = "it is about one plan: name one file of the folder"
+_NAME_ONE = "applies to a single plan; name one file of the folder"
 
 
 def register(app: typer.Typer) -> None:
@@ -229,7 +229,7 @@ def plan(
     if html is not None:
         refuse_unwritable(html, "--html")
     if sign is not None and out is None:
-        raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
+        raise typer.BadParameter("requires -o: only a saved plan can be signed", param_hint="--sign")
     if path.is_dir():
         from vgpu_cfg.cli.several.asking import tell_all
         from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
@@ -397,7 +397,9 @@ def _refuse_beside_expired(options: CommandOptions, how: ApplyOptions) -> None:
     }
     for hint, is_given in beside.items():
         if is_given:
-            raise typer.BadParameter("it does not go with --expired, which only shuts down", param_hint=hint)
+            raise typer.BadParameter(
+                "cannot be combined with --expired, which only shuts down VMs", param_hint=hint
+            )
 
 
 def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:

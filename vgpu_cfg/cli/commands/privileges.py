@@ -89,7 +89,7 @@ def privileges(
     from vgpu_cfg.render.text.estate.privileges import render_privileges
 
     if check and (any_state or connection.recording is not None):
-        raise typer.BadParameter("only a vCenter knows what an account has", param_hint="--check")
+        raise typer.BadParameter("a vCenter is needed to check the account", param_hint="--check")
     request = read_request(path, variables, variable_files)
     asked = WhatFor(tuple(for_ or Command), is_bare=required, is_checked=check)
     if any_state:
@@ -99,7 +99,7 @@ def privileges(
             connection, variables, variable_files, allow_power_cycle, allow_move, allow=tuple(allow or ())
         ).plan_options
         roles, server, is_whole = roles_for(request, connection, options, asked)
-    title = f"What vgpu-cfg needs for {request.desired.name}: {', '.join(asked.commands)}"
+    title = f"Privileges for {request.desired.name}: {', '.join(asked.commands)}"
     match output:
         case RoleFormat.TEXT:
             name, commands = request.desired.name, asked.commands

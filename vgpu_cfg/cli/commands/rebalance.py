@@ -45,7 +45,7 @@ def rebalance(
     from vgpu_cfg.render.text.pool.rebalance import render_rebalance
 
     if not dry_run:
-        raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
+        raise typer.BadParameter("this command only proposes moves; add --dry-run", param_hint="--dry-run")
     desired, observed = flow.read_of(read_request(path, variables, variable_files), connection, moves=True)
     catalog = load_catalog()
     options = PlanOptions(only=tuple(only or ()))
@@ -58,7 +58,7 @@ def rebalance(
         show.lines(lambda width: render_rebalance(found, desired.name, server, width, lost=lost))
     if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         raise DoesNotFit(
-            f"no moves were found that make room for {', '.join(found.unplaced)}",
+            f"no moves found that make room for {', '.join(found.unplaced)}",
             subject=f"plan {desired.name}",
-            remedy="`vgpu-cfg plan` says what each of them lacks",
+            remedy="to see why these VMs cannot be placed, run `vgpu-cfg plan`",
         )

@@ -164,7 +164,7 @@ def _runs(request: PlanRequest) -> list[_Run]:
     if reported:
         return reported
     raise NotFound(
-        f"no run of {name} was recorded here",
+        f"no run of {name} is recorded on this machine",
         subject=str(state_folder() / "journals"),
-        remedy="look on the machine where `vgpu-cfg apply` was run",
+        remedy="run this on the machine that ran `vgpu-cfg apply`",
     )

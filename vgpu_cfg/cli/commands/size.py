@@ -75,7 +75,9 @@ def size(
     """Estimate the GPUs, step time, and capacity that a model needs."""
     if of is not None:
         if parameters is not None or framebuffer is not None or boards:
-            raise typer.BadParameter("with it go --output and the connection alone", param_hint="OF")
+            raise typer.BadParameter(
+                "can be combined only with --output and the connection options", param_hint="OF"
+            )
         _show_room(of, connection, variables, variable_files, output)
         return
     from vgpu_cfg.catalog import load_catalog
@@ -87,7 +89,7 @@ def size(
     from vgpu_cfg.render.text.pool.sizing import render_size
 
     if (parameters is None) == (framebuffer is None):
-        raise typer.BadParameter("say --parameters or --framebuffer", param_hint="--parameters")
+        raise typer.BadParameter("specify --parameters or --framebuffer", param_hint="--parameters")
     catalog = load_catalog()
     wanted = {board.key: board for pattern in boards or ("*",) for board in matching_boards(pattern, catalog)}
     power, servers = load_board_power(), load_servers()

@@ -37,7 +37,7 @@ def usage(
     from vgpu_cfg.cli.output import show_pool
 
     if csv and output is OutputFormat.JSON:
-        raise typer.BadParameter("give one of --csv and --output json", param_hint="--csv")
+        raise typer.BadParameter("specify either --csv or --output json", param_hint="--csv")
     age = age_of(since)
     try:
         found, server = read_hours(connection, age, by)

@@ -130,7 +130,7 @@ def verify(
     globs = _globs(only)
     request = read_request(path, variables, variable_files)
     if yes and not template:
-        raise typer.BadParameter("only a clone of --template is asked about", param_hint="--yes")
+        raise typer.BadParameter("only --template asks for confirmation", param_hint="--yes")
     if template:
         options = CommandOptions(connection, variables, variable_files)
         _show_templates(request, options, path, tuple(template), output, yes=yes)
@@ -173,11 +173,11 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
 
     globs = tuple(word for text in only or () for word in text.split(",") if word)
     if only and not globs:
-        raise typer.BadParameter("it names no check, as in licence,ats", param_hint="--only")
+        raise typer.BadParameter("no check named, as in licence,ats", param_hint="--only")
     keys = [check.key for check in CHECKS]
     for glob in unknown_globs(globs, keys):
-        hint = did_you_mean(glob, keys, noun="checks") or f"they are {', '.join(keys)}"
-        raise typer.BadParameter(f"no check is named {glob}; {hint}", param_hint="--only")
+        hint = did_you_mean(glob, keys, noun="checks") or f"valid names: {', '.join(keys)}"
+        raise typer.BadParameter(f"no check matches {glob}; {hint}", param_hint="--only")
     return globs
 
 
@@ -205,7 +205,7 @@ def _thresholds(request: PlanRequest, given: list[str]) -> Thresholds:
     except ValidationError as error:
         wrong = error.errors()[0]
         hint = (
-            "write 10 seconds as seconds=10" if wrong["loc"][0] == "seconds" else "write 80 % as 0.8 or 80%"
+            "for 10 seconds, use seconds=10" if wrong["loc"][0] == "seconds" else "for 80 %, use 0.8 or 80%"
         )
         raise typer.BadParameter(
             f"{wrong['loc'][0]}: {wrong['msg'].lower()}; {hint}", param_hint="--threshold"
@@ -234,9 +234,9 @@ def _show_target(
 
     number = branch.removeprefix("R").removeprefix("r")
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
-        raise typer.BadParameter(f"{branch!r} is no branch, as in R595", param_hint="--target-branch")
+        raise typer.BadParameter(f"{branch!r} is not a branch such as R595", param_hint="--target-branch")
     if output is ReportFormat.JUNIT:
-        raise typer.BadParameter("a branch is shown as text or json", param_hint="--output")
+        raise typer.BadParameter("--branch supports text and json only", param_hint="--output")
     if report is not None:
         refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
@@ -273,9 +273,7 @@ def _show_templates(
     from vgpu_cfg.render.text.estate.templates import render_template_looks
 
     if output is not ReportFormat.TEXT:
-        raise typer.BadParameter(
-            "a template is shown as text, after its clone's own run", param_hint="--output"
-        )
+        raise typer.BadParameter("--template supports text only", param_hint="--output")
     how = ApplyOptions(path=path, yes=yes, parallel=1, per_host=1, output=OutputFormat.TEXT, options=options)
     found = look_at_templates(request, options.connection, globs, how)
     show.lines(lambda width: render_template_looks(found, width))
@@ -305,9 +303,9 @@ def _save(path: Path, found: Verification) -> None:
     from vgpu_cfg.cli.output import show
 
     if found.failed:
-        show.say(f"the figures are not kept in {path}: {len(found.failed)} failed")
+        show.say(f"the measurements were not saved to {path}: {len(found.failed)} failed")
     elif not write_baseline(path, found):
-        show.say(f"there is nothing to keep in {path}: this run measured nothing")
+        show.say(f"nothing to save to {path}: this run made no measurements")
 
 
 def _write(

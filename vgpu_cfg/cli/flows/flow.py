@@ -195,7 +195,7 @@ def without_deleted(options: PlanOptions, observed: Inventory, reader: Inventory
     removed = {event.name for event in past.events if event.kind == REMOVED}
     gone = [name for name, called in missing.items() if called in removed]
     for name in gone:
-        show.say(f"--delete {name}: nothing to do, it is deleted already")
+        show.say(f"--delete {name}: nothing to do, already deleted")
     return replace(options, delete=tuple(name for name in options.delete if name not in gone))
 
 
@@ -240,8 +240,8 @@ def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None
     more = f" (and {len(others)} more above)" if others else ""
     remedy = first.remedy or f"see docs/reference/checks/{first.code}.md"
     if fixes is not None and fixes.fixes:
-        leave = " with your leave" if fixes.fixes[0].needs_leave else ""
-        remedy = f"see FIX on standard output: it was tried, and works{leave}"
+        leave = " (requires approval)" if fixes.fixes[0].needs_leave else ""
+        remedy = f"apply the validated fix under FIX on standard output{leave}"
     return DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",
@@ -284,7 +284,7 @@ def plan_once(
         with compose.connect_reader(connection) as reader:
             return plan_with(reader, desired, connection, options, secrets, only_plan=only_plan)
     if connection.recording is not None:
-        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
+        raise typer.BadParameter("a recording has no host shells", param_hint="--open-shell")
     secrets.allow_commands()
     with (
         compose.connect_writer(connection) as estate,
@@ -421,7 +421,7 @@ def read_all(
     known = [found.name for found in observed.datacenters]
     if connection.datacenter is not None and connection.datacenter not in known:
         raise NotFound(
-            f"there is no datacenter {connection.datacenter!r}",
+            f"datacenter {connection.datacenter!r} not found",
             subject=connection.server,
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )

@@ -65,7 +65,7 @@ def look_back(
     locked: Sequence[RunEntry] = ()
     entries: Sequence[RunEntry] = ()
     if connection is None:
-        notes.append("no vCenter is named, so its events were not read: give --server or --context")
+        notes.append("no vCenter named, so its events were not read; add --server or --context")
     else:
         try:
             with _session(connection) as session:
@@ -115,7 +115,7 @@ def _locked(session: Session, notes: list[str]) -> Sequence[RunEntry]:
     try:
         held = read_held(session)
     except VCenterError as error:
-        notes.append(f"the locks of runs were not read: {error.message}")
+        notes.append(f"the locks of runs could not be read: {error.message}")
         return ()
     return [entry for lock in held if (entry := entry_of_lock(lock)) is not None]
 
@@ -130,15 +130,15 @@ def _journals(folder: Path, place: str, wanted: Wanted, notes: list[str]) -> Seq
     from vgpu_cfg.execution import runs_of_journals
 
     if place == SHARED and not folder.is_dir():
-        notes.append(f"the shared folder {folder} is not there, so its journals were not read")
+        notes.append(f"the shared folder {folder} does not exist, so its journals were not read")
         return ()
     try:
         found = runs_of_journals(folder, place, wanted)
     except OSError as error:
-        notes.append(f"the journals in {folder} were not read: {error.strerror or error}")
+        notes.append(f"the journals in {folder} could not be read: {error.strerror or error}")
         return ()
     if found.unread:
-        more = f", nor can {len(found.unread) - 1} more there" if len(found.unread) > 1 else ""
+        more = f", nor {len(found.unread) - 1} more in the same folder" if len(found.unread) > 1 else ""
         notes.append(f"{found.unread[0]} cannot be read as a journal{more}")
     return found.runs
 
@@ -147,4 +147,6 @@ def _unclear(count: int) -> list[str]:
     if not count:
         return []
     which = "1 entry of a run was" if count == 1 else f"{count} entries of runs were"
-    return [f"{which} found among vCenter's events and not understood: cut off, or of a later version"]
+    return [
+        f"{which} found among vCenter's events but cannot be read: truncated, or written by a later version"
+    ]

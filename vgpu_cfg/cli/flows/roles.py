@@ -39,8 +39,8 @@ class WhatFor:
 
 
 _ERRORS = (
-    "findings stand against the plan as things are, so `apply` does not carry it out: what it takes in the"
-    " end may be more. `vgpu-cfg plan` shows them"
+    "the plan has errors, so `apply` rejects it; a corrected plan may require more privileges. `vgpu-cfg "
+    "plan` shows the errors"
 )
 
 

@@ -66,7 +66,7 @@ def plan_branch(
         raise NotFound(
             f"no VM with GPUs matches {chosen}" if chosen else "no VM of the plan has GPUs",
             subject=desired.name,
-            remedy="name VMs of the plan with --vm, or leave --vm and --host out"
+            remedy="use --vm with VMs of the plan, or omit --vm and --host"
             if chosen
             else "name another plan",
         )
@@ -103,7 +103,9 @@ def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: 
             if not gpu.is_passthrough
         ),
         has_vgpus=any(gpu.kind == "vgpu" for gpu in vm.gpus),
-        guest_driver=f"R{branch_of_package(package)}, by its package" if branch_of_package(package) else "",
+        guest_driver=f"R{branch_of_package(package)}, from its package name"
+        if branch_of_package(package)
+        else "",
         guest_branch=branch_of_package(package),
         image=image.image if image is not None else "",
     )
@@ -114,7 +116,7 @@ def _asked(facts: StackFacts, spec: GuestSpec | None, ways: verify_flow.Ways) ->
     from dataclasses import replace
 
     if spec is None:
-        return replace(facts, unread="the plan has no `guest` for it, and so no way in")
+        return replace(facts, unread="the plan has no `guest` for this VM, so vgpu-cfg cannot log in")
     try:
         shell = ways.guest(facts.vm)
         return _told(facts, spec, shell)

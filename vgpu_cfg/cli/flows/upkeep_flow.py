@@ -62,7 +62,7 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, o
 
     reason = _kept_reason(occasion)
     if not reason:
-        raise typer.BadParameter("say why, in a few words", param_hint="--reason")
+        raise typer.BadParameter("give a short reason", param_hint="--reason")
 
     def hosts_of(observed: Inventory) -> list[Host]:
         return [target.host for target in targets_of(targets, observed)]
@@ -178,7 +178,7 @@ def _kept_reason(occasion: Occasion) -> str:
     """Return a reason as the hosts keep it. Raises BadParameter for one that is too long for that."""
     if len(occasion.reason) > _MOST_REASON:
         raise typer.BadParameter(
-            f"it has {len(occasion.reason)} characters, and a host keeps {_MOST_REASON}",
+            f"the reason has {len(occasion.reason)} characters; the limit is {_MOST_REASON}",
             param_hint="--reason",
         )
     return occasion.reason

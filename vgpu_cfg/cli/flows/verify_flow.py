@@ -99,9 +99,9 @@ def verify_in(
         if host_names and (wanted.vms or wanted.hosts):
             _refuse_choice(desired, host_names, observed, wanted)
         raise NotFound(
-            "no VM of the plan is there to be verified",
+            "the plan has no VMs to verify yet",
             subject=observed.vcenter.address,
-            remedy=f"make them first: {make_command}",
+            remedy=f"create them first: {make_command}",
         )
     ways = Ways(desired, observed, estate, specs, open_shells, secrets)
     channels = Channels(
@@ -240,7 +240,7 @@ def _refuse_choice(
     known = [f"its VMs are {fold_names(vm.name for vm in desired.vms)}"] if wanted.vms else []
     known += [f"they run on {fold_names(host_names)}"] if wanted.hosts else []
     raise NotFound(
-        f"nothing of the plan matches {' '.join([*wanted.vms, *wanted.hosts])}",
+        f"nothing in the plan matches {' '.join([*wanted.vms, *wanted.hosts])}",
         subject=observed.vcenter.address,
         remedy="; ".join(known),
     )
@@ -272,7 +272,7 @@ class Ways:
 
         vm = self._own.get(name)
         if vm is None or not vm.is_on:
-            raise GuestError(f"{name} is off", subject=name, remedy="power it on: vgpu-cfg apply")
+            raise GuestError(f"{name} is powered off", subject=name, remedy="power it on: vgpu-cfg apply")
         with self._lock:
             if self._guest_shells is None:
                 self._guest_shells = login_shells(self._desired, self._observed, self._estate, self._secrets)

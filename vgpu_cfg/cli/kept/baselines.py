@@ -42,9 +42,9 @@ class RunLine(PastRun):
 
 def read_baseline(path: Path, plan: str) -> Baseline:
     """Read the figures of an earlier run. Raises DocumentError, also for those of another plan."""
-    found = _read_as(BaselineFile, _bytes_of(path), path, "these are no figures of `verify --save`")
+    found = _read_as(BaselineFile, _bytes_of(path), path, "not a file of `verify --save`")
     if found.plan != plan:
-        message = f"these are figures of the plan {found.plan!r}, and this one is {plan!r}"
+        message = f"these measurements are from the plan {found.plan!r}, not {plan!r}"
         fault = DocumentFault(str(path), 1, 1, message)
         raise DocumentError([fault], remedy="name the file that `verify --save` wrote for this plan")
     return Baseline(**found.model_dump(include=set(Baseline.model_fields)))
@@ -67,7 +67,7 @@ def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
     """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
     if not (path.exists() or path.is_symlink()):
         return ()
-    what = "this is no line of a history"
+    what = "this line is not part of a history"
     runs = (
         _read_as(RunLine, line, path, what, number)
         for number, line in enumerate(_bytes_of(path).splitlines(), 1)
@@ -81,8 +81,8 @@ def _bytes_of(path: Path) -> bytes:
     try:
         return read_bytes(path, MOST_DATA_BYTES)
     except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {error.strerror or error}")
-        raise DocumentError([fault], remedy="check the path, and whether you may read it") from error
+        fault = DocumentFault(str(path), 1, 1, f"cannot read the file: {error.strerror or error}")
+        raise DocumentError([fault], remedy="check the path and your read permission") from error
 
 
 def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -> T:
@@ -97,7 +97,7 @@ def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -
         where = ".".join(map(str, wrong["loc"]))
         message = f"{what}: {where}{': ' if where else ''}{wrong['msg']}"
         fault = DocumentFault(str(path), line, 1, message)
-        raise DocumentError([fault], remedy="name another file, or delete what is wrong in it") from error
+        raise DocumentError([fault], remedy="name another file, or delete the invalid line") from error
 
 
 def add_to_history(path: Path, found: Verification) -> None:
@@ -108,5 +108,5 @@ def add_to_history(path: Path, found: Verification) -> None:
     try:
         append_whole(path, f"{json.dumps(data, separators=(',', ':'))}\n", mode=_ONLY_OWNER_WRITES)
     except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+        fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
+        raise DocumentError([fault], remedy="name a file in a folder with write permission") from error

@@ -26,14 +26,13 @@ def refuse_unstated(connection: Connection, occasion: Occasion) -> None:
     """
     for context in connection.requiring:
         asked = f"the context {context.name} in {config_file()}"
-        form = f", and its whole id matches {context.pattern}" if context.pattern else ""
+        form = f", matching {context.pattern}" if context.pattern else ""
         if not occasion.change:
             if context.is_required:
-                message = f"{asked} wants the change named that this is for: give --change ID{form}"
+                message = f"{asked} requires a change ID; add --change ID{form}"
                 raise typer.BadParameter(message, param_hint="--change")
         elif context.pattern and re.fullmatch(context.pattern, occasion.change) is None:
             raise typer.BadParameter(
-                f"{occasion.change!r} is no id of a change there: {asked} wants one that matches "
-                f"{context.pattern}",
+                f"{occasion.change!r} does not match the change pattern {context.pattern} of {asked}",
                 param_hint="--change",
             )

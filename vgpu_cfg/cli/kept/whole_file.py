@@ -39,8 +39,8 @@ def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None =
         else:
             put_whole(path, text, put, mode=mode)
     except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+        fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
+        raise DocumentError([fault], remedy="name a file in a folder with write permission") from error
 
 
 def refuse_unwritable(path: Path, option: str) -> None:
@@ -53,7 +53,7 @@ def refuse_unwritable(path: Path, option: str) -> None:
     try:
         probe_written(path)
     except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint=option) from error
 
 
 def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:

@@ -67,11 +67,12 @@ class HostChoice:
                     raise NotFound(
                         f"no {noun} matches {glob}",
                         subject=subject,
-                        remedy=remedy or "`vgpu-cfg inventory` without --host and --cluster lists them all",
+                        remedy=remedy
+                        or "run `vgpu-cfg inventory` without --host and --cluster to list them all",
                     )
         if (self._hosts or self._clusters) and not any(self._is_wanted(*pair) for pair in self._cluster_of):
             raise NotFound(
                 f"no host matches {' '.join([*self._clusters, *self._hosts])}",
                 subject=subject,
-                remedy="`vgpu-cfg inventory` without --host and --cluster lists them all",
+                remedy="run `vgpu-cfg inventory` without --host and --cluster to list them all",
             )

@@ -105,7 +105,7 @@ def _notify_checked(notify: str | None) -> str | None:
     try:
         if notify is None or notify == BELL or shlex.split(notify):
             return notify
-        fault = "it names no command"
+        fault = "no command given"
     except ValueError as error:
         fault = str(error)
     raise typer.BadParameter(fault, param_hint="--notify")
@@ -140,12 +140,12 @@ def rotated(rotate: list[Rotation] | None, desired: DesiredPlan) -> tuple[str, .
     }
     for one in rotate or ():
         if not has[one]:
-            raise typer.BadParameter(f"no guest of the plan has {_NAMES[one]}", param_hint="--rotate")
+            raise typer.BadParameter(f"no guest in the plan uses {_NAMES[one]}", param_hint="--rotate")
     return tuple(dict.fromkeys(one.value for one in rotate or ()))
 
 
 _NAMES = {
-    Rotation.KEYS: "keys: it sets up no guests",
-    Rotation.LICENCE: "a licence token: `guest.licence` names it",
-    Rotation.REGISTRY: "a registry's password: `training.registry` names it",
+    Rotation.KEYS: "keys: the plan sets up no guests",
+    Rotation.LICENCE: "a license token; it is set with `guest.licence`",
+    Rotation.REGISTRY: "a registry password; it is set with `training.registry`",
 }

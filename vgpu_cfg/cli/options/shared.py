@@ -324,8 +324,8 @@ def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[s
     """Return the names that `--delete` gave. Raises BadParameter for `--prune` without any."""
     if prune and not delete:
         raise typer.BadParameter(
-            "it deletes nothing any more, since the VMs may be those of another plan file of this name: "
-            "`vgpu-cfg plan` lists them; name each that is to go with --delete NAME",
+            "no longer deletes anything, since the VMs may belong to another plan file of this name. To "
+            "delete VMs that `vgpu-cfg plan` lists, name each with --delete NAME",
             param_hint="--prune",
         )
     return tuple(delete or ())
@@ -364,7 +364,7 @@ def _one_or_several(words: list[str]) -> dict[str, Any]:
 
 
 def refuse_of_several(
-    said: Mapping[str, object], why: str = "it is about one vCenter: name one context"
+    said: Mapping[str, object], why: str = "works with one vCenter; name one context"
 ) -> None:
     """Raise BadParameter for an option that was said, and cannot be about several."""
     for option, value in said.items():

@@ -18,9 +18,9 @@ def age_of(text: str) -> timedelta:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        message = f"{text!r} is neither a time such as 7d, 12h or 2w nor a day such as 2026-11-01"
+        message = f"{text!r} is neither a period such as 7d, 12h or 2w nor a date such as 2026-11-01"
         raise typer.BadParameter(message, param_hint="--since") from error
     age = datetime.now(UTC) - moment.astimezone()
     if age < timedelta():
-        raise typer.BadParameter(f"{text} is yet to come", param_hint="--since")
+        raise typer.BadParameter(f"{text} is in the future", param_hint="--since")
     return age

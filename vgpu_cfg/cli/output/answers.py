@@ -248,7 +248,7 @@ def validated(path: Path, desired: DesiredPlan) -> Answer:
         parts.append(counted(len(desired.networks), "network"))
 
     def lines(width: int) -> Iterable[Text]:
-        yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."), width, hang=2)
+        yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'empty'}."), width, hang=2)
         yield Text(f"NEXT   vgpu-cfg plan {path}")
 
     return Answer(lines, data, {"vms": count, "gpus": gpus, "host_entries": entries})

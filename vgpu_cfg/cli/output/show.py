@@ -93,7 +93,7 @@ def plan_after(then: Plan) -> None:
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(is_only_shown=True)
-    head = "THEN   what `apply` would change after it; an error here is no error of what is shown above"
+    head = "THEN   what `apply` would change next; errors below do not affect the changes above"
     lines(lambda width: [_text(""), *fold(_text(head), width, hang=7), _text("")])
     lines(lambda width: render_plan(then, width, shown))
 
@@ -129,7 +129,7 @@ def rollback(made: Plan, *, is_json: bool) -> None:
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False)
-    head = "ROLLBACK  what this run did is taken back, as far as it can be"
+    head = "ROLLBACK  undoing the changes of this run as far as possible"
     file = sys.stderr if is_json else sys.stdout
     lines(lambda width: [_text(""), *fold(_text(head), width, hang=10)], file)
     lines(lambda width: render_plan(made, width, shown), file)
@@ -255,7 +255,7 @@ def served(lab: ServedLab, output: OutputFormat) -> None:
         return
     lines(
         lambda _: [
-            _text(f"{lab.url} serves lab:{lab.estate}; Ctrl-C ends it"),
+            _text(f"{lab.url} serves lab:{lab.estate}; press Ctrl-C to stop"),
             _text(f"user        {LAB_USER}"),
             _text(f"password    {LAB_PASSWORD}"),
             _text(f"thumbprint  {lab.thumbprint}"),
@@ -273,9 +273,7 @@ def shells_opened(tools: HostTools) -> None:
     names = tools.shells.opened
     if names:
         what = "its SSH service was" if len(names) == 1 else "their SSH services were"
-        say(
-            f"{fold_names(names)}: {what} started to read what only the shell tells; stopped again at the end"
-        )
+        say(f"{fold_names(names)}: {what} started for reading from the shell; stopped again at the end")
 
 
 def servers_operated(
@@ -287,10 +285,10 @@ def servers_operated(
         document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=switched_on, acts=list(acts))
         return
     words = {
-        "fail": "lost its power",
-        "cut_off": "cut off from vCenter",
-        "reconnect": "connected again",
-        "power_on": "switched on",
+        "fail": "power lost",
+        "cut_off": "disconnected from vCenter",
+        "reconnect": "reconnected",
+        "power_on": "powered on",
     }
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += [words[act] for act in acts]
@@ -310,8 +308,8 @@ def was_restarted(
             forgets_tasks=forgets_tasks,
         )
         return
-    tasks = "its tasks are forgotten" if forgets_tasks else "its tasks run on"
-    text = f"lab:{estate}: vCenter is away for {away:g} s, then starts for {starting:g} s; {tasks}"
+    tasks = "its tasks are lost" if forgets_tasks else "its tasks continue"
+    text = f"lab:{estate}: vCenter is unreachable for {away:g} s, then starting for {starting:g} s; {tasks}"
     lines(lambda _: [_text(text)])
 
 
@@ -320,11 +318,7 @@ def were_reset(names: Sequence[str], output: OutputFormat) -> None:
     if output is OutputFormat.JSON:
         document("lab-reset", estates=[f"lab:{name}" for name in names])
         return
-    text = (
-        f"starts over: {', '.join(f'lab:{name}' for name in names)}"
-        if names
-        else "there was nothing to reset"
-    )
+    text = f"reset: {', '.join(f'lab:{name}' for name in names)}" if names else "nothing to reset"
     lines(lambda _: [_text(text)])
 
 

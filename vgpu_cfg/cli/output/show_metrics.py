@@ -95,9 +95,9 @@ def listening(collector: SiteCollector, address: str, port: int) -> Iterator[int
         server = make_server(address, port, make_wsgi_app(registry))
     except OSError as error:
         fault = DocumentFault(
-            f"{address}:{port}", 1, 1, f"nobody can listen there: {error.strerror or error}"
+            f"{address}:{port}", 1, 1, f"cannot listen on this address: {error.strerror or error}"
         )
-        raise DocumentError([fault], remedy="give another with --listen ADDRESS:PORT") from error
+        raise DocumentError([fault], remedy="use another --listen ADDRESS:PORT") from error
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -121,7 +121,7 @@ def watch(read: Callable[[], Frame], pause: Callable[[float], None], console: Co
                 problem = f"not read: {error.message} ({error.subject})"
             width = width_of(console)
             foot = fold(Text(shown(problem), style="red"), width) if problem else []
-            foot.append(Text("Ctrl-C ends it.", style="dim"))
+            foot.append(Text("Press Ctrl-C to stop.", style="dim"))
             room = max(console.height - len(foot), 1)
             lines = [harmless(line) for line in frame(width, room)][:room]
             live.update(Group(*lines, *foot), refresh=True)

@@ -107,7 +107,9 @@ def ask_all(questions: Sequence[Question]) -> tuple[Told, ...]:
                 thread.join(max(0.0, deadline - time.monotonic()))
         left = [one.name for number, one in enumerate(questions) if number not in found]
         raise Interrupted(
-            "stopped before all were read", subject=", ".join(left), remedy="run the same command again"
+            "stopped before all vCenters were read",
+            subject=", ".join(left),
+            remedy="run the same command again",
         ) from None
     return tuple(found[number] for number in range(len(questions)))
 
@@ -221,7 +223,10 @@ def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connect
         is_apart = connection.datacenter and its.datacenter and connection.datacenter != its.datacenter
         if is_same_server(connection.server, its.server) and not is_apart:
             raise typer.BadParameter(
-                f"{other} and {name} are of one vCenter, and it would be counted twice: name one of them",
+                (
+                    f"{other} and {name} are contexts of the same vCenter, which would be counted twice; "
+                    "name one of them"
+                ),
                 param_hint="--context",
             )
 
@@ -232,5 +237,5 @@ def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
     for option, value in said.items():
         if value is not None:
             raise typer.BadParameter(
-                "it means one vCenter: leave it out where --context names several", param_hint=option
+                "applies to a single vCenter; omit it when --context names several", param_hint=option
             )

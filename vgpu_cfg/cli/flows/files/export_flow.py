@@ -73,8 +73,8 @@ def update(
     """
     request = read_request(path, variables, variable_files)
     if request.reviewed is not None:
-        fault = DocumentFault(str(path), 1, 1, "a saved plan is no plan file")
-        raise DocumentError([fault], remedy="name the plan file that it was made from")
+        fault = DocumentFault(str(path), 1, 1, "a saved plan is not a plan file")
+        raise DocumentError([fault], remedy="name the plan file that it was created from")
     names = _named(request.desired, options.globs)
     before = read_bytes(path, MOST_FILE_BYTES)
     found = _write_found(request, flags, names)
@@ -130,9 +130,9 @@ def _replace(path: Path, before: bytes, text: str) -> None:
     """
     if read_bytes(path, MOST_FILE_BYTES) != before:
         raise UnsafePlan(
-            "the file was changed while this command looked at it",
+            "the file changed while this command was reading it",
             subject=str(path),
-            remedy="nothing was written: type the command again",
+            remedy="nothing was written; run the command again",
         )
     target = path.resolve()
     content = text.replace("\n", "\r\n") if b"\r\n" in before else text
@@ -140,5 +140,5 @@ def _replace(path: Path, before: bytes, text: str) -> None:
         mode = stat.S_IMODE(target.stat().st_mode)
         put_whole(target, content, lambda draft: draft.replace(target), mode=mode)
     except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
-        raise DocumentError([fault], remedy="let the file's folder be written to") from error
+        fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
+        raise DocumentError([fault], remedy="grant write access to the file's folder") from error

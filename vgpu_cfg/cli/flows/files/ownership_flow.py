@@ -60,7 +60,7 @@ def take_in(
     """Show which VMs are taken in, and what `apply` would change then; ask, and mark them."""
     from vgpu_cfg.planning.vms.import_vms import make_import_plan
 
-    marking = _Marking(make_import_plan, "Take in what is shown above", "import", then=_plan_after)
+    marking = _Marking(make_import_plan, "Import the VMs shown above", "import", then=_plan_after)
     return _run(request, flags, options, how, marking, dry_run=dry_run)
 
 
@@ -70,7 +70,7 @@ def allow_to_destroy(
     """Show which imported VMs may be deleted from now on; ask, and mark them."""
     from vgpu_cfg.planning.vms.import_vms import make_allowance_plan
 
-    question = "Allow that these are deleted, as VMs that the plan made"
+    question = "Allow deletion of these VMs as if the plan had created them"
     marking = _Marking(make_allowance_plan, question, "import", ("--may-destroy",))
     return _run(request, flags, options, how, marking, dry_run=dry_run)
 
@@ -81,7 +81,9 @@ def give_up(
     """Show which VMs the plan gives up; ask, and take its marks away."""
     from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
 
-    marking = _Marking(make_forget_plan, "Give up what is shown above", "forget", check="", gives_back=True)
+    marking = _Marking(
+        make_forget_plan, "Stop managing the VMs shown above", "forget", check="", gives_back=True
+    )
     return _run(request, flags, options, how, marking, dry_run=dry_run)
 
 

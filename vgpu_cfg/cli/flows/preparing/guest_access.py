@@ -86,7 +86,7 @@ class GuestSecrets:
         is_staging = any(change.staged for change in left.changes)
         if not is_staging and keys.is_over(marks_of(desired.identity, observed).values()):
             self.seeds.settle()
-            show.say(f"{self.seeds.path}: every guest has the new keys; those before them are forgotten")
+            show.say(f"{self.seeds.path}: every guest has the new keys; the old ones are discarded")
 
 
 def has_guests(desired: DesiredPlan) -> bool:
@@ -172,7 +172,7 @@ def login_shells(
     seeds = _known_seeds(desired, observed, secrets, is_lab=estate.is_lab)
     if seeds is None:
         raise LoginFailed(
-            "the plan's keys are not on this machine, so that its guests cannot be logged in to",
+            "the plan's keys are not on this machine, so vgpu-cfg cannot log in to its guests",
             subject=str(_file(desired, observed)),
             remedy=remedy_absent(desired),
         )
@@ -219,10 +219,10 @@ def _refuse_absent(desired: DesiredPlan, observed: Inventory) -> None:
     staged = [name for name, mark in marks.items() if keys_in(mark)]
     if staged:
         raise LoginFailed(
-            f"the plan's keys are not on this machine, and {fold_names(staged)} was set up with them",
+            f"the plan's keys are not on this machine; guests that use them: {fold_names(staged)}",
             subject=str(_file(desired, observed)),
-            remedy=f"{remedy_absent(desired)}; where they are lost, write `guest.login`, then "
-            "`--rotate keys` makes new ones",
+            remedy=f"{remedy_absent(desired)}; if the keys are lost, set `guest.login` and run with "
+            "`--rotate keys` to create new ones",
         )
 
 
@@ -239,7 +239,7 @@ def _refuse_foreign(desired: DesiredPlan, observed: Inventory, options: PlanOpti
     }
     if foreign:
         raise LoginFailed(
-            f"{fold_names(foreign)} was set up with other keys than the plan has here",
+            f"the keys in {fold_names(foreign)} are not the plan's keys on this machine",
             subject=desired.name,
             remedy=remedy_foreign(desired, is_former=all(keys.reaches(mark) for mark in foreign.values())),
         )

@@ -140,7 +140,7 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
         raise Ambiguous(
             f"these hosts are down for {len(identities)} plans",
             subject=", ".join(sorted(one.name for one in identities)),
-            remedy="name the hosts of one plan at a time",
+            remedy="name only hosts of one plan at a time",
         )
     writer, clock = estate.host_writer, estate.clock
     return HostTools(identities.pop(), writer, clock, locks, _views(observed)) if identities else None
@@ -248,7 +248,8 @@ def remember(
         except VCenterError as error:
             problems.setdefault(error.message, []).append(observed.host_by_moid[moid].name)
     return tuple(
-        f"{fold_names(names)}: what only the shell tells is not kept, so `plan` will not know it: {why}"
+        f"{fold_names(names)}: settings read from the shell could not be saved, so `plan` will not know "
+        f"them: {why}"
         for why, names in problems.items()
     )
 

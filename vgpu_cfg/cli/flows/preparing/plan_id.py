@@ -53,4 +53,4 @@ def keep_id(desired: DesiredPlan, folder: Path) -> None:
     is_new = not path.exists()
     write_id_file(path, desired.id)
     if is_new:
-        show.say(f"{path}: the plan's new id; keep it beside {path.stem}, and commit both")
+        show.say(f"{path}: the plan's new ID; keep it next to {path.stem}, and commit both")

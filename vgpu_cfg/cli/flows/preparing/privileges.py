@@ -99,7 +99,10 @@ def _not_permitted(lacking: Mapping[Needed, tuple[str, ...]], observed: Inventor
     return NotPermitted(
         f"{_account(observed)} lacks {', '.join(privileges)}",
         subject=f"{describe(moids[0], observed)[1]}{more}",
-        remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed where, and writes roles",
+        remedy=(
+            "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and writes "
+            "the roles"
+        ),
     )
 
 

@@ -45,8 +45,8 @@ def _refuse_folder(path: Path) -> None:
     from vgpu_cfg.plan_loading.folder import find_plans
 
     plans = ", ".join(map(str, find_plans(path)))
-    fault = DocumentFault(str(path), 1, 1, "this is a folder, and here one plan is wanted")
-    remedy = f"name one: {plans}; `plan`, `status` and `validate` take the folder"
+    fault = DocumentFault(str(path), 1, 1, "this is a folder, but the command requires a single plan")
+    remedy = f"name one: {plans}; `plan`, `status` and `validate` accept the folder"
     raise DocumentError([fault], remedy=remedy)
 
 
@@ -59,9 +59,7 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
         _refuse_folder(path)
     if path.suffix == ".json":
         if variables or variable_files:
-            raise typer.BadParameter(
-                "a reviewed plan has its variables filled in already", param_hint="--set"
-            )
+            raise typer.BadParameter("variables are already resolved in a saved plan", param_hint="--set")
         from vgpu_cfg.cli.kept.saved_plan import load_plan_json
 
         reviewed, content = load_plan_json(path)

@@ -39,8 +39,10 @@ def sign_plan(path: Path, key: Path) -> Path:
     words = ["-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser().absolute()), str(path.absolute())]
     done = _keygen(words, b"", None)
     if done.returncode != 0 or not signature.exists():
-        fault = DocumentFault(str(path), 1, 1, f"it cannot be signed with {key}: {_last_words(done)}")
-        raise DocumentError([fault], remedy="name your key, or the public half of one that your agent holds")
+        fault = DocumentFault(str(path), 1, 1, f"cannot sign with {key}: {_last_words(done)}")
+        raise DocumentError(
+            [fault], remedy="name your private key, or the public key of one in your SSH agent"
+        )
     return signature
 
 
@@ -58,9 +60,9 @@ def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path 
     for file, who in asked:
         if request.reviewed is None:
             raise UnsafePlan(
-                f"{who} wants a signed plan, and this is a plan file",
+                f"{who} requires a signed plan, but this is a plan file",
                 subject=str(request.path),
-                remedy="save it with `vgpu-cfg plan -o plan.json --sign KEY`, and apply that",
+                remedy="save and sign it with `vgpu-cfg plan -o plan.json --sign KEY`, then apply that file",
             )
         show.say(f"{request.path}: signed by {_signer(request, file.expanduser(), who)}")
 
@@ -69,12 +71,12 @@ def _signer(request: PlanRequest, signers: Path, who: str) -> str:
     """Return which allowed signer signed the plan's bytes as they were read."""
     signature = request.path.with_name(request.path.name + SUFFIX)
     if not signers.is_file():
-        raise typer.BadParameter(f"{signers} is no file of allowed signers ({who})", param_hint=who)
+        raise typer.BadParameter(f"{signers} is not a file of allowed signers ({who})", param_hint=who)
     if not signature.is_file() or signature.stat().st_size > _LONGEST_SIGNATURE:
         raise UnsafePlan(
-            f"{who} wants a signed plan, and no signature stands beside this one",
+            f"{who} requires a signed plan, but there is no signature file next to this one",
             subject=str(signature),
-            remedy=f"`{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}` signs what you have reviewed",
+            remedy=f"after your review, sign it: `{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}`",
         )
     allowed = ["-s", str(signature.absolute()), "-f", str(signers.absolute())]
     found = _keygen(["-Y", "find-principals", *allowed], b"", request.path)
@@ -83,10 +85,10 @@ def _signer(request: PlanRequest, signers: Path, who: str) -> str:
         if not name.startswith("-") and _keygen(words, request.content, request.path).returncode == 0:
             return name
     raise UnsafePlan(
-        f"the signature is not that of a signer whom {who} allows, or the plan was changed since",
+        f"the signer is not allowed by {who}, or the plan was changed after signing",
         subject=str(signature),
-        remedy=f"see who signed it and whether {signers} names them; "
-        "a plan that was changed is to be reviewed and signed again",
+        remedy=f"check who signed it and whether {signers} lists them; if the plan was changed, review and "
+        "sign it again",
     )
 
 
@@ -96,14 +98,14 @@ def _keygen(words: Sequence[str], content: bytes, subject: Path | None) -> subpr
             [_KEYGEN, *words], input=content, capture_output=True, timeout=_PATIENCE_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        reason = "it does not answer" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
+        reason = "no response" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
         raise UnsafePlan(
-            f"{_KEYGEN} cannot be run: {reason}",
+            f"cannot run {_KEYGEN}: {reason}",
             subject=str(subject or _KEYGEN),
-            remedy="install OpenSSH 8.9 or newer, or see that its ssh-keygen is the first one in PATH",
+            remedy="install OpenSSH 8.9 or later, or make sure that its ssh-keygen is first in PATH",
         ) from error
 
 
 def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"ssh-keygen ended with {done.returncode}"
+    return lines[-1] if lines else f"ssh-keygen failed with exit code {done.returncode}"

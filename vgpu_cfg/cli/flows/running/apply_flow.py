@@ -203,7 +203,7 @@ class _Applying:
             if not away or self.estate.clock.now() >= deadline:
                 return observed
             if not reported:
-                show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
+                show.say(f"{fold_names(away)}: rebooted by an earlier run; waiting until it responds")
                 reported = True
             self.estate.clock.pause(limits.host_poll_seconds)
 
@@ -337,8 +337,8 @@ def _refuse_unknown_steps(plan: Plan, observed: Inventory, done: tuple[str, ...]
     steps = [change.id for change in plan.changes if change.face.is_by_hand]
     for step in done:
         if step not in steps and not was_acknowledged(step, observed):
-            hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual step"
-            raise typer.BadParameter(f"the plan has no step {step!r}: {hint}", param_hint="--done")
+            hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual steps"
+            raise typer.BadParameter(f"the plan has no step {step!r}; {hint}", param_hint="--done")
 
 
 def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
@@ -350,9 +350,9 @@ def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
         for window in change.timing.windows if leaves_host else ():
             if not parse_window(window).is_open(observed.read_at):
                 raise UnsafePlan(
-                    f"the maintenance window {window!r} is not open",
+                    f"the maintenance window {window!r} is closed",
                     subject=change.subject.name,
-                    remedy="apply within it, or change `disruption.window`",
+                    remedy="apply during the window, or change `disruption.window`",
                 )
 
 

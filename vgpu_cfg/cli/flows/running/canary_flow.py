@@ -60,8 +60,8 @@ class CanaryWatch:
         )
         if result.problems or stop():
             return result
-        said = "; ".join((f"The canary {fold_names(canary.names)} is as planned", *found.notes))
-        question = f"{said}. Go on with {fold_names(canary.others)}?"
+        said = "; ".join((f"The canary {fold_names(canary.names)} matches the plan", *found.notes))
+        question = f"{said}. Continue with {fold_names(canary.others)}?"
         return result.model_copy(update={"goes_on": self.yes or _is_agreed(question, display)})
 
     def _found(self, canary: Canary) -> CanaryFindings:
@@ -70,7 +70,7 @@ class CanaryWatch:
             found = problems_of(canary, self.plan, after, self.plan_for(after))
             return CanaryFindings(found) if found else self.check(canary, after)
         except VgpuCfgError as error:
-            return CanaryFindings((f"it could not be verified: {error.message}",))
+            return CanaryFindings((f"verification failed: {error.message}",))
 
 
 def _is_agreed(question: str, display: RunDisplay) -> bool:
@@ -101,13 +101,13 @@ def check_hosts(
     for moid, name in upgraded_hosts(canary, plan).items():
         tried = [one for one, vm in own.items() if vm.host_moid == moid and vm.is_on]
         if not tried:
-            notes.append(f"no VM of the plan runs on {name}, so that nobody has tried its new driver")
+            notes.append(f"no VM of the plan runs on {name}, so its new driver has not been tested")
             continue
         choice = Choice(only=_GUEST_CHECKS, is_quick=True)
         found = _of_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))
         problems += _told(found)
         if not any(one.state in (CheckState.PASSED, CheckState.FAILED) for one in found):
-            notes.append(f"no guest on {name} could be asked, so its new driver is not tried")
+            notes.append(f"no guest on {name} could be checked, so its new driver has not been tested")
     return CanaryFindings(tuple(dict.fromkeys(problems)), tuple(notes))
 
 

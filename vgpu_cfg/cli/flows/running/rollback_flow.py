@@ -47,7 +47,7 @@ def roll_back(report: Report, undoing: Undoing) -> Report:
     attempt = undoing.attempt.ended(report)
     undoing.kept.keep(attempt)
     if report.is_interrupted:
-        why_not = "the run was stopped by hand, and is not taken back"
+        why_not = "the user stopped the run, so it is not rolled back"
         return report.model_copy(update={"rollback": Rollback(why_not=why_not)})
     if not report.has_failed:
         undoing.kept.forget()
@@ -57,7 +57,7 @@ def roll_back(report: Report, undoing: Undoing) -> Report:
     except VgpuCfgError as error:
         rollback = Rollback(why_not=error.message)
     except KeyboardInterrupt:
-        rollback = Rollback(why_not="it was stopped by hand before it began", is_interrupted=True)
+        rollback = Rollback(why_not="the user stopped the rollback before it began", is_interrupted=True)
     if rollback.is_whole:
         undoing.kept.forget()
     # The rollback reports what is left of its own subjects.

@@ -46,12 +46,12 @@ def ask(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise NobodyToAsk(
-            "nothing was changed: there is no terminal to ask on",
+            "nothing was changed: no terminal to ask for confirmation",
             subject=question,
-            remedy="look at the plan above and give --yes",
+            remedy="review the plan above and add --yes",
         )
     if not confirm(question):
-        raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
+        raise Interrupted("nothing was changed", subject=question, remedy="nothing to do; you answered no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +201,11 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
-            f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
+            f"all changes were made, but {len(left.changes)} would be made again, such as: {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
-            remedy=f"{plan_again} shows what vCenter did not keep"
+            remedy=f"run {plan_again} to see what vCenter did not keep"
             if work.tell is None
-            else "run the same command again: it plans again from what is there now",
+            else "run the same command again; it plans from the current state",
         )
     return code
 
@@ -229,10 +229,10 @@ def _read_back(work: Work, report: Report) -> Inventory | None:
     try:
         return work.read_back() if work.read_done is None else work.read_done(report)
     except VgpuCfgError as error:
-        show.say(f"the result could not be read back: {error.message}")
+        show.say(f"the result could not be verified: {error.message}")
         return None
     except KeyboardInterrupt:
-        show.say("the result was not read back: interrupted")
+        show.say("the result was not verified: interrupted")
         return None
 
 
@@ -270,7 +270,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
             say=display.say,
         ) as record,
         stop_on_interrupt(
-            lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
+            lambda: display.say("stopping after the running tasks finish; press Ctrl-C again to stop now")
         ) as stop,
         estate.outage.watched(display.say, stop),
     ):

@@ -53,7 +53,7 @@ def look_at_templates(
     if not by_template:
         known = sorted({_template(vm) for vm in desired.vms} - {""})
         raise NotFound(
-            f"no VM of the plan is made from {' or '.join(globs)}",
+            f"no VM of the plan uses {' or '.join(globs)} as its template",
             subject=desired.name,
             remedy=f"its templates are {', '.join(known)}" if known else "name a template in `vms`",
         )

@@ -63,9 +63,9 @@ def _chosen(found: Locks, start: str) -> str:
     if start in runs or len(runs) < 2:
         return start if start in runs else "".join(runs)
     raise NotFound(
-        f"{len(runs)} runs that hold locks have an id that begins with {start!r}",
+        f"{len(runs)} runs with locks have an ID that begins with {start!r}",
         subject=found.server,
-        remedy=f"give more of it: {', '.join(runs)}",
+        remedy=f"enter more characters: {', '.join(runs)}",
     )
 
 
@@ -74,9 +74,11 @@ def _refuse_unknown(found: Locks, start: str, server: str, estate: Estate) -> No
     if estate.run_log.has_run(start):
         return
     raise NotFound(
-        f"no run with the id {start!r} holds a lock",
+        f"no run with the ID {start!r} holds a lock",
         subject=server,
-        remedy=f"these do: {', '.join(found.runs)}" if found.runs else "nothing: no run holds any",
+        remedy=f"runs with locks: {', '.join(found.runs)}"
+        if found.runs
+        else "nothing to do: no run holds a lock",
     )
 
 
@@ -84,9 +86,9 @@ def _refuse_missing(estate: Estate, server: str) -> None:
     missing = estate.locks.missing_privileges(to_remove=True)
     if missing:
         raise NotPermitted(
-            f"the account lacks {', '.join(missing)} to remove locks",
+            f"the account lacks {', '.join(missing)}, required to remove locks",
             subject=f"the root folder of {server}",
-            remedy="grant it there, or let somebody unlock who has it",
+            remedy="grant it on that object, or use an account that has it",
         )
 
 
@@ -99,8 +101,8 @@ def _refuse_alive(found: Locks, run: str, *, force: bool) -> None:
         return
     seconds = round((found.now - found.beat_of(run)).total_seconds())
     raise Locked(
-        f"the run {run} was heard of {seconds} s ago: it may well go on",
+        f"the run {run} was active {seconds} s ago and may still be running",
         subject=f"run {run}",
-        remedy="stop it where it runs (Ctrl-C, or end its job). Where you know that its process is no more, "
-        "--force removes its locks now",
+        remedy="stop it on the machine that runs it (Ctrl-C, or end its job). If you know that its "
+        "process has ended, add --force to remove its locks now",
     )
