@@ -197,7 +197,7 @@ def _listed(choices: list[str]) -> str:
 
 def _value_hint(value: object, wanted: list[str]) -> str:
     if value is None:
-        return "give a value, or remove the key"
+        return "set a value, or remove the key"
     if "text" not in wanted:
         return ""
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value.values())) is None:

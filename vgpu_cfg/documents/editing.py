@@ -175,7 +175,7 @@ def _has(value: Any, element: Any) -> bool:
 
 def _no_place(edit: Edit) -> DocumentError:
     where = ".".join(str(one) for one in edit.loc)
-    return DocumentError([DocumentFault("plan file", 1, 1, f"there is no place for {where}")])
+    return DocumentError([DocumentFault("plan file", 1, 1, f"{where} cannot be added")])
 
 
 def _styled(value: Any, depth: int) -> Any:

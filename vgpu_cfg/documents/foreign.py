@@ -69,6 +69,6 @@ def _fault(error: Exception, name: str) -> DocumentFault:
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        problem = str(error.problem or error.context or "not YAML").splitlines()[0]
-        return DocumentFault(name, line, column, f"this is not YAML: {problem}")
-    return DocumentFault(name, 1, 1, f"this is not YAML: {str(error).splitlines()[0]}")
+        problem = str(error.problem or error.context or "invalid YAML").splitlines()[0]
+        return DocumentFault(name, line, column, f"invalid YAML: {problem}")
+    return DocumentFault(name, 1, 1, f"invalid YAML: {str(error).splitlines()[0]}")

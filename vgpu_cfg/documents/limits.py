@@ -42,14 +42,14 @@ class Limit:
         if not text:
             return self.default
         if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
-            fault = DocumentFault(self.variable, 1, 1, f"{text!r} is no whole number above 0")
+            fault = DocumentFault(self.variable, 1, 1, f"{text!r} is not a positive whole number")
             raise DocumentError([fault], remedy="correct it, or unset it")
         return int(text)
 
     @property
     def remedy(self) -> str:
         """How to have more."""
-        return f"; {self.variable} names another limit" if self.variable else ""
+        return f"; {self.variable} sets another limit" if self.variable else ""
 
 
 MOST_FILE_BYTES = Limit("VGPU_CFG_MOST_FILE_BYTES", 512 << 10)
@@ -75,10 +75,10 @@ def read_bytes(path: str | Path, limit: Limit, *, private: bool = False) -> byte
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            reason = "it is a pipe, a socket or a device; put what it says into a file"
+            reason = "it is a pipe, a socket or a device; use a regular file"
             raise OSError(errno.EINVAL, reason, str(path))
         if private and os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            reason = f"other users may access it (mode {stat.S_IMODE(mode):04o})"
+            reason = f"other users can access it (mode {stat.S_IMODE(mode):04o})"
             raise OpenToOthersError(errno.EACCES, reason, str(path))
         return read_within(file, limit, str(path))
 
@@ -94,7 +94,7 @@ def read_within(file: BinaryIO | io.BufferedIOBase, limit: Limit, name: str) -> 
     most = limit.value
     content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes{limit.remedy}", name)
+        raise OSError(errno.EFBIG, f"it exceeds {most:,} bytes{limit.remedy}", name)
     return content
 
 
@@ -115,5 +115,5 @@ def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     if noun and 0 < len(choices) <= _LONGEST_LIST:
-        return f"known {noun}: {', '.join(choices)}"
+        return f"available {noun}: {', '.join(choices)}"
     return ""

@@ -112,8 +112,8 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
         raw = read_bytes(path, MOST_FILE_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
-        fault = DocumentFault(shown, 1, 1, f"the file cannot be read: {reason}")
-        raise DocumentError([fault], remedy="check the path, and whether you may read it") from error
+        fault = DocumentFault(shown, 1, 1, f"cannot read the file: {reason}")
+        raise DocumentError([fault], remedy="check the path and your read permission") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -223,7 +223,9 @@ class _Builder:
             if not isinstance(event, DocumentStartEvent):
                 continue
             if root is not None:
-                fault = self._fault(event, "a second document begins here", "one file holds one document")
+                fault = self._fault(
+                    event, "a second document begins here", "a file must contain one document"
+                )
                 raise _StopReading(fault)
             root = self._node(next(events), events)
         if root is None or (root.value is None and not root.children):
@@ -252,7 +254,9 @@ class _Builder:
         if isinstance(event, ScalarEvent):
             if _CONTROL.search(event.value):
                 fault = self._fault(
-                    event, "the text holds a control character", "remove it; tabs and line breaks may stay"
+                    event,
+                    "the text contains a control character",
+                    "remove it; tabs and line breaks are allowed",
                 )
                 self.faults.append(fault)
             node = Node(_scalar(event), line, column, written=event.value)
@@ -262,7 +266,7 @@ class _Builder:
             node = self._mapping(Node({}, line, column), events)
         self.depth -= 1
         if node.weight > _MOST_VALUES:
-            raise _StopReading(self._fault(event, "aliases make the document too large"))
+            raise _StopReading(self._fault(event, "aliases expand the document beyond the limit"))
         if event.anchor:
             self.anchors[event.anchor] = node
         return node
@@ -322,7 +326,7 @@ class _Builder:
         sources = list(node.children.values()) if isinstance(node.value, list) else [node]
         for source in sources:
             if not isinstance(source.value, dict):
-                message = "<< takes the alias of a mapping, or a list of them"
+                message = "<< requires the alias of a mapping, or a list of aliases"
                 self.faults.append(DocumentFault(self.name, node.key_line, node.key_column, message))
                 return []
         return sources
@@ -343,25 +347,25 @@ def _scalar(event: ScalarEvent) -> str | int | float | bool | None:
 
 
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
-    ("'\\t'", "a tab cannot indent YAML", "indent with spaces"),
+    ("'\\t'", "tabs cannot be used for YAML indentation", "indent with spaces"),
     ("mapping values are not allowed here", "a second ': ' on this line, or a line indented too far",
-     "quote text that contains ': ', and line keys up"),
+     "quote text that contains ': ', and align keys"),
     ("could not find expected ':'", "a key without ': ' after it", "write it as key: value"),
-    ("expected <block end>", "this line does not line up with those above it", "fix its indentation"),
+    ("expected <block end>", "this line is not aligned with the lines above", "fix its indentation"),
     ("expected ',' or", "a comma or a closing bracket is missing here",
-     "inside [] and {} quote text that contains any of []{},"),
+     "inside [] and {}, quote text that contains any of []{},"),
     ("<stream end>", "the file ends inside [] or {}", "close the bracket"),
-    ("unexpected end of stream", "this quoted text has no end", "close the quote"),
+    ("unexpected end of stream", "this quoted text is not closed", "close the quote"),
     ("cannot start any token", "a value cannot begin with this character", "quote the value"),
 )  # fmt: skip
 
 
 def _syntax_fault(error: YAMLError, name: str) -> DocumentFault:
     if not isinstance(error, MarkedYAMLError):
-        return DocumentFault(name, 1, 1, f"this is not YAML: {error}")
-    problem = str(error.problem or error.context or "not YAML")
+        return DocumentFault(name, 1, 1, f"invalid YAML: {error}")
+    problem = str(error.problem or error.context or "invalid YAML")
     mark: Any = error.problem_mark or error.context_mark
-    message, hint = f"this is not YAML: {problem}", ""
+    message, hint = f"invalid YAML: {problem}", ""
     for sign, text, advice in _SYNTAX:
         if sign in problem:
             message, hint = text, advice

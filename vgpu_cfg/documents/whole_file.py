@@ -30,7 +30,7 @@ def put_whole(
     and if a folder, a terminal or a pipe has the name.
     """
     if path.exists() and not path.is_file():
-        raise OSError("it is no file")
+        raise OSError("it is not a file")
     file = NamedTemporaryFile(  # noqa: SIM115 - its draft goes whatever fails, the writing too
         "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
     )
@@ -56,7 +56,7 @@ def append_whole(path: Path, content: str | bytes, *, mode: int) -> None:
         handle = _open_written(path)
     except FileNotFoundError:
         if path.is_symlink():
-            raise FileNotFoundError(errno.ENOENT, "it is a link that leads nowhere", str(path)) from None
+            raise FileNotFoundError(errno.ENOENT, "it is a broken link", str(path)) from None
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -93,7 +93,7 @@ def _open_written(path: Path) -> int:
         return os.open(path, _WRITTEN)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "it is a pipe that no program reads", str(path)) from error
+            raise OSError(errno.ENXIO, "it is a pipe without a reader", str(path)) from error
         raise
 
 

@@ -26,7 +26,7 @@ def moment_of(text: str) -> datetime | None:
 def in_utc(moment: datetime) -> datetime:
     """Return a time in UTC. Raises ValueError for one of no year that anything happened in."""
     if not _FIRST <= moment.year <= _LAST:
-        raise ValueError(f"nothing happened in the year {moment.year}")
+        raise ValueError(f"{moment.year} is not a valid year")
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

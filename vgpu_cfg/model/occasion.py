@@ -34,7 +34,7 @@ def fault_of(text: str, longest: int) -> str:
     if not text.strip():
         return "it is empty"
     if not text.isprintable():
-        return "it holds a line break or another sign that is not printed"
+        return "it contains a line break or another non-printable character"
     if len(text) > longest:
-        return f"it has {len(text)} characters, and at most {longest} are kept"
+        return f"it has {len(text)} characters; the limit is {longest}"
     return ""

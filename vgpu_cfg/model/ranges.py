@@ -48,7 +48,8 @@ def read_members(name: str) -> tuple[Member, ...]:
     if any(run.size != size for run in runs):
         lengths = " and ".join(str(run.size) for run in runs)
         raise ValueError(
-            f"the ranges in {name!r} count {lengths}\nranges of one line run together: make them equal"
+            f"the ranges in {name!r} have different lengths: {lengths}\nranges of one line are matched in "
+            "order; make them equal"
         )
     return tuple(
         Member(_with_ranges(name, index), index, size, runs[0].at(index), runs[0].low + index)
@@ -97,13 +98,13 @@ def fill(text: str, member: Member) -> str:
         count = _run_of(first, last).size
         if count != member.size:
             raise ValueError(
-                f"the range {{{first}..{last}}} counts {count}, the line's name {member.size}\n"
-                "ranges of one line run together: make them equal"
+                f"the range {{{first}..{last}}} has {count} elements, the line's name {member.size}\n"
+                "ranges of one line are matched in order; make them equal"
             )
     if runs:
         text = _with_ranges(text, member.index)
     if member.written is None and (found := _NUMBER.search(text)):
-        raise ValueError(f"{found[0]} needs a range in the line's name\nas in name: hvd-{{01..14}}")
+        raise ValueError(f"{found[0]} requires a range in the line's name\nexample: name: hvd-{{01..14}}")
     numbers = {"n": member.written or "", "i": str(member.number)}
     return _NUMBER.sub(lambda found: numbers[found[1]], text)
 

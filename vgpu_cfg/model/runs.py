@@ -97,7 +97,7 @@ def parse_entry(text: str) -> RunEntry | None:
     try:
         return RunEntry.model_validate_json(start + content)
     except ValidationError as error:
-        raise ValueError("the entry cannot be read") from error
+        raise ValueError("the entry is not readable") from error
 
 
 def entry_of_lock(lock: Lock) -> RunEntry | None:

@@ -38,9 +38,9 @@ def find_plans(folder: Path) -> tuple[Path, ...]:
             plans.append(path)
     plans = [path for path in plans if path.resolve() not in included]
     if not plans:
-        hint = "a plan has `version` and `name`"
-        fault = DocumentFault(str(folder), 1, 1, "no file of this folder is a plan", hint)
-        raise DocumentError([fault], remedy="name the folder that holds the plan files, or a plan file")
+        hint = "a plan requires `version` and `name`"
+        fault = DocumentFault(str(folder), 1, 1, "this folder contains no plan", hint)
+        raise DocumentError([fault], remedy="name the folder with the plan files, or a plan file")
     return tuple(plans)
 
 
@@ -57,12 +57,12 @@ def find_clashes(plans: Mapping[Path, DesiredPlan]) -> dict[Path, DocumentError]
     for path, plan in plans.items():
         other = ids.setdefault(plan.id, path) if plan.id else path
         if other != path:
-            _tell(faults, (path, ""), (other, ""), f"the id {plan.id}", "each plan needs an id of its own")
+            _tell(faults, (path, ""), (other, ""), f"the ID {plan.id}", "each plan needs its own ID")
         for vm in plan.vms:
             key = (plan.vcenter, plan.datacenter, vm.folder or "", vm.name)
             first, origin = vms.setdefault(key, (path, vm.origin))
             if first != path:
-                hint = "leave it in one of them, or give it another name"
+                hint = "keep it in one of them, or rename it"
                 _tell(faults, (path, vm.origin), (first, origin), f"the VM {vm.name}", hint)
     return {path: DocumentError(found) for path, found in faults.items()}
 
@@ -77,7 +77,7 @@ def _tell(
     """Write down at both plans that the other has the same."""
     for (path, origin), (second, place) in ((one, other), (other, one)):
         line, column = _position(origin)
-        message = f"{what} is claimed by {place or second}, too"
+        message = f"{what} is also used by {place or second}"
         faults.setdefault(path, []).append(DocumentFault(str(path), line, column, message, hint))
 
 

@@ -77,9 +77,9 @@ def read_header(documents: Sequence[Document]) -> Header:
     for key in ("version", "name"):
         if key not in main.data:
             hint = (
-                "the first line is version: 1"
+                "the first line must be version: 1"
                 if key == "version"
-                else "it marks the VMs of this plan as its own"
+                else "it is used to mark the VMs of this plan"
             )
             header.faults.append(main.fault((), f"the key {key!r} is missing", hint))
     if not any("vcenter" in document.data for document in documents):
@@ -95,10 +95,10 @@ def _faults_of_period(header: Header, main: Document) -> list[DocumentFault]:
         return []
     if header.begins is None or header.ends is None:
         there, missing = ("from", "until") if header.ends is None else ("until", "from")
-        hint = f"write `{missing}`, too: a reservation has a beginning and an end"
-        return [main.fault((there,), f"`{there}` stands without `{missing}`", hint, at_key=True)]
+        hint = f"also set `{missing}`: a reservation requires start and end"
+        return [main.fault((there,), f"`{there}` is set without `{missing}`", hint, at_key=True)]
     if header.ends <= header.begins:
-        return [main.fault(("until",), "`until` is not after `from`", "give it a later time")]
+        return [main.fault(("until",), "`until` is not after `from`", "set a later time")]
     return []
 
 
@@ -177,7 +177,7 @@ class Variables:
             if name not in self.values:
                 hint = (
                     did_you_mean(name, self.values, noun="variables")
-                    or f"add it to `vars`, or give {_SET} {name}=…"
+                    or f"add it to `vars`, or use {_SET} {name}=…"
                 )
                 self.faults.append(document.fault(loc, f"the variable {name!r} is not known", hint))
                 return found[0]
@@ -192,7 +192,7 @@ class Variables:
             return text
         replaced = _REFERENCE.sub(value_of, text)
         if before <= most < self.grown:
-            message = f"with this text the variables write out more than {most:,} signs"
+            message = f"with this text, the variables expand to more than {most:,} characters"
             hint = f"use shorter variables, or fewer of them{MOST_FILE_BYTES.remedy}"
             self.faults.append(document.fault(loc, message, hint))
         return replaced
@@ -216,7 +216,7 @@ def read_variables(
         _add(found, document, document.data, ())
         found.faults += [
             document.fault(
-                (name,), f"the variable {name!r} must be text", "a variable is text, without any logic"
+                (name,), f"the variable {name!r} must be text", "a variable is plain text without expressions"
             )
             for name, value in document.data.items()
             if not isinstance(value, str | int | float)
@@ -230,9 +230,9 @@ def _add(found: Variables, document: Document, stated: Mapping[str, Any], loc: L
         if not isinstance(value, str | int | float):
             continue
         if isinstance(value, str) and "${" in value:
-            message = f"the variable {name!r} is made of another"
+            message = f"the variable {name!r} must not refer to another variable"
             found.faults.append(
-                document.fault((*loc, name), message, "a variable is text, without any logic")
+                document.fault((*loc, name), message, "a variable is plain text without expressions")
             )
         found.values[name] = document.node((*loc, name)).written
 
@@ -244,10 +244,10 @@ def unused_overrides(
     known = declared | variables.used
     return [
         DocumentFault(
-            _SET, 1, 1, f"no file has a variable {name!r}", did_you_mean(name, known, noun="variables")
+            _SET, 1, 1, f"no file defines the variable {name!r}", did_you_mean(name, known, noun="variables")
         )
         if _NAME.fullmatch(name)
-        else DocumentFault(_SET, 1, 1, f"{name!r} is not a variable's name", "give it as name=value")
+        else DocumentFault(_SET, 1, 1, f"{name!r} is not a valid variable name", "use name=value")
         for name in overrides
         if name not in known
     ]

@@ -36,16 +36,16 @@ def read_id_file(path: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise _unusable(path, 1, f"the id file cannot be read: {reason}") from error
+        raise _unusable(path, 1, f"cannot read the ID file: {reason}") from error
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     found = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not found:
-        raise _unusable(path, 1, "the id file holds no id")
+        raise _unusable(path, 1, "the ID file contains no ID")
     number, line = found[0]
     if not is_id(line):
-        raise _unusable(path, number, "this is no plan id")
+        raise _unusable(path, number, "this is not a plan ID")
     if len(found) > 1:
-        raise _unusable(path, found[1][0], "the id file holds more than one id")
+        raise _unusable(path, found[1][0], "the ID file contains more than one ID")
     return line.lower()
 
 
@@ -60,23 +60,23 @@ def write_id_file(path: Path, plan_id: str) -> None:
     except FileExistsError:
         found = read_id_file(path)
         if not found:
-            raise _not_kept(path, plan_id, "a link that leads nowhere has its name") from None
+            raise _not_kept(path, plan_id, "a broken link has the same name") from None
         if found != plan_id:
             raise StalePlan(
-                f"the plan has the id {found} by now, and this run was begun with {plan_id}",
+                f"the plan now has the ID {found}, but this run started with {plan_id}",
                 subject=str(path),
-                remedy="another run has made that id; run the same command again, or plan again",
+                remedy="another run created that ID; run the same command again, or plan again",
             ) from None
     except OSError as error:
         raise _not_kept(path, plan_id, error.strerror or str(error)) from error
 
 
 def _not_kept(path: Path, plan_id: str, reason: str) -> DocumentError:
-    fault = DocumentFault(str(path), 1, 1, f"the plan's id cannot be kept here: {reason}")
+    fault = DocumentFault(str(path), 1, 1, f"cannot save the plan's ID: {reason}")
     return DocumentError(
         [fault],
-        remedy="nothing was changed; let the file be written, or add this line at the top of the plan file, "
-        f"and run the same command again: id: {plan_id}",
+        remedy="nothing was changed. Make the file writable, or add this line at the top of the plan "
+        f"file, then run the same command again: id: {plan_id}",
     )
 
 
@@ -84,6 +84,6 @@ def _unusable(path: Path, line: int, message: str) -> DocumentError:
     fault = DocumentFault(str(path), line, 1, message)
     return DocumentError(
         [fault],
-        remedy="get the file back as it was committed: one line, a UUID; where it is lost, the marks of the "
-        "plan's VMs hold the id (extraConfig vgpu_cfg.plan)",
+        remedy="restore the committed file (one line with a UUID). If it is lost, the marks of the plan's "
+        "VMs contain the ID (extraConfig vgpu_cfg.plan)",
     )

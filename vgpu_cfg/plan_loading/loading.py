@@ -145,8 +145,8 @@ def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[Documen
     except DocumentError as error:
         return stated, list(error.faults)
     if stated and kept and stated != kept:
-        message = f"the plan file says the id {stated}, and {file.name} beside it {kept}"
-        hint = "keep the one that the marks of the plan's VMs hold (extraConfig vgpu_cfg.plan)"
+        message = f"the plan file has the ID {stated}, but {file.name} contains {kept}"
+        hint = "keep the ID that the marks of the plan's VMs contain (extraConfig vgpu_cfg.plan)"
         return stated, [main.fault(("id",), message, hint)]
     return stated or kept, []
 
@@ -182,13 +182,13 @@ class CertificateFiles:
         if problem := self.reach.problem(target, path, shown):
             raise ValueError("\n".join(problem))
         if not target.is_file():
-            raise ValueError(f"there is no file {path!r}\nthe path counts from the file that names it")
+            raise ValueError(f"file {path!r} not found\nthe path is relative to the file that names it")
         try:
             return read_bytes(target, MOST_BYTES).decode("ascii", "replace")
         except OSError as error:
             reason = error.strerror or str(error)
-            hint = "name the CA's own certificates alone, in PEM"
-            raise ValueError(f"the file {path!r} cannot be read: {reason}\n{hint}") from error
+            hint = "name a PEM file with only the CA's certificates"
+            raise ValueError(f"cannot read the file {path!r}: {reason}\n{hint}") from error
 
 
 def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:
@@ -198,8 +198,8 @@ def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:
         for loc, name in _names(document.data):
             count += count_members(name)
             if count > most:
-                message = f"with this name the plan file writes out {count:,} names, of {most:,} at most"
-                return document.fault(loc, message, f"make several plans of it{limit.remedy}")
+                message = f"with this name, the plan file expands to {count:,} names; the limit is {most:,}"
+                return document.fault(loc, message, f"divide it into several plans{limit.remedy}")
     return None
 
 

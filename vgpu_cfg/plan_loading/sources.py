@@ -17,7 +17,7 @@ from vgpu_cfg.documents import Document, parse_text, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 _VARIABLE = "VGPU_CFG_READ_FOLDERS"
-_HINT = f"put it beside the plan file; {_VARIABLE} names folders that plan files may read from"
+_HINT = f"move it to the plan file's folder; {_VARIABLE} names other folders that plan files may read"
 
 
 @dataclass(slots=True)
@@ -35,12 +35,12 @@ class Reach:
         if any(target.is_relative_to(one) for one in _with_leave()):
             self.outside.add(shown)
             return None
-        return f"the file {reported!r} is outside of the plan file's folder", _HINT
+        return f"the file {reported!r} is outside the plan file's folder", _HINT
 
     def without_content(self, faults: Iterable[DocumentFault]) -> list[DocumentFault]:
         """Return faults that quote nothing of a file outside: only their places are shown."""
-        message = "a fault here, of which no more is told: the file is outside of the plan file's folder"
-        hint = "let whoever keeps the file validate a plan beside it"
+        message = "invalid content (details withheld: the file is outside the plan file's folder)"
+        hint = "ask the owner of the file to validate it with a plan in the same folder"
         return [
             replace(fault, message=message, hint=hint) if fault.file in self.outside else fault
             for fault in faults
@@ -119,7 +119,7 @@ def _include_problem(
     path: Path, text: str, shown: str, chain: tuple[Path, ...], reach: Reach
 ) -> tuple[str, str] | None:
     if "${" in text:
-        return "variables are not known yet where files are included", "write the path out"
+        return "variables are not available when files are included", "write the full path"
     if problem := reach.problem(path, text, shown):
         return problem
     if path.resolve() in chain:
@@ -128,7 +128,7 @@ def _include_problem(
         return f"the file {text!r} includes itself: {names}", "remove one of these includes"
     if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
-        return f"the included file {text!r} {what}", "the path counts from the file that includes it"
+        return f"the included file {text!r} {what}", "the path is relative to the file that includes it"
     return None
 
 
@@ -137,6 +137,6 @@ def _without_plan_keys(document: Document, found: Sources) -> Document:
     for key in _ONLY_IN_PLANS:
         if key in data:
             del data[key]
-            message = f"`{key}` does not belong in an included file"
+            message = f"`{key}` is not allowed in an included file"
             found.faults.append(document.fault((key,), message, "move it to the plan file", at_key=True))
     return replace(document, data=data)

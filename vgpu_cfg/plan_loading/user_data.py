@@ -45,20 +45,26 @@ class UserDataFiles:
 
 def _read(path: Path, reported: str, shown: str) -> str:
     if not path.exists():
-        raise ValueError(f"the file {reported!r} does not exist\nthe path counts from the file that names it")
+        raise ValueError(
+            f"the file {reported!r} does not exist\nthe path is relative to the file that names it"
+        )
     if path.is_dir():
-        raise ValueError(f"the file {reported!r} is a folder\nthe path counts from the file that names it")
+        raise ValueError(f"the file {reported!r} is a folder\nthe path is relative to the file that names it")
     try:
         raw = read_bytes(path, MOST_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "let the guest fetch what is large" if error.errno == errno.EFBIG else "check its permissions"
-        raise ValueError(f"the file {reported!r} cannot be read: {reason}\n{hint}") from error
+        hint = (
+            "download large data in the guest instead"
+            if error.errno == errno.EFBIG
+            else "check its permissions"
+        )
+        raise ValueError(f"cannot read the file {reported!r}: {reason}\n{hint}") from error
     document = read_document(path, name=shown)
     text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     if text.split("\n", 1)[0].rstrip() != HEADER:
-        hint = f"the first line is {HEADER}, with nothing before it"
-        raise DocumentError([DocumentFault(shown, 1, 1, "this is no cloud-config", hint)])
+        hint = f"the first line must be {HEADER}"
+        raise DocumentError([DocumentFault(shown, 1, 1, "this is not cloud-config", hint)])
     # The guest reads YAML of an older version than plan files are written in.
     found = list(clashes(read_foreign(text, shown), _OURS))
     if found:

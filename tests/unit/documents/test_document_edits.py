@@ -77,7 +77,7 @@ def test_text_that_cannot_be_read_is_refused() -> None:
 
 
 def test_a_place_below_a_plain_value_is_refused() -> None:
-    with pytest.raises(DocumentError, match=r"no place for name\.first"):
+    with pytest.raises(DocumentError, match=r"name\.first cannot be added"):
         edited(PLAN, [Edit(("name", "first"), "a")])
 
 

@@ -104,27 +104,28 @@ def test_anchors_merges_and_the_x_keys_that_hold_them() -> None:
             "a.yaml:2:1: the key 'a' is repeated (first on line 1) (keep one of them)",
             "a.yaml:5:3: the key 'c' is repeated (first on line 4) (keep one of them)",
         ]),
-        ("a:\n\tb: 1\n", ["a.yaml:2:1: a tab cannot indent YAML (indent with spaces)"]),
+        ("a:\n\tb: 1\n", ["a.yaml:2:1: tabs cannot be used for YAML indentation (indent with spaces)"]),
         ("a: *x\n", ["a.yaml:1:4: the alias *x has no anchor before it"]),
         ("a: &x [*x]\n", ["a.yaml:1:8: the anchor &x contains itself"]),
-        ("a: 1\n---\nb: 2\n", ["a.yaml:2:1: a second document begins here (one file holds one document)"]),
+        ("a: 1\n---\nb: 2\n", [
+            "a.yaml:2:1: a second document begins here (a file must contain one document)"]),
         ("a: !!python/name:os.system x\n", [
             "a.yaml:1:4: the tag tag:yaml.org,2002:python/name:os.system is not supported (remove it)"]),
         ("a: !!int '5'\n", ["a.yaml:1:4: the tag tag:yaml.org,2002:int is not supported (remove it)"]),
         ("? [a, b]\n: 1\n", ['a.yaml:1:3: a key must be text (quote it, as in "{n}": 1)']),
-        ("a: {<<: 5}\n", ["a.yaml:1:5: << takes the alias of a mapping, or a list of them"]),
-        ("a: 'open\n", ["a.yaml:1:4: this quoted text has no end (close the quote)"]),
+        ("a: {<<: 5}\n", ["a.yaml:1:5: << requires the alias of a mapping, or a list of aliases"]),
+        ("a: 'open\n", ["a.yaml:1:4: this quoted text is not closed (close the quote)"]),
         ("a: @x\n", ["a.yaml:1:4: a value cannot begin with this character (quote the value)"]),
         ("a: \x07\n", ["a.yaml:1:4: the character U+0007 is not allowed in YAML (delete it)"]),
         ("a: [1,\n", ["a.yaml:2:1: the file ends inside [] or {} (close the bracket)"]),
         ("a: {n: vm-{01..02}}\n", [
             "a.yaml:1:11: a comma or a closing bracket is missing here "
-            "(inside [] and {} quote text that contains any of []{},)"]),
+            "(inside [] and {}, quote text that contains any of []{},)"]),
         ("a: b: c\n", [
             "a.yaml:1:5: a second ': ' on this line, or a line indented too far "
-            "(quote text that contains ': ', and line keys up)"]),
+            "(quote text that contains ': ', and align keys)"]),
         ("a:\n    b: 1\n  c: 2\n", [
-            "a.yaml:3:3: this line does not line up with those above it (fix its indentation)"]),
+            "a.yaml:3:3: this line is not aligned with the lines above (fix its indentation)"]),
         ("a: 1\nb\n", ["a.yaml:3:1: a key without ': ' after it (write it as key: value)"]),
     ],
 )  # fmt: skip
@@ -136,15 +137,15 @@ def test_deep_nesting_and_alias_bombs_are_refused() -> None:
     assert "nested deeper" in faults("a: " + "[" * 200 + "]" * 200 + "\n")[0]
     lines = ["x0: &x0 [1,1,1,1,1,1,1,1,1,1]"]
     lines += [f"x{n}: &x{n} [{','.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert "too large" in faults("\n".join(lines))[0]
+    assert "beyond the limit" in faults("\n".join(lines))[0]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "latin.yaml"
     binary.write_bytes(b"a: 1\nb: M\xfcnster\n")
     for path, expected in [
-        (tmp_path / "absent.yaml", "x.yaml:1:1: the file cannot be read: No such file or directory"),
-        (tmp_path, "x.yaml:1:1: the file cannot be read: Is a directory"),
+        (tmp_path / "absent.yaml", "x.yaml:1:1: cannot read the file: No such file or directory"),
+        (tmp_path, "x.yaml:1:1: cannot read the file: Is a directory"),
         (binary, "x.yaml:2:5: the file is not UTF-8 text (save it as UTF-8)"),
     ]:
         with pytest.raises(DocumentError) as caught:
@@ -183,7 +184,7 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         "a.yaml:6:24: 'board' must be text, not 7 (quote it: \"7\")",
         "a.yaml:6:34: 'count' must be at least 1, not 0",
         "a.yaml:7:24: 'speed' must be slow or fast, not 'fats' (did you mean 'fast'?)",
-        "a.yaml:7:30: unknown key 'colour' (known keys: kind, speed)",
+        "a.yaml:7:30: unknown key 'colour' (available keys: kind, speed)",
         "a.yaml:8:12: 'kind' must be gpu or nic, not 'gpo' (did you mean 'gpu'?)",
         "a.yaml:9:5: the key 'kind' is missing in item 4 of 'devices'",
         "a.yaml:10:3: the key 'name' is missing in item 2 of 'hosts'",
@@ -198,7 +199,7 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         ("cores: 2", "unknown key 'cores' (did you mean 'cores' in 'hosts'?)"),
         ("core: 2", "unknown key 'core' (did you mean 'cores' in 'hosts'?)"),
         ("hots: 2", "unknown key 'hots' (did you mean 'hosts'?)"),
-        ("colour: 2", "unknown key 'colour' (known keys: hosts, name)"),
+        ("colour: 2", "unknown key 'colour' (available keys: hosts, name)"),
         ("hosts: [{name: a, kind: gpu}]", "unknown key 'kind' (did you mean 'kind' in 'devices'?)"),
         ("hosts: [{name: a, board: x}]", "unknown key 'board' (did you mean 'board' in 'devices'?)"),
         ("hosts: [{name: a, boards: x}]", "unknown key 'boards' (did you mean 'board' in 'devices'?)"),
@@ -249,7 +250,7 @@ def test_a_fault_at_an_unknown_place_goes_to_its_nearest_ancestor() -> None:
 def test_suggestions() -> None:
     assert did_you_mean("memroy", ["memory", "cpus"]) == "did you mean 'memory'?"
     assert did_you_mean("MEMORY", ["memory"]) == "did you mean 'memory'?"
-    assert did_you_mean("zzz", ["b", "a"], noun="keys") == "known keys: a, b"
+    assert did_you_mean("zzz", ["b", "a"], noun="keys") == "available keys: a, b"
     assert did_you_mean("zzz", ["b", "a"]) == ""
 
 

@@ -35,5 +35,5 @@ def test_what_no_zone_could_show_is_no_time(text: str) -> None:
     assert mark.text == f"team id={ID} uuid=u by=x"
     assert Cordon.parse("a", json.dumps({"reason": "x", "since": text})).words == "x"
     assert HostMark.parse(json.dumps({"plan": "team", "since": text})) is None
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not readable"):
         parse_entry(f'{HEAD}apply of team began {{"run":"1","at":"{text}"}}')

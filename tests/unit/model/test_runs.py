@@ -50,9 +50,9 @@ def test_a_change_whose_id_looks_like_the_entry_itself_reads_back() -> None:
 
 def test_the_words_of_others_are_none_and_those_that_were_cut_off_are_told() -> None:
     assert parse_entry("backup of vm-01 done") is None
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not readable"):
         parse_entry(ENDED.text[:-20])
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is not readable"):
         parse_entry(f"{HEAD}hello")
 
 
@@ -101,8 +101,8 @@ def test_the_longest_entry_stays_below_a_thousand_signs() -> None:
         ("CHG0042", ""),
         ("Grüße an alle", ""),
         ("  ", "it is empty"),
-        ("two\nlines", "it holds a line break"),
-        ("bell\a", "it holds a line break or another sign"),
+        ("two\nlines", "it contains a line break"),
+        ("bell\a", "it contains a line break or another"),
         ("x" * (LONGEST_CHANGE + 1), f"it has {LONGEST_CHANGE + 1} characters"),
     ],
 )

@@ -35,11 +35,11 @@ def test_a_file_that_is_too_large_is_not_read_and_a_setting_lets_it(
     plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan.write_text(HEADER + "#" * MOST_FILE_BYTES.default)
-    assert "has more than 524,288 bytes; VGPU_CFG_MOST_FILE_BYTES names another limit" in fault_of(plan)
+    assert "exceeds 524,288 bytes; VGPU_CFG_MOST_FILE_BYTES sets another limit" in fault_of(plan)
     monkeypatch.setenv("VGPU_CFG_MOST_FILE_BYTES", "600000")
     assert load_plan(plan).desired.name
     monkeypatch.setenv("VGPU_CFG_MOST_FILE_BYTES", "much")
-    assert "VGPU_CFG_MOST_FILE_BYTES:1:1: 'much' is no whole number above 0" in fault_of(plan)
+    assert "VGPU_CFG_MOST_FILE_BYTES:1:1: 'much' is not a positive whole number" in fault_of(plan)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name are POSIX's")
@@ -66,7 +66,7 @@ def test_a_recording_is_bounded_packed_and_unpacked(tmp_path: Path, monkeypatch:
     (tmp_path / "r.json").write_bytes(b" " * 100_001)
     (tmp_path / "r.json.gz").write_bytes(gzip.compress(b" " * 10_000_000))
     for name in ("r.json", "r.json.gz"):
-        with pytest.raises(DocumentError, match="more than 100,000 bytes; VGPU_CFG_MOST_DATA_BYTES"):
+        with pytest.raises(DocumentError, match="exceeds 100,000 bytes; VGPU_CFG_MOST_DATA_BYTES"):
             load_recording(tmp_path / name)
 
 
@@ -88,7 +88,7 @@ def test_a_line_that_stands_for_too_many_names_is_not_written_out(text: str, pla
     plan.write_text(HEADER + text)
     told = fault_of(plan)
     assert re.search(
-        r":\d+:\d+: with this name the plan file writes out [\d,]+ names, of 20,000 at most", told
+        r":\d+:\d+: with this name, the plan file expands to [\d,]+ names; the limit is 20,000", told
     )
     assert "VGPU_CFG_MOST_NAMES" in told
 
@@ -140,7 +140,9 @@ def test_a_file_of_elsewhere_is_not_read_without_leave(
     name = {"path": "../elsewhere/shadow", "link": "link.yaml", "folder": "folder/shadow"}[way]
     plan.write_text(HEADER + naming.format(name))
     told = fault_of(plan)
-    assert "is outside of the plan file's folder (put it beside the plan file; VGPU_CFG_READ_FOLDERS" in told
+    assert (
+        "is outside the plan file's folder (move it to the plan file's folder; VGPU_CFG_READ_FOLDERS" in told
+    )
     assert "hunter2" not in told
     plan.write_text(HEADER + naming.format(name.replace("shadow", "absent").replace("link", "lin")))
     assert "hunter2" not in fault_of(plan)
@@ -155,7 +157,7 @@ def test_a_fault_in_one_read_by_leave_quotes_nothing(
     plan.write_text(HEADER + naming.format(f"../elsewhere/{name}"))
     told = fault_of(plan)
     assert f"elsewhere/{name}:" in told
-    assert "of which no more is told" in told
+    assert "details withheld" in told
     assert "hunter2" not in told
 
 
@@ -171,7 +173,7 @@ def test_an_id_file_that_is_none_is_not_quoted(plan: Path, outside: Path) -> Non
     plan.write_text(HEADER)
     Path(f"{plan}.id").symlink_to(outside / "shadow")
     told = fault_of(plan)
-    assert "this is no plan id" in told
+    assert "this is not a plan ID" in told
     assert "hunter2" not in told
 
 
@@ -181,4 +183,4 @@ def test_variables_write_out_no_more_than_a_file_may_have(uses: int, plan: Path,
     if is_read:
         assert load_plan(plan).desired.name
         return
-    assert "with this text the variables write out more than 524,288 signs" in fault_of(plan)
+    assert "with this text, the variables expand to more than 524,288 characters" in fault_of(plan)

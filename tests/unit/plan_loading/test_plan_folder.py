@@ -51,7 +51,7 @@ def test_a_plan_is_known_by_its_top_level(files: dict[str, str], plans: list[str
 
 @pytest.mark.parametrize("files", [{}, {"site.yaml": "defaults: {}\n"}])
 def test_a_folder_without_a_plan_is_told(files: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="no file of this folder is a plan"):
+    with pytest.raises(DocumentError, match="this folder contains no plan"):
         find_plans(write(tmp_path, files))
 
 
@@ -84,12 +84,12 @@ def test_a_vm_that_two_plans_name_is_a_fault_of_both_with_its_places(tmp_path: P
     assert clashes.keys() == {"a.yaml", "b.yaml"}
     (fault,) = clashes["b.yaml"].faults
     assert (Path(fault.file).name, fault.line) == ("b.yaml", 4)
-    assert fault.message == f"the VM x-03 is claimed by {tmp_path / 'a.yaml'}:4:7, too"
+    assert fault.message == f"the VM x-03 is also used by {tmp_path / 'a.yaml'}:4:7"
 
 
 def test_two_plans_of_one_id_are_a_fault_of_both(tmp_path: Path) -> None:
     texts = [f"id: {ID}\n" + plan(name, f"{name}-01") for name in ("a", "b")]
     clashes = plans_of(tmp_path, *texts)
     assert clashes.keys() == {"a.yaml", "b.yaml"}
-    assert f"the id {ID} is claimed by" in clashes["a.yaml"].message
+    assert f"the ID {ID} is also used by" in clashes["a.yaml"].message
     assert plans_of(tmp_path, plan("a", "a-01"), plan("b", "b-01")) == {}

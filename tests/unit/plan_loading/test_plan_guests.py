@@ -170,7 +170,7 @@ def test_what_the_layers_contradict_in_is_told_where_it_stands(load: Loader) -> 
     with pytest.raises(DocumentError) as caught:
         load(HEADER + text)
     (fault,) = caught.value.faults
-    assert (fault.line, fault.message) == (4, "the login of 'ubuntu' has neither a `password` nor a `key`")
+    assert (fault.line, fault.message) == (4, "the login of 'ubuntu' has neither `password` nor `key`")
 
 
 USER_DATA = "#cloud-config\npackages: [nfs-common]\n"
@@ -192,15 +192,15 @@ def test_a_specification_alone_stages_nothing(guest: str, staged: bool, load: Lo
     ("keys", "message"),
     [
         ("guest: {spec: farm, by: cloud-init}", "`spec` is for guests without cloud-init"),
-        ("guest: {spec: farm, time: ntp.lab}", "gives host name and addresses alone, not `time`"),
-        ("guest: {spec: farm, users: anna}", "gives host name and addresses alone, not `users`"),
+        ("guest: {spec: farm, time: ntp.lab}", "sets only host name and addresses, not `time`"),
+        ("guest: {spec: farm, users: anna}", "sets only host name and addresses, not `users`"),
         (
             "guest: {spec: farm}, nics: [{type: passthrough, ip: dhcp}]",
-            "a NIC that is passed through is no adapter",
+            "a customization specification cannot configure a passthrough NIC",
         ),
         (
             "guest: {spec: farm}, nics: [{network: n, type: pvrdma, rdma: host}]",
-            "RDMA needs more of an adapter's settings",
+            "RDMA requires adapter settings that a customization specification does not have",
         ),
     ],
 )
@@ -213,10 +213,10 @@ def test_a_specification_is_of_clones_and_trains_nobody(load: Loader) -> None:
     scratch = (
         "{name: a, template: {scratch: ubuntu64Guest}, cpus: 2, memory: 4GiB, disks: [{size: 9GiB}], guest: "
     )
-    with pytest.raises(DocumentError, match="customised as a clone of a template"):
+    with pytest.raises(DocumentError, match="only clones of a template can be customized"):
         load(HEADER + "vms: [" + scratch + "{spec: farm}}]\n")
     worker = "vms: [{name: a, template: t, gpus: grid_a100-40c, guest: {spec: farm}}]\n"
-    with pytest.raises(DocumentError, match=r"'a' has a `guest\.spec` alone"):
+    with pytest.raises(DocumentError, match=r"'a' has only `guest\.spec`"):
         load(HEADER + worker + "training: {workers: a}\n")
 
 
@@ -246,7 +246,7 @@ def test_user_data_that_cannot_fit_is_refused(load: Loader) -> None:
     with pytest.raises(DocumentError) as caught:
         load(text, {"u.yaml": USER_DATA + "#" * 300_000})
     (fault,) = caught.value.faults
-    assert fault.message.endswith("it has more than 262,144 bytes")
+    assert fault.message.endswith("it exceeds 262,144 bytes")
 
 
 # ---------------------------------------------------------------- training

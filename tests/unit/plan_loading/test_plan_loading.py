@@ -95,11 +95,11 @@ def test_what_is_wrong_with_set_and_vars_files(load: Loader, tmp_path: Path) -> 
             variable_files=[tmp_path / "bad.yaml", tmp_path / "list.yaml", tmp_path / "absent.yaml"],
         )
     assert [str(fault).removeprefix(f"{tmp_path}/") for fault in caught.value.faults] == [
-        "--set:1:1: 'a b' is not a variable's name (give it as name=value)",
-        "--set:1:1: no file has a variable 'netwrok' (did you mean 'network'?)",
-        "absent.yaml:1:1: the file cannot be read: No such file or directory",
+        "--set:1:1: 'a b' is not a valid variable name (use name=value)",
+        "--set:1:1: no file defines the variable 'netwrok' (did you mean 'network'?)",
+        "absent.yaml:1:1: cannot read the file: No such file or directory",
         "bad.yaml:2:1: the key 'a' is repeated (first on line 1) (keep one of them)",
-        "list.yaml:1:1: the variable 'a' must be text (a variable is text, without any logic)",
+        "list.yaml:1:1: the variable 'a' must be text (a variable is plain text without expressions)",
     ]
 
 

@@ -80,10 +80,7 @@ _PUBLIC_KEY = re.compile(
 
 HEADER = "#cloud-config"
 JOINED = ("users", "write_files", "runcmd")
-OWN_VALUES: Mapping[str, object] = {
-    "preserve_hostname": False,
-    "ssh_deletekeys": True,
-}
+OWN_VALUES: Mapping[str, object] = {"preserve_hostname": False, "ssh_deletekeys": True}
 """Keys with the value that this tool gives each in every guest."""
 _PRIVATE = "ssh_keys"
 """Who may read a VM's configuration may read user data, so nobody's private keys stand in it."""
@@ -332,16 +329,16 @@ def clashes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[Clas
     """Yield what keeps a user's #cloud-config from being merged under ours."""
     for key in JOINED:
         if key in theirs and not isinstance(theirs[key], list):
-            yield Clash((key,), f"its {key} is no list", f"write {key} as a list")
+            yield Clash((key,), f"its {key} is not a list", f"write {key} as a list")
         elif key in _NAMED_BY:
             yield from _doubles(key, theirs.get(key, ()), ours.get(key, ()))
     if _PRIVATE in theirs:
-        message = f"it sets {_PRIVATE}, and private keys are not to stand in it"
-        yield Clash((_PRIVATE,), message, f"leave {_PRIVATE} out of it")
+        message = f"it sets {_PRIVATE}, but private keys must not be in user data"
+        yield Clash((_PRIVATE,), message, f"remove {_PRIVATE}")
     for key in theirs.keys() & ours.keys() - {*JOINED, _PRIVATE}:
         if theirs[key] != ours[key]:
-            message = f"it sets {key}, which vgpu-cfg sets otherwise"
-            yield Clash((key,), message, f"leave {key} out of it")
+            message = f"it sets {key}, which vgpu-cfg sets itself"
+            yield Clash((key,), message, f"remove {key}")
 
 
 def _doubles(key: str, theirs: list[Any], ours: list[Any]) -> Iterator[Clash]:
@@ -350,5 +347,5 @@ def _doubles(key: str, theirs: list[Any], ours: list[Any]) -> Iterator[Clash]:
     for index, one in enumerate(theirs):
         name = one.get(by) if isinstance(one, dict) else one
         if isinstance(name, str) and (name in mine or name.startswith(OWN_FILES)):
-            message = f"its {key} hold {name}, which vgpu-cfg brings too"
-            yield Clash((key, index), message, "leave it out of the user data, or out of the plan file")
+            message = f"its {key} contain {name}, which vgpu-cfg also creates"
+            yield Clash((key, index), message, "remove it from the user data or from the plan file")

@@ -80,7 +80,7 @@ class CudaModule(ModuleBase):
         where = "" if self.package else f" of {self.repository}"
         return Description(
             words=f"CUDA Toolkit {self.version}",
-            by_hand=f"install {source}{where}, never `cuda`, which brings a driver; put it on the PATH",
+            by_hand=f"install {source}{where}, never `cuda`, which includes a driver; add it to the PATH",
             fetched=fetched_file("guest.cuda", self.package or self.repository),
         )
 
@@ -106,14 +106,14 @@ class NcclModule(ModuleBase):
     def describe(self) -> Description:
         nics = ", ".join(nic.mac or nic.driver for nic in self.nics) or "the training network"
         wired = (
-            "; NCCL_TOPO_FILE tells how the host wires GPUs and NICs"
+            "; NCCL_TOPO_FILE describes the host's GPU and NIC topology"
             if self.gpu_wires
-            else "; how the host wires GPUs and NICs is not known beforehand"
+            else "; the host's GPU and NIC topology is not known in advance"
         )
         return Description(
-            words="NCCL's settings, with the host's wiring" if self.gpu_wires else "NCCL's settings",
-            by_hand=f"write NCCL's variables for {nics} into /opt/vgpu-cfg/nccl.env, "
-            f"by a unit at every boot{wired}",
+            words="NCCL settings with the host's topology" if self.gpu_wires else "NCCL settings",
+            by_hand=f"write the NCCL variables for {nics} to /opt/vgpu-cfg/nccl.env, with a unit at every "
+            f"boot{wired}",
             is_default=True,
         )
 
@@ -128,10 +128,7 @@ class HostNameModule(ModuleBase):
 
     def describe(self) -> Description:
         name = f"{self.host_name}.{self.domain}" if self.domain else self.host_name
-        return Description(
-            words=f"host name {name}",
-            by_hand=f"set the host name to {name} (hostnamectl)",
-        )
+        return Description(words=f"host name {name}", by_hand=f"set the host name to {name} (hostnamectl)")
 
 
 class UsersModule(ModuleBase):
@@ -159,10 +156,10 @@ class UsersModule(ModuleBase):
         names = [user.name for user in self.users]
         names += [self.machine_user] if self.machine_user else []
         users = [_user_text(user) for user in self.users]
-        users += [f"{self.machine_user}, by which vgpu-cfg logs in"] if self.machine_user else []
+        users += [f"{self.machine_user}, the account that vgpu-cfg logs in with"] if self.machine_user else []
         return Description(
             words=f"users {', '.join(names)}" if names else "no users",
-            by_hand=f"make the accounts {'; '.join(users)}" if users else "no account is made",
+            by_hand=f"create the accounts {'; '.join(users)}" if users else "no account is created",
             is_default=True,
         )
 
@@ -190,7 +187,7 @@ class HostsModule(ModuleBase):
         lines = (f"{entry.address} {' '.join(entry.names)}" for entry in self.entries)
         return Description(
             words=f"{counted(len(self.entries), 'host')} in /etc/hosts",
-            by_hand=f"write into /etc/hosts: {'; '.join(lines)}",
+            by_hand=f"add to /etc/hosts: {'; '.join(lines)}",
             is_default=True,
         )
 
@@ -277,30 +274,30 @@ class SiteModule(ModuleBase):
             words.append(counted(len(self.certificates), "certificate"))
         if self.closed:
             words.append("closed")
-        return ", ".join(words) or "as the template"
+        return ", ".join(words) or "unchanged"
 
     def _by_hand(self) -> str:
         proxy, words = self.proxy, []
         if proxy is not None:
             login = f", as {proxy.user} with {proxy.password}" if proxy.password else ""
-            direct = f", but for {', '.join(proxy.no_proxy)}" if proxy.no_proxy else ""
+            direct = f", except for {', '.join(proxy.no_proxy)}" if proxy.no_proxy else ""
             words.append(
-                f"write the proxy {proxy.http or proxy.https}{login}{direct} into /etc/vgpu-cfg/proxy.env "
+                f"write the proxy {proxy.http or proxy.https}{login}{direct} to /etc/vgpu-cfg/proxy.env "
                 "and apt's settings"
             )
         if self.apt is not None:
-            words.append(f"have apt take packages from {self.apt.url} alone")
+            words.append(f"configure apt to use only {self.apt.url}")
         if self.dnf:
-            words.append(f"have dnf take packages from {', '.join(self.dnf)} alone")
+            words.append(f"configure dnf to use only {', '.join(self.dnf)}")
         words += [
-            f"have {self.runtime} ask {url} for images of {name}"
+            f"configure {self.runtime} to use {url} for images of {name}"
             for name, url in self.registry_mirrors.items()
         ]
         if self.certificates:
-            words.append("have the system trust the site's CA")
+            words.append("add the site's CA to the trusted certificates")
         if self.closed:
             hosts = ", ".join(self.hosts) or "nowhere"
-            words.append(f"set package sources aside that lead elsewhere than to {hosts}")
+            words.append(f"disable package sources other than {hosts}")
         return "; ".join(words) or "nothing"
 
 
@@ -315,8 +312,8 @@ class TimeModule(ModuleBase):
         servers = ", ".join(self.servers)
         return Description(
             words=f"time from {servers}",
-            by_hand=f"let chronyd, or systemd-timesyncd where that is there, follow {servers} "
-            "and nobody else",
+            by_hand=f"configure chronyd, or systemd-timesyncd if installed, with {servers} as the only "
+            "servers",
             fetched=tuple(Fetched("guest.time", server) for server in self.servers),
         )
 
@@ -331,7 +328,7 @@ class NouveauModule(ModuleBase):
     def describe(self) -> Description:
         return Description(
             words="nouveau off",
-            by_hand="write `blacklist nouveau` and `options nouveau modeset=0` into a file in "
+            by_hand="write `blacklist nouveau` and `options nouveau modeset=0` to a file in "
             "/etc/modprobe.d, rebuild the initramfs, and restart if nouveau is loaded",
             is_default=True,
         )
@@ -376,7 +373,7 @@ class DriverModule(ModuleBase):
         branches = " or ".join(self.branches)
         branch = branch_of_package(self.package) or branches
         fits = f", of branch {branches}" if branches else ""
-        where = f"install {self.package}" if self.package else "see that the driver is installed"
+        where = f"install {self.package}" if self.package else "check that the driver is installed"
         return Description(
             words=f"driver {branch}".rstrip(),
             by_hand=f"{where}{fits}; nvidia-smi lists the GPUs",
@@ -400,8 +397,8 @@ class LicenceModule(ModuleBase):
     def describe(self) -> Description:
         return Description(
             words=f"licence {HIDDEN}",
-            by_hand=f"write FeatureType={self.feature_type} into /etc/nvidia/gridd.conf, put the token "
-            f"({self.token}) into /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd",
+            by_hand=f"write FeatureType={self.feature_type} to /etc/nvidia/gridd.conf, store the token "
+            f"({self.token}) in /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd",
         )
 
 
@@ -460,9 +457,9 @@ class PeermemModule(ModuleBase):
     def describe(self) -> Description:
         return Description(
             words="GPU memory for RDMA",
-            by_hand="load nvidia-peermem now and at boot, unless the open kernel modules and Linux 5.12 or "
-            "later make it needless; where the driver was there before the RDMA stack, build its modules "
-            "anew",
+            by_hand="load nvidia-peermem now and at boot, unless the open kernel modules with Linux 5.12 "
+            "or later make it unnecessary; if the driver was installed before the RDMA stack, "
+            "rebuild its modules",
             fetched=fetched_file("guest.driver", self.package),
             is_default=True,
         )
@@ -483,7 +480,7 @@ class NicFirmwareModule(ModuleBase):
         values = [f"{key}={value}" for key, value in self.parameters.items()]
         return Description(
             words=", ".join(values),
-            by_hand=f"mlxconfig -y set {' '.join(values)} on the NIC; in force once the host has restarted",
+            by_hand=f"mlxconfig -y set {' '.join(values)} on the NIC; active after the host restarts",
         )
 
 
@@ -510,12 +507,12 @@ class RoceModule(ModuleBase):
     def describe(self) -> Description:
         blank = RoceModule(nics=())
         marks = f"mark RoCE packets with DSCP {self.dscp} (traffic class {self.traffic_class})"
-        pfc = f"turn PFC on for priority {self.priority} alone and ECN with it"
+        pfc = f"enable PFC only for priority {self.priority}, and ECN with it"
         return Description(
             words=f"PFC {self.priority}, DSCP {self.dscp}" if self.owns_port else f"DSCP {self.dscp}",
-            by_hand=f"trust {self.trust}, {pfc}; {marks}; all of it by a unit, since no restart keeps it"
+            by_hand=f"trust {self.trust}, {pfc}; {marks}; with a unit, since the settings are lost on restart"
             if self.owns_port
-            else f"{marks}, by a unit at every boot; the port's own settings are the host's",
+            else f"{marks}, with a unit at every boot; the port's own settings are made on the host",
             is_default=(self.dscp, self.priority) == (blank.dscp, blank.priority),
         )
 
@@ -531,7 +528,7 @@ class LimitsModule(ModuleBase):
         shared = f", and /dev/shm of {self.shared_memory}" if self.shared_memory else ""
         return Description(
             words=f"memlock, /dev/shm {self.shared_memory}" if self.shared_memory else "memlock",
-            by_hand=f"let containers and logins lock memory without limit{shared}",
+            by_hand=f"let containers and logins lock unlimited memory{shared}",
             is_default=True,
         )
 
@@ -571,8 +568,8 @@ class TrafficModule(ModuleBase):
 
     def describe(self) -> Description:
         return Description(
-            words=f"{self.control_mbps} of {self.link_mbps} Mbit/s kept for control",
-            by_hand=f"by tc, keep {self.control_mbps} of {self.link_mbps} Mbit/s for the control plane on "
+            words=f"{self.control_mbps} of {self.link_mbps} Mbit/s reserved for control",
+            by_hand=f"with tc, reserve {self.control_mbps} of {self.link_mbps} Mbit/s for control traffic on "
             f"{self.nic.named_setting}",
         )
 

@@ -31,14 +31,14 @@ OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
 _PROOFS: Mapping[Framework, str] = {
     "torchrun": "; python3 in it imports torch",
     "horovod": "; horovodrun --check-build in it lists Horovod",
-    "mpi": "; mpirun --version in it answers",
+    "mpi": "; mpirun --version in it works",
     "none": "",
 }
 _LAUNCHERS: Mapping[Framework, str] = {
     "torchrun": "torchrun",
     "horovod": "horovodrun",
     "mpi": "mpirun",
-    "none": "the command itself, once on each worker",
+    "none": "run the command once on each worker",
 }
 
 
@@ -52,8 +52,7 @@ class ContainersModule(ModuleBase):
 
     def describe(self) -> Description:
         return Description(
-            words=self.runtime,
-            by_hand=f"install {self.runtime} from the distribution, and start it at boot",
+            words=self.runtime, by_hand=f"install {self.runtime} from the distribution, and start it at boot"
         )
 
 
@@ -131,7 +130,7 @@ class ImageModule(ModuleBase):
         source = f"load {self.archive}" if self.archive else f"pull {self.image}"
         return Description(
             words=self.image.rpartition("/")[2],
-            by_hand=f"{source}; it needs {self.minimum_free_gib} GiB{_PROOFS[self.framework]}",
+            by_hand=f"{source}; it requires {self.minimum_free_gib} GiB{_PROOFS[self.framework]}",
             fetched=fetched_file("training.archive", self.archive)
             if self.archive
             else (fetched_image("training.image", self.image),),
@@ -177,7 +176,7 @@ class SshMeshModule(ModuleBase):
         peers = ", ".join(peer.vm for peer in self.peers)
         return Description(
             words=f"ssh mesh of {len(self.peers)}",
-            by_hand=f"give {self.user} a key that {peers} all take, on port {self.port} where training runs, "
+            by_hand=f"give {self.user} a key that {peers} accept, on port {self.port} for training, "
             "and the host keys of all in known_hosts",
             is_default=True,
         )
@@ -226,8 +225,7 @@ class RankModule(ModuleBase):
         values = " ".join(f"{key}={value}" for key, value in sorted(self.environment.items()))
         return Description(
             words=f"ranks with {counted(given, 'variable')}" if given else "ranks",
-            by_hand="start every process of a training by /opt/vgpu-cfg/rank, "
-            f"with {values or 'no variables'}",
+            by_hand=f"start every training process with /opt/vgpu-cfg/rank, with {values or 'no variables'}",
             is_default=True,
         )
 
@@ -323,7 +321,7 @@ class MonitoringModule(ModuleBase):
         used = self.used_images.items()
         return Description(
             words="Prometheus and Grafana" if self.role == "server" else f"{self.exporter} exporter",
-            by_hand=f"run Prometheus, reading {targets}, and Grafana beside it"
+            by_hand=f"run Prometheus, which reads {targets}, and Grafana"
             if self.role == "server"
             else f"run the {self.exporter} exporter as a service",
             fetched=tuple(fetched_image(f"training.monitoring.images.{name}", image) for name, image in used),

@@ -161,12 +161,12 @@ class HostMark(Frozen):
 
     def way_on(self, plan: PlanIdentity) -> str:
         """Say to somebody with a plan that it is not of how the work that it tells of comes to its end."""
-        its_own = f"let {self.plan} finish: `vgpu-cfg apply` of it continues where it stopped"
+        its_own = f"wait for {self.plan} to finish, or run its `vgpu-cfg apply` again"
         if not self.id or self.plan != plan.name:
             return its_own
         return (
-            f"if it is the same plan, on another machine, bring its .id file, which holds {self.id}; "
-            f"else {its_own}"
+            f"if it is the same plan from another machine, copy its .id file with the ID {self.id}; "
+            f"otherwise {its_own}"
         )
 
     @property
@@ -187,14 +187,9 @@ def recovered_mark(entry: MaintenanceEntry) -> HostMark | None:
     """Return the mark that a run must have left on the host that it took down; None without a run."""
     if not entry.plan:
         return None
-    reason = f"its run {entry.run} took it there, and the mark is gone"
+    reason = f"its run {entry.run} put it there, but the mark is missing"
     return HostMark(
-        plan=entry.plan,
-        id=entry.plan_id,
-        since=entry.at,
-        maintenance=True,
-        reason=reason,
-        is_recovered=True,
+        plan=entry.plan, id=entry.plan_id, since=entry.at, maintenance=True, reason=reason, is_recovered=True
     )
 
 

@@ -160,8 +160,8 @@ class GpuEntry(Frozen):
         given = self.model_fields_set
         if self.pin and "profile" in given:
             message = (
-                "`pin` is for passthrough: ESXi chooses the GPU of a vGPU when it powers on\n"
-                "remove `pin`, or `profile` to pass the whole GPU through"
+                "`pin` is for passthrough: ESXi selects the GPU of a vGPU at power-on\nremove `pin`, or "
+                "remove `profile` to pass the whole GPU through"
             )
             raise ValueError(message)
         wanted = "device" in given and (self.device.label or self.device.model or self.device.device_id)
@@ -169,24 +169,24 @@ class GpuEntry(Frozen):
             message = "a GPU has a `profile` or a `device`, not both\nremove one of them"
             raise ValueError(message)
         if not (given & {"profile", "device"} or self.pin):
-            message = "a GPU needs a `profile`, a `device` or a `pin`\nas in {profile: grid_a100-40c}"
+            message = "a GPU requires a `profile`, a `device` or a `pin`\nexample: {profile: grid_a100-40c}"
             raise ValueError(message)
         if "device" in given and not wanted and "profile" not in given and not self.pin:
-            message = "`device` says nothing\ngive a label, a model or a device_id"
+            message = "`device` is empty\nset a label, a model or a device_id"
             raise ValueError(message)
         if self.pin and wanted:
-            message = "with `pin` the PCI address alone decides\nremove `device`"
+            message = "with `pin`, only the PCI address counts\nremove `device`"
             raise ValueError(message)
         if self.pin and self.count > 1:
             message = "`pin` names one GPU\nremove `count`, and list every GPU with its own `pin`"
             raise ValueError(message)
         if self.uvm and "profile" not in given:
-            message = "`uvm` is an option of a vGPU\nremove `uvm`"
+            message = "`uvm` applies to vGPUs\nremove `uvm`"
             raise ValueError(message)
         if self.group and (self.nvlink is not None or self.count > 1 or len(self.profile) != 1):
             message = (
-                "`group` is of one vGPU of one profile, with the NIC beside it\n"
-                "write an entry for each group, and `nvlink` for GPUs that NVLink joins"
+                "`group` is for one vGPU of one profile, with its NIC\nuse an entry for each group, and "
+                "`nvlink` for GPUs connected by NVLink"
             )
             raise ValueError(message)
         return self
@@ -197,24 +197,24 @@ class GpuEntry(Frozen):
             return self
         if "profile" not in self.model_fields_set:
             message = (
-                "`nvlink` joins vGPUs, and this GPU is passed through\n"
-                "remove `nvlink`, or take a `profile` that has all of a GPU"
+                "`nvlink` is for vGPUs, but this GPU is passed through\nremove `nvlink`, or use a "
+                "`profile` with a full GPU"
             )
             raise ValueError(message)
         if self.count < 2:
-            message = "`nvlink` joins several GPUs, and `count` is 1\nas in count: 2"
+            message = "`nvlink` connects several GPUs, but `count` is 1\nexample: count: 2"
             raise ValueError(message)
         for profile in self.profile:
             if profile.sharing is Sharing.MIG:
                 message = (
-                    f"`nvlink` joins whole GPUs, and {profile.name} is a slice of one in MIG mode\n"
-                    "take the time-sliced profile that has the full framebuffer"
+                    f"`nvlink` connects whole GPUs, but {profile.name} is a MIG slice\nuse the time-sliced "
+                    "profile with the full framebuffer"
                 )
                 raise ValueError(message)
             if profile.series != "C":
                 message = (
-                    f"`nvlink` joins vGPUs of the C series, and {profile.name} is of the {profile.series} "
-                    "series\ntake the C profile that has the full framebuffer"
+                    f"`nvlink` connects vGPUs of the C series, but {profile.name} is of the "
+                    f"{profile.series} series\nuse the C profile with the full framebuffer"
                 )
                 raise ValueError(message)
         return self
@@ -234,10 +234,10 @@ class DiskEntry(Frozen):
     def _one_kind(self) -> DiskEntry:
         given = self.model_fields_set
         if ("grow" in given) == ("size" in given):
-            message = "a disk has either `grow` or `size`\nas in {grow: 200GiB} or {size: 1TiB}"
+            message = "a disk has either `grow` or `size`\nexample: {grow: 200GiB} or {size: 1TiB}"
             raise ValueError(message)
         if {"grow", "controller"} <= given:
-            message = "`controller` is for a new disk\nremove it beside `grow`"
+            message = "`controller` is for a new disk\nremove it, or `grow`"
             raise ValueError(message)
         return self
 

@@ -48,7 +48,7 @@ class TakesEffect(StrEnum):
 
     AT_CREATION = "at creation only"
     AT_POWER_CYCLE = "at a power cycle"
-    MOVE = "by a move"
+    MOVE = "with a move"
     """It waits for leave: `apply --allow-move`."""
     LIVE = "live"
     REPORTING = "in reports only"
@@ -57,10 +57,10 @@ class TakesEffect(StrEnum):
     MAINTENANCE = "in maintenance mode"
     HOST_REBOOT = "at a reboot of the host"
     HOST_COLD_BOOT = "at a reboot of the host, or a cold boot"
-    BY_HAND = "by hand"
+    BY_HAND = "manually"
     IN_GUEST = "in the guest, live"
     """It is staged again in a guest that runs."""
-    GUEST_RESTART = "in the guest, perhaps with its restart"
+    GUEST_RESTART = "in the guest, possibly with a guest restart"
     FIRST_BOOT = "at the guest's first boot only"
     NEXT_RUN = "in the next run"
     """It asks nothing of the host: it says how this tool shall work."""
@@ -173,7 +173,7 @@ def _parsed(name: str) -> VgpuProfile:
 
 def _at_least_one(profiles: tuple[VgpuProfile, ...], info: ValidationInfo) -> tuple[VgpuProfile, ...]:
     if not profiles and is_from_file(info):
-        message = "the list of profiles is empty\nas in [nvidia_l40s-48c, grid_a100d-40c]"
+        message = "the list of profiles is empty\nexample: [nvidia_l40s-48c, grid_a100d-40c]"
         raise ValueError(message)
     return profiles
 
@@ -224,7 +224,7 @@ def _zoned_moment(value: object) -> datetime:
         return in_utc(found)
     except ValueError:
         message = (
-            f"{str(value)!r} is no time with its zone\nwrite it as 2027-01-11T08:00+01:00, or with Z for UTC"
+            f"{str(value)!r} is not a time with time zone\nuse the form 2027-01-11T08:00+01:00, or Z for UTC"
         )
         raise ValueError(message) from None
 
@@ -241,16 +241,16 @@ def _config_value(value: object) -> object:
 
 
 _COMPUTED_CONFIG = {
-    "pcipassthru.use64bitmmio": "it follows from `gpus`",
-    "pcipassthru.64bitmmiosizegb": "it follows from `gpus`",
-    "numa.nodeaffinity": "write `numa` instead",
-    "memsize": "write `memory` instead",
-    "numvcpus": "write `cpus` instead",
+    "pcipassthru.use64bitmmio": "it is derived from `gpus`",
+    "pcipassthru.64bitmmiosizegb": "it is derived from `gpus`",
+    "numa.nodeaffinity": "use `numa` instead",
+    "memsize": "use `memory` instead",
+    "numvcpus": "use `cpus` instead",
     "firmware": "every VM has EFI firmware",
-    "uefi.secureboot.enabled": "write `secure_boot` instead",
-    "sched.mem.min": "all memory is reserved, always",
-    "sched.mem.minsize": "all memory is reserved, always",
-    "sched.mem.pin": "all memory is reserved, always",
+    "uefi.secureboot.enabled": "use `secure_boot` instead",
+    "sched.mem.min": "all memory is always reserved",
+    "sched.mem.minsize": "all memory is always reserved",
+    "sched.mem.pin": "all memory is always reserved",
 }
 
 
@@ -265,7 +265,7 @@ def _one_line(text: str) -> str:
     wrong = sorted({letter for letter in text if _is_control(letter)})
     if wrong:
         shown = " ".join(repr(letter)[1:-1] for letter in wrong)
-        message = f"a setting holds {shown}\nwrite it on one line, of characters that can be printed"
+        message = f"a setting contains {shown}\nuse a single line of printable characters"
         raise ValueError(message)
     return text
 
@@ -273,13 +273,13 @@ def _one_line(text: str) -> str:
 def _config_key(name: str) -> str:
     folded = _one_line(name).casefold()
     if not name.strip() or name != name.strip() or "=" in name:
-        message = f"{name!r} cannot be the name of a setting\nas in svga.present"
+        message = f"{name!r} is not a valid setting name\nexample: svga.present"
         raise ValueError(message)
     remedy = _COMPUTED_CONFIG.get(folded, "")
     if folded.startswith("vgpu_cfg."):
-        remedy = "keys that begin with vgpu_cfg. are the owner mark"
+        remedy = "keys that begin with vgpu_cfg. are reserved for the owner mark"
     if folded.startswith("pcipassthru") and folded.endswith(".cfg.enable_uvm"):
-        remedy = "write `uvm` in `gpus` instead"
+        remedy = "use `uvm` in `gpus` instead"
     if remedy:
         message = f"extra_config must not set {name!r}, which is computed\n{remedy}"
         raise ValueError(message)
@@ -382,7 +382,5 @@ Secret = Annotated[
 ]
 ConfigKey = Annotated[str, BeforeValidator(lambda name: _config_key(name) if isinstance(name, str) else name)]
 ConfigValue = Annotated[
-    str,
-    AfterValidator(_one_line),
-    BeforeValidator(_config_value, json_schema_input_type=str | int | bool),
+    str, AfterValidator(_one_line), BeforeValidator(_config_value, json_schema_input_type=str | int | bool)
 ]

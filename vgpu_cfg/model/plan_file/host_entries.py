@@ -354,22 +354,25 @@ class NicEntry(Frozen):
     def _contradictions(self) -> Iterator[str]:
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         if self.kind != "passthrough" and "network" not in given:
-            yield "a NIC needs a `network`\nonly one of type passthrough goes without"
+            yield "a NIC requires a `network`\nonly type passthrough does not"
         if self.kind in ("vmxnet3", "pvrdma"):
             for name in ("near", "pin", "device"):
                 if name in given:
-                    yield f"`{name}` is of NICs of type passthrough or sriov\nwrite one of them, or remove it"
+                    yield (
+                        f"`{name}` applies to NICs of type passthrough or sriov\nuse one of these types, "
+                        "or remove it"
+                    )
         if self.mac and self.kind == "passthrough" and not given & {"ip", "rdma"}:
             yield (
-                "a NIC that is passed through has a MAC address of its own, and `mac` only tells the guest "
-                "which one is meant\nadd `ip` or `rdma`, or remove it"
+                "a passthrough NIC has its own MAC address, and `mac` only identifies it for the guest\n"
+                "add `ip` or `rdma`, or remove it"
             )
         if self.mac and self.is_many and "{k}" not in self.mac:
-            yield "one `mac` cannot serve several NICs\nput {k} in it, or list the NICs one by one"
+            yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list the NICs one by one"
         if self.ip not in (None, "dhcp", "pool") and self.is_many and "{k}" not in self.ip:
-            yield "one address cannot serve several NICs\nput {k} in it, or write pool"
+            yield "one address cannot be used for several NICs\nadd {k} to it, or set pool"
         if self.ip == "pool" and "network" not in given:
-            yield "`ip: pool` is of a network, and this NIC names none\nadd `network`"
+            yield "`ip: pool` requires a network, but this NIC names none\nadd `network`"
         yield from self._wrong_rdma()
         yield from self._wrong_device(given)
 
@@ -377,7 +380,7 @@ class NicEntry(Frozen):
         if "rdma" not in self.model_fields_set:
             return
         if self.kind == "vmxnet3":
-            yield "a vmxnet3 NIC has no RDMA\nwrite type: passthrough, sriov or pvrdma; or remove `rdma`"
+            yield "a vmxnet3 NIC has no RDMA\nset type: passthrough, sriov or pvrdma; or remove `rdma`"
         if self.kind == "pvrdma" and self.rdma == "gpudirect":
             yield "PVRDMA does not reach GPU memory\nwrite rdma: host, or type: passthrough or sriov"
 

@@ -153,13 +153,13 @@ class NetworkEntry(Frozen):
     vlan: Annotated[int, Field(ge=0, le=4094)] = key(
         "The portgroup's VLAN; 0: none. Needs `switch`, or `physical`, where it is told and not set.",
         LIVE,
-        "as it is",
+        "unchanged",
     )
     mtu: Mtu = key(
         "The largest packet in bytes: the switch's, and that of the guests' NICs. Needs `switch` or "
         "`physical`.",
         LIVE,
-        "as it is",
+        "unchanged",
     )
     subnet: Subnet = key("The addresses on this network, as in 10.111.0.0/24.", IN_GUEST)
     pool: Pool = key(

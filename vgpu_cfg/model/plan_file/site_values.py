@@ -51,9 +51,7 @@ def _matching(pattern: str, text: str, what: str, hint: str) -> str:
 def check_proxy(text: str) -> str:
     """Return a proxy's address; a login stands beside it, so that it is never shown."""
     if "@" in text:
-        raise ValueError(
-            "a proxy's login does not stand in its address\nwrite `user` and `password` beside it"
-        )
+        raise ValueError("a proxy address must not contain a login\nuse `user` and `password` instead")
     what = "is not the address of a proxy"
     return _matching(PROXY_PATTERN, text, what, "as in http://proxy.example.com:3128").rstrip("/")
 
@@ -82,7 +80,7 @@ def check_site_host(text: str) -> str:
 def check_direct(text: str) -> str:
     """Return what is reached without the proxy: a name, .domain, address, network or *."""
     hint = "as in .example.com, 10.0.0.0/8 or repo.example.com"
-    return _matching(DIRECT_PATTERN, text, "cannot stand in no_proxy", hint)
+    return _matching(DIRECT_PATTERN, text, "is not allowed in no_proxy", hint)
 
 
 def check_suite(text: str) -> str:
@@ -101,7 +99,7 @@ def parse_certificates(text: str) -> tuple[str, ...]:
     Raises ValueError for anything else, above all for a private key; nothing of it is repeated.
     """
     if "PRIVATE KEY" in text:
-        raise ValueError("the file holds a private key\nname the one with the CA's certificate alone")
+        raise ValueError("the file contains a private key\nname the file with only the CA's certificate")
     found: list[str] = []
     for part in text.split(_BEGIN)[1:]:
         body, end, _ = part.partition(_END)
@@ -111,12 +109,14 @@ def parse_certificates(text: str) -> tuple[str, ...]:
             content = b""
         # DER of a certificate is a SEQUENCE with a length of more than one byte.
         if content[:1] != b"\x30" or len(content) < 200:
-            raise ValueError("the file has a certificate that cannot be read\nopenssl x509 -in FILE says why")
+            raise ValueError(
+                "the file contains an unreadable certificate\nfor details, run openssl x509 -in FILE"
+            )
         lines = textwrap.wrap(base64.b64encode(content).decode(), _COLUMNS)
         found.append("\n".join([_BEGIN, *lines, _END, ""]))
     if not found:
         raise ValueError(
-            "the file holds no certificate in PEM\nopenssl x509 -inform der -in FILE makes it so"
+            "the file contains no PEM certificate\nto convert it, run openssl x509 -inform der -in FILE"
         )
     return tuple(dict.fromkeys(found))
 
