@@ -231,7 +231,7 @@ class _Course:
                 # The first may have come during a wait, when nobody asked `stop`.
                 self._interrupts = 2 if self._interrupts or self._run.stop() else 1
                 self._session.is_stopping = True
-        self._abandon("the run was left while this went on")
+        self._abandon("the run ended while this task was still running")
         reasons = {change.id: self._why_not_begun(change) for change in self._scheduler.waiting}
         for change in self._scheduler.drop_waiting():
             self._skip([change], self._session.start_queues.why_waiting(change) or reasons[change.id])
@@ -243,7 +243,7 @@ class _Course:
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
             left_behind=(
                 *list_left_behind(self._session, self._hosts, self._outcomes, self._in_flight),
-                *_left(self._late | self._behind, "not begun"),
+                *_left(self._late | self._behind, "not started"),
                 *self._told_not_begun(),
             ),
             is_interrupted=(self._interrupts > 0 and not self._is_whole()) or self._is_declined,
@@ -265,13 +265,13 @@ class _Course:
         self._passed.append(passed)
         others, names = fold_names(canary.others), fold_names(canary.names)
         if passed.goes_on:
-            self._note(canary.first[-1], f"the canary {names} is as planned; going on with {others}")
+            self._note(canary.first[-1], f"the canary {names} matches the plan; continuing with {others}")
             self._scheduler.canaries.release(canary)
         elif passed.problems:
-            self._note(canary.first[-1], f"the canary {names} is not as planned: {passed.problems[0]}")
-            self._stop_behind(canary, f"the canary {names} is not as planned")
+            self._note(canary.first[-1], f"the canary {names} does not match the plan: {passed.problems[0]}")
+            self._stop_behind(canary, f"the canary {names} does not match the plan")
         else:
-            self._stop_behind(canary, f"the answer was no after the canary {names}", finishes=True)
+            self._stop_behind(canary, f"you answered no after the canary {names}", finishes=True)
         return True
 
     def _stop_behind(self, canary: Canary, why: str, *, finishes: bool | None = None) -> None:
@@ -283,21 +283,22 @@ class _Course:
 
     def _told_not_begun(self) -> Iterator[LeftBehind]:
         if self._not_begun:
-            state = f"{counted(self._not_begun, 'change')} not begun, as the run stopped at its first failure"
+            count = counted(self._not_begun, "change")
+            state = f"{count} not started, because the run stopped at the first failure"
             yield LeftBehind(name=self._session.plan.name, state=state)
 
     def _why_not_begun(self, change: Change) -> str:
         if self._interrupts:
-            return "the run was stopped before"
+            return "the run was already stopped"
         if self._is_locked_out:
-            return "the lock of the run was taken away before"
+            return "the lock of the run was already removed"
         if self._session.is_stopping:
-            return "contact with vCenter was lost before"
+            return "contact with vCenter was already lost"
         canary = self._scheduler.canaries.holding(change)
         if canary is not None:
-            return f"the canary {fold_names(canary.names)} was not finished"
+            return f"the canary {fold_names(canary.names)} was not completed"
         down = ", ".join(self._scheduler.hosts_down)
-        return f"no more hosts may be down at once, and these are: {down}"
+        return f"the limit of hosts that may be down is reached: {down}"
 
     def _is_whole(self) -> bool:
         """Whether everything was done all the same, when the stop came."""
@@ -333,24 +334,24 @@ class _Course:
         """Leave a change for another time, and all that needs it; nothing of it was begun."""
         self._late[change.subject.name] = f"{why}; {remedy}" if remedy else why
         self._close(change, OutcomeStatus.SKIPPED, message=why, remedy=remedy)
-        self._skip(self._scheduler.put_off(change), f"needs {change.id!r}, which is not begun: {why}")
+        self._skip(self._scheduler.put_off(change), f"requires {change.id!r}, which is not started: {why}")
 
     def _meet_manual_step(self, change: ManualStep) -> None:
         if self._hosts is not None:
             done = settle(change, self._hosts)
         else:
-            done = "done by hand" if change.id in self._session.options.done_by_hand else ""
+            done = "done manually" if change.id in self._session.options.done_by_hand else ""
         if done:
             self._close(change, OutcomeStatus.NOT_NEEDED, message=done)
             self._scheduler.succeed(change)
             return
-        self._wait_for_hand(change, None, "needs a manual step", change.text)
+        self._wait_for_hand(change, None, "requires a manual step", change.text)
 
     def _wait_for_hand(self, change: Change, running: _Running | None, message: str, remedy: str) -> None:
         """Leave a change, and all that needs it, until a manual step is done."""
         self._waiting_for.append(change.id)
         self._close(change, OutcomeStatus.SKIPPED, running=running, message=message, remedy=remedy)
-        self._skip(self._scheduler.fail(change), f"waits for {change.id!r}")
+        self._skip(self._scheduler.fail(change), f"waiting for {change.id!r}")
 
     def _look(self, wanted: Mapping[str, Look]) -> None:
         """Read what steps want to see, by the ids of their changes: all of it at once; then resume them."""
@@ -386,7 +387,7 @@ class _Course:
                     self._session.clock.pause(self._session.options.poll_seconds)
                     return
                 self._session.is_stopping = True
-                self._abandon(f"lost track of it: {error.message}", error.remedy)
+                self._abandon(f"its state is unknown: {error.message}", error.remedy)
                 return
             self._refused_waits = 0
             for update in updates:
@@ -469,7 +470,7 @@ class _Course:
             self._give_up(running, error.message, error.remedy, error=error)
         except KeyboardInterrupt:
             self._session.locks.leave()
-            self._give_up(running, "interrupted; whether vCenter got the request is not known")
+            self._give_up(running, "interrupted; whether vCenter received the request is unknown")
             raise
         else:
             if isinstance(waits_for, Pause):
@@ -486,7 +487,7 @@ class _Course:
         if self._session.is_stopping or running.looks >= MOST_LOOKS:
             return False
         running.looks += 1
-        self._note(running.change.id, f"{lost.message}: looking at what is there")
+        self._note(running.change.id, f"{lost.message}: checking the current state")
         running.step = make_step(running.change, self._session, self._hosts, self._guests)
         self._advance(running, None)
         return True
@@ -515,7 +516,7 @@ class _Course:
             vm_moid=self._session.made.get(change.subject.name),
         )
         verb = "failed" if status is OutcomeStatus.FAILED else "was skipped"
-        self._skip(self._scheduler.fail(change), f"needs {change.id!r}, which {verb}")
+        self._skip(self._scheduler.fail(change), f"requires {change.id!r}, which {verb}")
         if status is OutcomeStatus.FAILED and not self._session.is_stopping:
             self._spread_failure(change, message)
 

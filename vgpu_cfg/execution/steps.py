@@ -34,10 +34,7 @@ def is_for_hosts(change: Change) -> bool:
 
 
 def make_step(
-    change: Change,
-    session: RunSession,
-    hosts: HostSession | None = None,
-    guests: GuestSession | None = None,
+    change: Change, session: RunSession, hosts: HostSession | None = None, guests: GuestSession | None = None
 ) -> Step:
     """Return the generator that carries a change out; nothing happens until it is advanced.
 
@@ -45,7 +42,7 @@ def make_step(
     """
     match change:
         case ManualStep():
-            raise ValueError(f"{change.id} is done by hand")
+            raise ValueError(f"{change.id} is a manual step")
         case CreateVm():
             return create_vm(change, session, guests.seed_of(change) if guests is not None else {})
         case StageGuest():

@@ -25,10 +25,10 @@ def test_a_module_that_warned_is_there_and_says_for_what() -> None:
     check_done(warned, SPEC, KINDS)
     assert finished_in(warned, SPEC, KINDS) == KINDS
     assert summary_of(warned, KINDS) == (
-        "1 brought, 1 were there already; roce warns: "
-        "lldpad runs, and may set ens192 as the switch says: stop it"
+        "1 set up, 1 already present; roce: warning: lldpad runs, and may set ens192 as the switch says: "
+        "stop it"
     )
 
 
 def test_without_a_warning_nothing_is_added() -> None:
-    assert summary_of(report("done"), KINDS) == "1 brought, 1 were there already"
+    assert summary_of(report("done"), KINDS) == "1 set up, 1 already present"

@@ -74,7 +74,7 @@ def test_what_fails_takes_along_what_needs_it_and_the_rest_goes_on() -> None:
         "power on b": "done",
     }
     skipped = next(outcome for outcome in report.outcomes if outcome.change_id == "power on a")
-    assert skipped.message == "needs 'create a', which failed"
+    assert skipped.message == "requires 'create a', which failed"
     assert exit_code_of(report) == 6
 
 
@@ -180,7 +180,7 @@ def test_a_stop_in_the_middle_of_a_vm_names_it_as_half_made() -> None:
     report, _ = run(server, create("a"), stop=lambda: bool(server.calls))
     assert [method for method, _ in server.calls] == ["create_vm"]
     assert statuses(report) == {"create a": "failed"}
-    assert tuple(map(str, report.left_behind)) == ("a: made, but lacks firmware",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but lacks firmware",)
 
 
 def test_the_first_ctrl_c_waits_for_what_runs() -> None:
@@ -195,7 +195,7 @@ def test_the_second_ctrl_c_leaves_at_once_and_names_what_still_runs() -> None:
     report, _ = run(server, create("a"), power_on("a"))
     assert statuses(report) == {"create a": "failed", "power on a": "skipped"}
     assert tuple(map(str, report.left_behind)) == (
-        "a: vCenter had not finished making it",
+        "a: vCenter had not finished creating it",
         "task-1: 'create a' still ran in vCenter",
     )
     assert server._waits == 2
@@ -220,7 +220,7 @@ def test_losing_sight_of_the_tasks_ends_the_run_and_says_what_ran() -> None:
     server = estate(raise_at_wait={1: Unreachable("no answer from vc01", remedy="see its network")})
     report, _ = run(server, create("a"), create("b", needs=("create a",)))
     assert statuses(report) == {"create a": "failed", "create b": "skipped"}
-    assert report.outcomes[0].message == "lost track of it: no answer from vc01"
+    assert report.outcomes[0].message == "its state is unknown: no answer from vc01"
     assert "task-1: 'create a' still ran in vCenter" in map(str, report.left_behind)
     assert not report.is_interrupted
     assert exit_code_of(report) == 6
@@ -229,7 +229,7 @@ def test_losing_sight_of_the_tasks_ends_the_run_and_says_what_ran() -> None:
 def test_a_request_that_may_or_may_not_have_arrived_says_so_and_nothing_more_is_begun() -> None:
     server = estate(refusals={("create_vm", 1): Unreachable("the connection broke")})
     report, _ = run(server, create("a"), *(create(f"vm-{n}") for n in range(20)))
-    assert "whether vCenter got the request is not known" in report.outcomes[0].message
+    assert "whether vCenter received the request is unknown" in report.outcomes[0].message
     assert len(server.started("create_vm")) == 1
     assert set(statuses(report).values()) == {"failed", "skipped"}
 

@@ -19,16 +19,20 @@ LONGEST_WHY = 200
 _FINISHED = ("present", "done", "warned")
 _REMEDIES: Mapping[str, str] = MappingProxyType(
     {
-        "network": "compare the NICs of the plan file with `ip -br link` in the guest",
-        "time": "see whether the guest reaches the servers of `guest.time` on UDP port 123",
-        "driver": "give `guest.driver` a package of a branch that the host's driver takes",
-        "licence": "get a new token from the licence portal, and check the guest's clock",
-        "ofed": "give `guest.ofed` a package for this distribution and kernel, or write `inbox`",
-        "containers": "see in the guest whether its package sources answer and its disk has room",
-        "toolkit": "see in the guest whether the toolkit's package source answers",
-        "registry": "check the password that `training.registry` names, and the way to the registry",
-        "image": "check the image's name, the way to its registry, and the room on the guest's disk",
-        "shared-folder": "see whether the head exports the folder and the guest reaches it",
+        "network": "compare the NICs in the plan file with `ip -br link` in the guest",
+        "time": "check whether the guest can reach the servers of `guest.time` on UDP port 123",
+        "driver": "set `guest.driver` to a package of a branch that the host's driver supports",
+        "licence": "get a new token from the license portal, and check the guest's clock",
+        "ofed": "set `guest.ofed` to a package for this distribution and kernel, or to `inbox`",
+        "containers": (
+            "check in the guest whether its package sources are reachable and its disk has free space"
+        ),
+        "toolkit": "check in the guest whether the toolkit's package source is reachable",
+        "registry": "check the password of `training.registry`, and the connection to the registry",
+        "image": (
+            "check the image name, the connection to its registry, and the free space on the guest's disk"
+        ),
+        "shared-folder": "check whether the head exports the folder and the guest can reach it",
     }
 )
 
@@ -46,7 +50,7 @@ def progress_of(report: GuestReport, spec: GuestSpec) -> str:
     at = next((one.name for one in report.modules if one.name in names and one.name not in finished), "")
     if not at:
         return f"{len(finished & set(names))} of {len(names)} modules"
-    verb = "restarts for " if report.state == "reboot" else ""
+    verb = "restart required: " if report.state == "reboot" else ""
     return f"{verb}{at} ({names.index(at) + 1} of {len(names)})"
 
 
@@ -66,21 +70,21 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
         raise NeedsManualStep(
-            f"{spec.vm}: {name} needs a manual step: {why or 'it says no more'}",
+            f"{spec.vm}: {name} requires a manual step: {why or 'no details are available'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )
     if report.state == "failed":
         raise NotConfirmed(
-            f"{spec.vm}: {name} could not be brought into the guest: {why or 'it does not say why'}",
+            f"{spec.vm}: {name} could not be set up in the guest: {why or 'no reason given'}",
             subject=spec.vm,
-            remedy=_remedy(name) + f"; {LOG_FILE} in the guest tells more; then {PLAN_AGAIN}",
+            remedy=_remedy(name) + f"; for details see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )
     finished = finished_in(report, spec, wanted)
     missing = [name for name in wanted if name not in finished]
     if missing:
         raise NotConfirmed(
-            f"{spec.vm}: the guest says that it is done, and does not show {', '.join(missing)}",
+            f"{spec.vm}: the guest reports that it is done, but {', '.join(missing)} is missing",
             subject=spec.vm,
             remedy=f"see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )
@@ -91,8 +95,8 @@ def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
     reported = {one.name: one.state for one in report.modules}
     names = tuple(modules)
     there = sum(reported.get(name) == "present" for name in names)
-    words = [f"{len(names) - there} brought, {there} were there already"]
-    words += [f"{one.name} warns: {one.why}" for one in report.modules if one.state == "warned"]
+    words = [f"{len(names) - there} set up, {there} already present"]
+    words += [f"{one.name}: warning: {one.why}" for one in report.modules if one.state == "warned"]
     return "; ".join(words)
 
 
@@ -104,4 +108,4 @@ def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bo
 
 
 def _remedy(name: str) -> str:
-    return _REMEDIES.get(name, f"see what keeps {name} from working in the guest")
+    return _REMEDIES.get(name, f"find out why {name} does not work in the guest")

@@ -64,7 +64,7 @@ T = TypeVar("T")
 _SHOWN = 4
 _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """User data with which cloud-init itself replaces the redacted data."""
-_SILENT = "it has reported nothing yet"
+_SILENT = "it has not reported anything yet"
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 """Errors that prove nothing about the guest: it goes on, and the next run continues with it."""
 
@@ -114,7 +114,7 @@ class _Staging:
         self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
         if not self.vm.is_on:
             raise StalePlan(
-                f"{self.vm.name} is {self.vm.power_state}: a guest is set up while it runs",
+                f"{self.vm.name} is {self.vm.power_state}; a guest can be set up only while it is running",
                 subject=self.vm.name,
                 remedy=PLAN_AGAIN,
             )
@@ -135,7 +135,7 @@ class _Staging:
             if report is None and self._run.now() >= silent_until:
                 report = self._from_shell(FIRST_RUN)
                 if self._report is None and self._is_left_alone():
-                    self.note("cloud-init does not answer; bringing it through a shell")
+                    self.note("cloud-init does not respond; using a shell instead")
                     return (yield from self.by_shell())
             if report is not None and is_over(report):
                 return report
@@ -186,11 +186,11 @@ class _Staging:
         work = parse_guest_work(answer.stdout)
         if work == ():
             return
-        what = ", ".join(work[:_SHOWN]) if work else "it does not tell what runs in it"
+        what = ", ".join(work[:_SHOWN]) if work else "running workloads are unknown"
         raise HeldBack(
-            f"work runs in the guest ({what}), and this would end {ended_text(ended)}",
+            f"work is running in the guest ({what}), and this step would cause: {ended_text(ended)}",
             subject=self._spec.vm,
-            remedy=f"wait for its end and apply again, or {how_to_approve(Approval.TRAINING)}",
+            remedy=f"wait until it ends and apply again, or {how_to_approve(Approval.TRAINING)}",
         )
 
     def _known_host_keys(self) -> Mapping[str, str]:
@@ -198,7 +198,10 @@ class _Staging:
         self._host_keys = self._guests.host_keys(self._change)
         unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
         if unknown:
-            self.note(f"no host key is known of {', '.join(unknown)}: not let in until the next run")
+            self.note(
+                f"the host keys of {', '.join(unknown)} are unknown, so they are not trusted until the "
+                "next run"
+            )
         return self._host_keys
 
     def _await_quiet(self) -> Waiting[None]:
@@ -211,7 +214,7 @@ class _Staging:
             if report is None or is_over(report):
                 return
             if not is_stated:
-                self.note("an earlier staging still runs in the guest; waiting for its end")
+                self.note("an earlier setup is still running in the guest; waiting for it to end")
             is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 
@@ -226,7 +229,7 @@ class _Staging:
                 return report
             if self._report is None and self._no_shell is None and self._run.now() >= begun_by:
                 raise GuestError(
-                    f"{self._spec.vm}: what was started in the guest does not begin",
+                    f"{self._spec.vm}: the setup in the guest does not start",
                     subject=self._spec.vm,
                     remedy=f"see {LOG_FILE} in the guest, or `journalctl -b`; then {PLAN_AGAIN}",
                 )
@@ -279,13 +282,11 @@ class _Staging:
         shown = self._settings()
         is_marked = shown.get(GUEST_MARK_KEY, "") == self._mark
         if not is_marked or shown.get(USERDATA_KEY, "") not in ("", REDACTED):
-            lacking = (
-                "the redaction of its user data" if is_marked else "the mark of what its guest was given"
-            )
+            lacking = "the redaction of its user data" if is_marked else "the mark of the guest's setup"
             raise NotConfirmed(
                 f"{self.vm.name} does not show {lacking}",
                 subject=self.vm.name,
-                remedy=f"look at {self.vm.name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+                remedy=f"check in vCenter who else changes {self.vm.name}; then {PLAN_AGAIN}",
             )
         self._run.half_staged.pop(self._spec.vm, None)
 
@@ -299,7 +300,9 @@ class _Staging:
         """Read the VM again, and the report that its guest's tools wrote there."""
         found = yield from self._run.read_vm(self.vm.moid, GUEST_KEYS)
         if found is None:
-            raise StalePlan(f"the VM {self.vm.name} has gone", subject=self.vm.name, remedy=PLAN_AGAIN)
+            raise StalePlan(
+                f"the VM {self.vm.name} no longer exists", subject=self.vm.name, remedy=PLAN_AGAIN
+            )
         self.vm = found
         return self._take(self._settings().get(REPORT_KEY, ""), word)
 
@@ -340,7 +343,7 @@ class _Staging:
                 done = act(self._guests.shell(self._spec, self.vm))
             except GuestNotReady as error:
                 if self._no_shell is None:
-                    self.note(f"the guest does not answer yet: {error.message}")
+                    self.note(f"the guest does not respond yet: {error.message}")
                 self._lose_shell(error)
                 if self._run.now() >= deadline:
                     raise
@@ -375,19 +378,19 @@ class _Staging:
         if self._report is not None:
             at = progress_of(self._report, self._spec)
             raise NotConfirmed(
-                f"{self._spec.vm}: after {minutes} its guest is still at {at}",
+                f"{self._spec.vm}: after {minutes}, its guest is still at {at}",
                 subject=self._spec.vm,
-                remedy=f"see {LOG_FILE} in the guest; once it is done there, {PLAN_AGAIN}",
+                remedy=f"see {LOG_FILE} in the guest; when it is done, {PLAN_AGAIN}",
             )
         seen = self.vm.detail.guest if self.vm.detail is not None else None
         has_tools = seen is not None and seen.tools_running
-        why = "cloud-init does not answer" if has_tools else "VMware Tools do not run in it"
-        shell = f", and no shell does: {self._no_shell.message}" if self._no_shell is not None else ""
+        why = "cloud-init does not respond" if has_tools else "VMware Tools are not running in it"
+        shell = f", and no shell is available: {self._no_shell.message}" if self._no_shell is not None else ""
         raise GuestError(
-            f"{self._spec.vm}: its guest has reported nothing in {minutes}: {why}{shell}",
+            f"{self._spec.vm}: no report from its guest within {minutes}: {why}{shell}",
             subject=self._spec.vm,
-            remedy="take a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`,"
-            " or name a user under `guest.login` whom the template lets in (docs/how-to/reach-guests.md)",
+            remedy="use a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`, "
+            "or set `guest.login` to a user of the template (docs/how-to/reach-guests.md)",
         )
 
     def _pause(self, seconds: float) -> Waiting[None]:

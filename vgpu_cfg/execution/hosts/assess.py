@@ -55,7 +55,7 @@ class AssessedSetting:
         if self.state is State.UNREAD:
             return f"{self.target.id} could not be read: {self.why or 'no reason given'}"
         if self.state is State.PENDING:
-            return f"{self.target.id} is set to {found.wanted}, and waits for a {found.waits_for}"
+            return f"{self.target.id} is set to {found.wanted}, pending {found.waits_for}"
         return f"{self.target.id} is {found.configured or 'not set'}, not {found.wanted}"
 
 
@@ -90,13 +90,13 @@ def assess(
 
 
 def not_shown(ref: HostRef, missing: Sequence[AssessedSetting]) -> NotConfirmed:
-    remedy = "see who else sets this (a host profile, a colleague); then " + PLAN_AGAIN
+    remedy = "check who else changes this (a host profile, another admin); then " + PLAN_AGAIN
     if all(one.state is State.PENDING for one in missing):
-        remedy = "the next plan restarts the host for it: " + PLAN_AGAIN
+        remedy = "the next plan restarts the host to activate it: " + PLAN_AGAIN
     if any(one.state is State.UNREAD for one in missing):
-        remedy = "fix what keeps it from being read; then " + PLAN_AGAIN
+        remedy = "fix the reading error; then " + PLAN_AGAIN
     return NotConfirmed(
-        f"{ref.name} does not show what was asked for: {'; '.join(str(one) for one in missing)}",
+        f"{ref.name} does not show the requested settings: {'; '.join(str(one) for one in missing)}",
         subject=ref.name,
         remedy=remedy,
     )

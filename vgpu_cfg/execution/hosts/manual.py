@@ -51,7 +51,7 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
     is_acknowledged = step.id in hosts.run.options.done_by_hand
     ref = host_of(step)
     if ref is None:
-        return "done by hand" if is_acknowledged else ""
+        return "done manually" if is_acknowledged else ""
     why = ""
     try:
         view = hosts.read(ref, step.proves)
@@ -70,7 +70,7 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
         hosts.run.note(step.id, error.message)
     if is_acknowledged or why:
         hosts.accept_as_done(ref, step.proves)
-        return why or "done by hand"
+        return why or "done manually"
     hosts.note_reason(ref, step.text)
     return ""
 
@@ -79,10 +79,10 @@ def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
     if not is_connected(view.host):
         return ""
     if step.proves and all(one.state is State.HOLDS for one in hosts.assess(view, step.proves)):
-        return "a reading shows that it is done"
+        return "detected as complete"
     is_kept = all(view.facts.done.get(name) == word for name, word in _acknowledged(step).items())
     if is_kept and not _is_shown_by_reading(step, view, hosts):
-        return "done by hand, as is kept on the host"
+        return "completed manually, as confirmed on the host"
     return ""
 
 

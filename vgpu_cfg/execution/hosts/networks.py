@@ -34,7 +34,7 @@ _BASE = frozenset({FactGroup.BASE})
 def set_cluster_option(change: SetClusterOption, hosts: HostSession) -> Step:
     """Set or remove one option of a cluster's DRS, unless it is so."""
     if _has_cluster_option(_read(hosts), change):
-        return StepResult(is_needed=False, message="it is so already")
+        return StepResult(is_needed=False, message="already done")
     yield from hosts.run.run_task(
         lambda: hosts.tools.writer.set_cluster_option(change), f"set {change.option}", change.subject.name
     )
@@ -45,7 +45,7 @@ def set_cluster_option(change: SetClusterOption, hosts: HostSession) -> Step:
 def set_vcenter_option(change: SetVCenterOption, hosts: HostSession) -> Step:
     """Set one advanced setting of vCenter, unless it is so."""
     if _has_vcenter_option(_read(hosts), change):
-        return StepResult(is_needed=False, message="it is so already")
+        return StepResult(is_needed=False, message="already done")
     hosts.run.begin(lambda: hosts.tools.writer.set_vcenter_option(change))
     yield from _confirm(change, hosts, lambda facts: _has_vcenter_option(facts, change) is not False)
     return StepResult()
@@ -70,12 +70,10 @@ def _make_switch(change: ChangeNetwork, wanted: MakeSwitch, hosts: HostSession) 
     if found is not None:
         if wanted.mtu not in (None, found.mtu):
             raise StalePlan(
-                f"there is a switch {wanted.name} now, with another MTU",
-                subject=wanted.name,
-                remedy=PLAN_AGAIN,
+                f"a switch {wanted.name} now exists, with another MTU", subject=wanted.name, remedy=PLAN_AGAIN
             )
         hosts.run.networks[wanted.name] = found.moid
-        return StepResult(is_needed=False, message="it is there already")
+        return StepResult(is_needed=False, message="already exists")
     moid = yield from _run_task(change, hosts)
     if moid is not None:
         hosts.run.networks[wanted.name] = moid
@@ -90,7 +88,7 @@ def _edit_switch(change: ChangeNetwork, wanted: EditSwitch, hosts: HostSession) 
     facts = _read(hosts)
     moid = _switch_moid(wanted, facts, hosts)
     if _has_edit(wanted, moid, facts):
-        return StepResult(is_needed=False, message="it is so already")
+        return StepResult(is_needed=False, message="already done")
     filled = change.model_copy(update={"network": wanted.model_copy(update={"switch_moid": moid})})
     yield from _run_task(filled, hosts)
     yield from _confirm(change, hosts, lambda seen: _has_edit(wanted, moid, seen))
@@ -104,7 +102,7 @@ def _set_portgroup(change: ChangeNetwork, wanted: SetPortgroup, hosts: HostSessi
     if moid is not None:
         hosts.run.networks[wanted.name] = moid
         if _has_vlan(wanted, moid, facts):
-            return StepResult(is_needed=False, message="it is so already")
+            return StepResult(is_needed=False, message="already done")
     filled = wanted.model_copy(update={"switch_moid": switch, "portgroup_moid": moid})
     yield from _run_task(change.model_copy(update={"network": filled}), hosts)
     made = moid or _portgroup_named(wanted.name, switch, hosts)
@@ -140,9 +138,9 @@ def _confirm(
 
 def _not_shown(change: Change) -> NotConfirmed:
     return NotConfirmed(
-        f"{change.subject.name} does not show it: {change.id}",
+        f"{change.subject.name} does not show the change: {change.id}",
         subject=change.subject.name,
-        remedy="look at it in vCenter for who else sets this; then " + PLAN_AGAIN,
+        remedy="check in vCenter who else changes it; then " + PLAN_AGAIN,
     )
 
 
@@ -169,9 +167,7 @@ def _switch_moid(wanted: EditSwitch | SetPortgroup, facts: EstateFacts, hosts: H
     moid = wanted.switch_moid or hosts.run.networks.get(wanted.switch_name) or (named.moid if named else None)
     if moid is None:
         raise StalePlan(
-            f"the switch {wanted.switch_name} has not been made",
-            subject=wanted.switch_name,
-            remedy=PLAN_AGAIN,
+            f"the switch {wanted.switch_name} was not created", subject=wanted.switch_name, remedy=PLAN_AGAIN
         )
     return moid
 

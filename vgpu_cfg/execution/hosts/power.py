@@ -30,7 +30,7 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
     if hosts.is_in_force(change, view):
-        return StepResult(is_needed=False, message="what waited for it is in force already")
+        return StepResult(is_needed=False, message="the pending settings are already active")
     if not _has_booted_since(change, view, hosts):
         _check_down(view, hosts)
         hosts.run.check_going_on()
@@ -54,7 +54,7 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
     """
     ref = change.host
     if hosts.tools.powers is None:
-        raise BmcError("nobody here speaks to BMCs", subject=ref.name, remedy=PLAN_AGAIN)
+        raise BmcError("access to BMCs is not available", subject=ref.name, remedy=PLAN_AGAIN)
     power = hosts.tools.powers.connect(change.bmc)
     view = hosts.read(ref)
     mark = hosts.marks.own(ref.moid)
@@ -64,7 +64,7 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
         view = yield from hosts.read_awake(ref, change.settles)
         before = view.facts.boot_time
         if hosts.is_in_force(change, view):
-            return StepResult(is_needed=False, message="what waited for it is in force already")
+            return StepResult(is_needed=False, message="the pending settings are already active")
         power.is_off()
         _check_down(view, hosts)
         hosts.run.check_going_on()
@@ -73,18 +73,14 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
             ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
         )
     yield from _await_off(ref, power, hosts)
-    hosts.run.note(change.id, f"it is off; its BMC {change.bmc.address} switches it on")
+    hosts.run.note(change.id, f"it is off; its BMC {change.bmc.address} powers it on")
     power.switch_on()
     back = yield from _await_boot(change, before, hosts, was_away=True)
     hosts.shells.has_restarted(ref.moid, back.facts)
     hosts.marks.keep(ref.moid, restart="")
     if change.settles:
         yield from hosts.confirm(
-            change,
-            ref,
-            change.settles,
-            in_force=True,
-            seconds=hosts.run.options.boot_settle_seconds,
+            change, ref, change.settles, in_force=True, seconds=hosts.run.options.boot_settle_seconds
         )
     hosts.marks.waits_no_more(ref.moid, *change.settles)
     return StepResult()
@@ -96,10 +92,10 @@ def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[
     while not power.is_off():
         if hosts.run.now() >= deadline:
             raise NotConfirmed(
-                f"{ref.name} is not off {_minutes(hosts)} after it was told to shut down, as its BMC says;"
-                " it is left in maintenance mode",
+                f"{ref.name} is not off {_minutes(hosts)} after the shutdown request, according to its "
+                "BMC; it remains in maintenance mode",
                 subject=ref.name,
-                remedy="see its console; then " + PLAN_AGAIN,
+                remedy="check its console; then " + PLAN_AGAIN,
             )
         yield from wait(hosts.run.options.host_poll_seconds)
         hosts.run.check_going_on()
@@ -111,10 +107,10 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
     view = hosts.read(ref)
     mark = hosts.marks.own(ref.moid)
     if not is_connected(view.host) and mark is not None:
-        return StepResult(is_needed=False, message="it is down already")
+        return StepResult(is_needed=False, message="it is already down")
     follows = [other for other in hosts.run.plan.changes if change.id in other.needs]
     if follows and all(other.kind == "manual_step" and is_done(other, hosts) for other in follows):
-        return StepResult(is_needed=False, message="what it was to be shut down for is done")
+        return StepResult(is_needed=False, message="the settings that required the shutdown are active")
     _check_down(view, hosts)
     hosts.run.check_going_on()
     hosts.marks.keep(ref.moid, restart="shutdown")
@@ -126,10 +122,10 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
         if hosts.run.now() >= deadline:
             hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} still answers {_minutes(hosts)} after it was told to shut down;"
-                " it is left in maintenance mode",
+                f"{ref.name} still responds {_minutes(hosts)} after the shutdown request; it remains in "
+                "maintenance mode",
                 subject=ref.name,
-                remedy="see its console; then " + PLAN_AGAIN,
+                remedy="check its console; then " + PLAN_AGAIN,
             )
         yield from wait(hosts.run.options.host_poll_seconds)
         hosts.run.check_going_on()
@@ -156,12 +152,14 @@ def _check_down(view: HostView, hosts: HostSession) -> None:
     host = view.host
     if not host.is_in_maintenance_mode or hosts.marks.own(host.moid) is None:
         what = (
-            "is not in maintenance mode" if not host.is_in_maintenance_mode else "has lost this plan's mark"
+            "is not in maintenance mode"
+            if not host.is_in_maintenance_mode
+            else "no longer has this plan's mark"
         )
         raise StalePlan(
-            f"{host.name} {what}: it is not restarted",
+            f"{host.name} {what}, so it is not restarted",
             subject=host.name,
-            remedy="see who did that; then " + PLAN_AGAIN,
+            remedy="check who changed that; then " + PLAN_AGAIN,
         )
 
 
@@ -176,11 +174,7 @@ def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) ->
 
 
 def _await_boot(
-    change: RebootHost | ColdBootHost,
-    before: datetime | None,
-    hosts: HostSession,
-    *,
-    was_away: bool = False,
+    change: RebootHost | ColdBootHost, before: datetime | None, hosts: HostSession, *, was_away: bool = False
 ) -> Waiting[HostView]:
     """Wait until the host answers again; without a boot time, until it has been away and is back.
 
@@ -194,7 +188,8 @@ def _await_boot(
         hosts.run.check_going_on()
         if hosts.run.now() >= noted_until:
             hosts.run.note(
-                change.id, f"not back yet, {round((hosts.run.now() - begun) / 60)} min after it began"
+                change.id,
+                f"not back yet, {round((hosts.run.now() - begun) / 60)} min after the reboot started",
             )
             noted_until += _TELL_EVERY_SECONDS
         view = _answer(ref, hosts)
@@ -209,10 +204,10 @@ def _await_boot(
             if view is not None:
                 hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} is not back {_minutes(hosts)} after its reboot began;"
-                " it is left in maintenance mode",
+                f"{ref.name} is not back {_minutes(hosts)} after its reboot started; it remains in "
+                "maintenance mode",
                 subject=ref.name,
-                remedy="see its console; once it is back, " + PLAN_AGAIN,
+                remedy="check its console; when it is back, " + PLAN_AGAIN,
             )
 
 
@@ -250,10 +245,10 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
             raise
         names = ", ".join(one.target.id for one in pending)
         raise NeedsManualStep(
-            f"the reboot of {change.host.name} did not bring {names}; what remains is a cold boot",
+            f"the reboot of {change.host.name} did not activate {names}; a cold boot is required",
             subject=change.host.name,
-            remedy="run the same command again: it shuts the host down for it, where `disruption` allows "
-            "`cold_boot`; or switch the host off and on by hand first",
+            remedy="run the same command again: it shuts the host down, if `disruption` allows "
+            "`cold_boot`; or power-cycle the host first",
         ) from error
 
 

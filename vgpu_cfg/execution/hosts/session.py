@@ -69,7 +69,7 @@ class HostSession:
             raise NotConfirmed(
                 f"{ref.name} cannot be read: {facts.unread[FactGroup.BASE]}",
                 subject=ref.name,
-                remedy="fix that; then " + PLAN_AGAIN,
+                remedy="fix this; then " + PLAN_AGAIN,
             )
         self.marks.take(host, facts)
         if is_connected(host):
@@ -97,9 +97,9 @@ class HostSession:
             mark = self.marks.own(ref.moid)
             if mark is None or not mark.maintenance or self.run.now() >= deadline:
                 raise NotConfirmed(
-                    f"{ref.name} does not answer ({view.host.connection})",
+                    f"{ref.name} does not respond ({view.host.connection})",
                     subject=ref.name,
-                    remedy="see its console, or that it is switched on; then " + PLAN_AGAIN,
+                    remedy="check its console and whether it is powered on; then " + PLAN_AGAIN,
                 )
             yield from wait(self.run.options.host_poll_seconds)
             self.run.check_going_on()
@@ -196,7 +196,7 @@ class HostSession:
     def _report_hidden(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
         hidden = [one.target.id for one in assessed if one.state is State.UNREAD]
         if hidden:
-            self.run.note(change.id, f"not read back, nothing shows it to this plan: {', '.join(hidden)}")
+            self.run.note(change.id, f"not verified because this plan cannot read it: {', '.join(hidden)}")
 
     def confirm(
         self,
@@ -287,7 +287,7 @@ class HostSession:
 
 def has_gone(ref: HostRef) -> StalePlan:
     """Return what to raise for a host that vCenter no longer has."""
-    return StalePlan(f"the host {ref.name} has gone", subject=ref.name, remedy=PLAN_AGAIN)
+    return StalePlan(f"the host {ref.name} no longer exists", subject=ref.name, remedy=PLAN_AGAIN)
 
 
 def is_connected(host: Host) -> bool:

@@ -43,10 +43,7 @@ class ShellAccess:
     """
 
     def __init__(
-        self,
-        shells: HostShells | None,
-        access: Mapping[str, AccessEntry],
-        marks: HostMarks,
+        self, shells: HostShells | None, access: Mapping[str, AccessEntry], marks: HostMarks
     ) -> None:
         self.problems: dict[str, str] = {}
         self._shells = shells
@@ -77,15 +74,15 @@ class ShellAccess:
         access = self._access.get(host.moid, _NEVER)
         if self._shells is None or access.ssh == "off":
             raise HostShellError(
-                "the plan file does not let the host's shell be used",
+                "the plan file does not allow the host's shell",
                 subject=host.name,
-                remedy="write `access: {ssh: open-and-close}` for this host",
+                remedy="set `access: {ssh: open-and-close}` for this host",
             )
         if facts.lockdown not in ("", NO_LOCKDOWN):
             raise HostShellError(
-                f"the host is in lockdown mode ({facts.lockdown}): its shell is not for this tool",
+                f"the host is in lockdown mode ({facts.lockdown}), so its shell cannot be used",
                 subject=host.name,
-                remedy="end lockdown mode for the time of the work, or do it by hand on the console",
+                remedy="disable lockdown mode during the work, or do it manually on the console",
             )
         self.adopt(host, facts)
         if not facts.is_ssh_running:
@@ -181,9 +178,9 @@ class ShellAccess:
     def _start(self, host: Host, access: AccessEntry) -> None:
         if access.ssh != "open-and-close":
             raise HostShellError(
-                "the host's SSH service does not run, and the plan file does not let it be started",
+                "the host's SSH service is not running, and the plan file does not allow starting it",
                 subject=host.name,
-                remedy="start it, or write `access: {ssh: open-and-close}`",
+                remedy="start it, or set `access: {ssh: open-and-close}`",
             )
         self._marks.keep(host.moid, opened_ssh=True)
         self._owed[host.moid] = host.name

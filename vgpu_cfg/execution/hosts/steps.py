@@ -103,13 +103,13 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
     hosts.keep_readings(change, assessed)
     if assessed and all(one.is_written for one in assessed):
         waits = sorted({one.reading.waits_for for one in assessed if one.state is State.PENDING})
-        message = f"written already; waits for a {' and a '.join(waits)}" if waits else "it is so already"
+        message = f"already set; pending {' and a '.join(waits)}" if waits else "already done"
         return StepResult(is_needed=False, message=message)
     if hosts.must_be_down(change, ref) and not view.host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{ref.name} has left maintenance mode before it was done",
+            f"{ref.name} left maintenance mode before the work was complete",
             subject=ref.name,
-            remedy="see who took it out; then " + PLAN_AGAIN,
+            remedy="check who ended maintenance mode; then " + PLAN_AGAIN,
         )
     hosts.run.check_going_on()
     waiting = [one.target for one in assessed if not one.is_written and one.impact in RESTARTS]
@@ -134,7 +134,7 @@ def restart_service(change: RestartService, hosts: HostSession) -> Step:
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
     if hosts.is_in_force(change, view):
-        return StepResult(is_needed=False, message="what waited for it is in force already")
+        return StepResult(is_needed=False, message="the pending settings are already active")
     hosts.run.check_going_on()
     _check_idle(ref, hosts)
     hosts.run.begin(lambda: hosts.tools.writer.control_service(ref.moid, change.service, "restart"))
@@ -150,10 +150,10 @@ def _check_idle(ref: HostRef, hosts: HostSession) -> None:
     if holders:
         names = sorted(vm.name for vm in hosts.run.reader.read_vms(holders)) or holders
         raise StalePlan(
-            f"{', '.join(names)} {'run' if len(names) > 1 else 'runs'} on a GPU of {ref.name}:"
-            " its graphics service is not restarted",
+            f"{', '.join(names)} {('run' if len(names) > 1 else 'runs')} on a GPU of {ref.name}, so its "
+            "graphics service is not restarted",
             subject=ref.name,
-            remedy="have them switched off by whom they belong to; then " + PLAN_AGAIN,
+            remedy="have their owners power them off; then " + PLAN_AGAIN,
         )
 
 
@@ -166,7 +166,7 @@ def _write(change: ChangeHost, view: HostView, hosts: HostSession) -> Waiting[No
         except NotOffered as refused:
             if index == len(ways) - 1:
                 raise
-            hosts.run.note(change.id, f"{refused.message}; taking the other way")
+            hosts.run.note(change.id, f"{refused.message}; using the alternative method")
     return None
 
 
@@ -201,11 +201,11 @@ def _run_commands(write: ShellWrite, view: HostView, hosts: HostSession) -> None
             hosts.shells.forget(host.moid)
             raise
         if result.status != 0:
-            said = (result.stderr.strip() or result.stdout.strip() or "it printed nothing").splitlines()
+            said = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
             raise HostShellError(
-                f"`{shlex.join(command)}` ended with status {result.status}: {'; '.join(said[-3:])}",
+                f"`{shlex.join(command)}` failed with status {result.status}: {'; '.join(said[-3:])}",
                 subject=host.name,
-                remedy="see what the command says; then " + PLAN_AGAIN,
+                remedy="check the command's output; then " + PLAN_AGAIN,
             )
 
 
@@ -227,7 +227,7 @@ def _unmark(host_moid: str, assessed: tuple[AssessedSetting, ...], hosts: HostSe
 def _waits(change: ChangeHost, hosts: HostSession) -> str:
     readings = hosts.run.readings.get(change.id, ())
     waits = sorted({reading.waits_for for reading in readings if reading.waits_for})
-    return f"waits for a {' and a '.join(waits)}" if waits else ""
+    return f"pending {' and a '.join(waits)}" if waits else ""
 
 
 def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
@@ -241,14 +241,14 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     mark = hosts.marks.own(ref.moid)
     if host.is_in_maintenance_mode and mark is not None and (mark.maintenance or change.is_held):
         hosts.marks.keep(ref.moid, reason=change.reason)
-        return StepResult(is_needed=False, message="it is in maintenance mode already, by this plan")
+        return StepResult(is_needed=False, message="already in maintenance mode for this plan")
     if change.is_recovered:
         return _mark_again(host, change, hosts)
     _check_mode(host, change)
     hosts.run.check_going_on()
     if change.is_held:
         hosts.marks.keep(ref.moid, reason=change.reason)
-        return StepResult(message="somebody else holds it in maintenance mode; it is marked")
+        return StepResult(message="in maintenance mode for another reason; it is marked")
     _check_vms(host, change, hosts)
     hosts.marks.keep(ref.moid, maintenance=True, reason=change.reason)
     # A run that was killed may have begun it: then the mark was there, and vCenter is on its way.
@@ -283,7 +283,7 @@ def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> Ste
             f"{host.name} has left maintenance mode since it was read", subject=host.name, remedy=PLAN_AGAIN
         )
     hosts.marks.keep(change.host.moid, maintenance=True, reason=change.reason)
-    return StepResult(message="an earlier run of this plan took it there; it is marked again")
+    return StepResult(message="an earlier run of this plan entered maintenance mode; it is marked again")
 
 
 def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
@@ -295,9 +295,9 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
     if view.host.is_in_maintenance_mode and not change.is_held:
         if mark is None or not mark.maintenance:
             raise StalePlan(
-                f"{ref.name} is in maintenance mode, and this plan did not take it there",
+                f"{ref.name} is in maintenance mode, but not for this plan",
                 subject=ref.name,
-                remedy="see who did, and leave maintenance mode by hand once they agree",
+                remedy="check who entered it, and leave maintenance mode manually after agreeing with them",
             )
         view = yield from hosts.confirm(change, ref, change.settles, in_force=True)
         yield from hosts.run_or_join(
@@ -318,9 +318,9 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
         _clear_alarm(change, hosts)
     _clear_mark(change, view, hosts)
     if change.is_held:
-        return StepResult(is_needed=is_needed, message="it stays in maintenance mode, as it was found")
+        return StepResult(is_needed=is_needed, message="it stays in maintenance mode")
     return StepResult(
-        is_needed=is_needed, message="" if is_needed else "it has left maintenance mode already"
+        is_needed=is_needed, message="" if is_needed else "it has already left maintenance mode"
     )
 
 
@@ -341,17 +341,17 @@ def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> 
 def _check_mode(host: Host, change: EnterMaintenance) -> None:
     if not is_connected(host):
         raise StalePlan(
-            f"{host.name} does not answer ({host.connection})", subject=host.name, remedy=PLAN_AGAIN
+            f"{host.name} does not respond ({host.connection})", subject=host.name, remedy=PLAN_AGAIN
         )
     if host.is_in_maintenance_mode and not change.is_held:
         raise StalePlan(
-            f"somebody else has taken {host.name} into maintenance mode since it was planned",
+            f"{host.name} entered maintenance mode for another reason after it was planned",
             subject=host.name,
-            remedy="see who did, and what for; then " + PLAN_AGAIN,
+            remedy="check who did so, and why; then " + PLAN_AGAIN,
         )
     if change.is_held and not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} has left the maintenance mode that somebody else had taken it into",
+            f"{host.name} has left the maintenance mode that another user had entered",
             subject=host.name,
             remedy=PLAN_AGAIN,
         )
@@ -368,13 +368,13 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
     for vm in seen:
         if _is_stuck(vm, on_the_move):
             raise StalePlan(
-                f"{vm.name} runs on {host.name} and cannot be moved away: {_tie_of(vm)}",
+                f"{vm.name} is running on {host.name} and cannot be migrated: {_tie_of(vm)}",
                 subject=host.name,
-                remedy=f"have {vm.name} shut down by whom it belongs to; then " + PLAN_AGAIN,
+                remedy=f"have the owner of {vm.name} shut it down; then " + PLAN_AGAIN,
             )
     others = sorted(vm.name for vm in seen if vm.name not in change.evacuates)
     if others:
-        run.note(change.id, f"DRS also moves what came to run there since: {', '.join(others)}")
+        run.note(change.id, f"DRS also migrates VMs that started there after planning: {', '.join(others)}")
 
 
 def _is_stuck(vm: Vm, on_the_move: Collection[str]) -> bool:
@@ -389,17 +389,17 @@ def _is_stuck(vm: Vm, on_the_move: Collection[str]) -> bool:
 
 def _tie_of(vm: Vm) -> str:
     if vm.detail is None:
-        return "the account may not read its devices"
+        return "the account has no read access to its devices"
     if vm.detail.vgpus and not vm.detail.passthrough:
-        return "it has a vGPU, and came after the plan was made"
-    return "it holds a device of that host"
+        return "it has a vGPU, and was moved here after planning"
+    return "it uses a device of that host"
 
 
 def _raise_alarm(change: EnterMaintenance, hosts: HostSession) -> None:
     try:
         hosts.tools.writer.raise_alarm(change.host.moid, hosts.run.plan.name, change.reason)
     except (NotPermitted, NotOffered) as error:
-        hosts.run.note(change.id, f"no alarm was set on the host: {error.message}")
+        hosts.run.note(change.id, f"no alarm was created on the host: {error.message}")
 
 
 def _clear_alarm(change: ExitMaintenance | EnterMaintenance, hosts: HostSession) -> None:
@@ -417,7 +417,7 @@ def _take_back(change: EnterMaintenance, hosts: HostSession) -> None:
             _clear_alarm(change, hosts)
             hosts.marks.keep(change.host.moid, maintenance=False, reason="")
     except VgpuCfgError as error:
-        hosts.run.note(change.id, f"the mark stays on the host: {error.message}")
+        hosts.run.note(change.id, f"the mark remains on the host: {error.message}")
 
 
 def _await_mode(ref: HostRef, hosts: HostSession, *, is_wanted: bool) -> Waiting[None]:

@@ -101,7 +101,7 @@ class JournalCopy:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         if not self._begun.wait(OPENING_SECONDS):
-            self._report("it does not answer")
+            self._report("no response")
 
     def write(self, kind: str, line: str) -> None:
         """Have a line written, soon."""
@@ -113,7 +113,7 @@ class JournalCopy:
         self._lines.put(None)
         self._thread.join(CLOSING_SECONDS if not self.problem else 0)
         if self._thread.is_alive() and not self.problem:
-            self._report("not all of it could be written in time")
+            self._report("it could not be written completely in time")
 
     def _run(self) -> None:
         try:

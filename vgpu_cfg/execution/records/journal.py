@@ -276,10 +276,10 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
         except (ValueError, ValidationError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 break
-            fault = DocumentFault(str(path), number, 1, f"is no line of a journal: {error}")
+            fault = DocumentFault(str(path), number, 1, f"is not a journal line: {error}")
             raise DocumentError([fault]) from error
     if header is None:
-        raise DocumentError([DocumentFault(str(path), 1, 1, "is no journal: it has no header")])
+        raise DocumentError([DocumentFault(str(path), 1, 1, "is not a journal: the header is missing")])
     if report is not None:
         report = report.model_copy(update={"outcomes": tuple(outcomes)})
     return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)

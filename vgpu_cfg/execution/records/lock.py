@@ -170,8 +170,11 @@ class RunLocks:
                 do()
         if self._is_lost:
             raise LockLost(
-                f"the lock of this run ({self.holder.run}) was taken away: nothing more is written",
-                remedy="see who runs now (`vgpu-cfg status`); once nobody does, run the same command again",
+                f"the lock of this run ({self.holder.run}) was removed; the run makes no further changes",
+                remedy=(
+                    "check who is running now (`vgpu-cfg status`); when no run is active, run the same "
+                    "command again"
+                ),
             )
 
     def at_next_beat(self, do: Callable[[], None]) -> None:
@@ -204,9 +207,9 @@ class RunLocks:
                 raise refusal(found, locks)
             self._take_away(found.holder, locks)
         raise Locked(
-            f"the lock of {name} is refused, and does not show",
+            f"the lock of {name} was refused, but no lock is visible",
             subject=str(name),
-            remedy=f"see among the alarm definitions of vCenter who has one called {name.text!r}",
+            remedy=f"check which vCenter alarm definition is named {name.text!r}",
         )
 
     def _ask_for(self, name: LockName) -> str | None:
@@ -239,15 +242,15 @@ class RunLocks:
         remove_locks(dead.run, locks, self._keeper, self._log, self._clock, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
-        self._say(f"run {dead.run} ({dead}) has ended without giving its locks back; they are removed")
+        self._say(f"run {dead.run} ({dead}) has ended without releasing its locks; they are removed")
 
     def _give_back(self) -> None:
         """Remove all locks, the one with the heartbeat last; failures are reported."""
         if self._is_left and self._held:
             self._say(
-                f"vCenter goes on with what run {self.holder.run} began, so its locks stay: the next command "
-                "here waits for that and removes them, elsewhere "
-                f"`{unlock_command(self.holder.run, self._keeper.server)}` does"
+                f"vCenter is still running tasks of run {self.holder.run}, so its locks remain. The next "
+                "command on this machine waits for them and removes the locks; on other machines, use "
+                f"`{unlock_command(self.holder.run, self._keeper.server)}`"
             )
             return
         for _, moid in reversed(list(self._held.values())):
@@ -258,8 +261,8 @@ class RunLocks:
                 return
             except VCenterError as error:
                 self._say(
-                    f"the locks of this run could not be given back: {error.message}; "
-                    "the next command here removes them, elsewhere "
+                    f"the locks of this run could not be released: {error.message}; the next command on "
+                    "this machine removes them; on other machines, use "
                     f"`{unlock_command(self.holder.run, self._keeper.server)}`"
                 )
                 return
@@ -268,9 +271,9 @@ class RunLocks:
     def _stays(self, run: str, names: Sequence[LockName]) -> str:
         """Say which locks of a run stay at vCenter, and what removes them."""
         return (
-            f"the locks of run {run} stay: {', '.join(map(str, names))}; "
-            f"`{unlock_command(run, self._keeper.server)}` by an account "
-            "that may removes them; once the role is mended the next run here does"
+            f"the locks of run {run} remain: {', '.join(map(str, names))}; remove them with "
+            f"`{unlock_command(run, self._keeper.server)}` from an account with the privileges, or correct "
+            "the role and run vgpu-cfg here again"
         )
 
 
@@ -292,7 +295,7 @@ def remove_locks(
         try:
             log.write(entry.model_copy(update={"late_seconds": late}).text)
         except VCenterError as error:
-            say(f"vCenter's events do not tell that run {run} began: {error.message}")
+            say(f"the start of run {run} was not recorded as a vCenter event: {error.message}")
     for lock in reversed(held):
         keeper.remove(lock.moid)
     return held
@@ -305,10 +308,13 @@ def _await_tasks(
     is_told = False
     while tasks := keeper.running_tasks(account):
         if not is_told:
-            say(f"run {run} has ended, and vCenter goes on: {', '.join(tasks)}; waiting for it")
+            say(
+                f"run {run} has ended, but vCenter tasks are still running: {', '.join(tasks)}; waiting "
+                "for them"
+            )
             is_told = True
         if clock.now() >= deadline:
-            say(f"going on beside {', '.join(tasks)}")
+            say(f"continuing while these tasks run: {', '.join(tasks)}")
             return
         clock.pause(_POLL_SECONDS)
 
@@ -329,9 +335,12 @@ def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:
 
 def _not_permitted(missing: Sequence[str]) -> NotPermitted:
     return NotPermitted(
-        f"the account lacks {', '.join(missing)} to lock what a run changes",
+        f"the account lacks {', '.join(missing)}, required to lock the objects that a run changes",
         subject="the root folder of vCenter",
-        remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
+        remedy=(
+            "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and writes "
+            "the roles"
+        ),
     )
 
 
@@ -340,9 +349,9 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
     holder = lock.holder
     if holder is None:
         return Locked(
-            f"{lock.name} is locked, and the lock does not tell by whom",
+            f"{lock.name} is locked, but the lock does not show by whom",
             subject=str(lock.name),
-            remedy=f"see who made the alarm {lock.name.text!r} in vCenter, and remove it there",
+            remedy=f"check in vCenter who created the alarm {lock.name.text!r}, and remove it",
         )
     beat_at = locks.beat_of(holder.run)
     silent = locks.is_silent(holder.run)
@@ -350,12 +359,12 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
     return Locked(
         f"another run has locked {lock.name}: {holder}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC, run "
         f"{holder.run}; "
-        + ("silent since" if silent else "last heard of at")
+        + ("inactive since" if silent else "last active at")
         + f" {beat_at:%H:%M:%S} UTC{day}",
         subject=str(lock.name),
-        remedy=f"see that it does not run any more; then `{locks.unlock_command(holder.run)}`"
+        remedy=f"make sure that it is no longer running; then `{locks.unlock_command(holder.run)}`"
         if silent
-        else "wait for it to end, or stop it there; where it has died, "
+        else "wait for it to end, or stop it on its machine; if it was interrupted, "
         f"`{locks.unlock_command(holder.run)} --force`",
     )
 
@@ -370,8 +379,7 @@ def _proof(folder: Path, run: str) -> Path:
 
 def _unusable(folder: Path, error: Exception) -> DocumentError:
     reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
-    fault = DocumentFault(str(folder), 1, 1, f"no lock can be held here: {reason}")
+    fault = DocumentFault(str(folder), 1, 1, f"cannot create a lock on this machine: {reason}")
     return DocumentError(
-        [fault],
-        remedy="nothing was changed; let VGPU_CFG_STATE_FOLDER name a folder that you may write to",
+        [fault], remedy="nothing was changed; set VGPU_CFG_STATE_FOLDER to a folder with write permission"
     )

@@ -84,17 +84,12 @@ class RunRecord:
             self._places.log.write(entry.text, self._places.datacenter_moid)
         except VCenterError as error:
             self._may_log = not isinstance(error, NotPermitted)
-            self._say(f"vCenter's events do not tell that this run {kind}: {error.message}")
+            self._say(f"vCenter events do not show that this run {kind}: {error.message}")
 
 
 @contextmanager
 def recorded(
-    plan: Plan,
-    entry: RunEntry,
-    places: RunPlaces,
-    locks: RunLocks,
-    clock: Clock,
-    say: Callable[[str], None],
+    plan: Plan, entry: RunEntry, places: RunPlaces, locks: RunLocks, clock: Clock, say: Callable[[str], None]
 ) -> Iterator[RunRecord]:
     """Write a run down for the length of a block, which calls `end` with its report.
 

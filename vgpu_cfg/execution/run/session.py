@@ -33,7 +33,7 @@ PLANNED_SECONDS = 60.0
 an outdated change version, and the content of a template is read once per run at most.
 """
 
-PLAN_AGAIN = "run the same command again: it plans again from what is there now"
+PLAN_AGAIN = "run the same command again; it plans from the current state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class RunSession:
     def check_going_on(self) -> None:
         """Raise Interrupted where the run is to start no more tasks, LockLost where its lock has gone."""
         if self.is_stopping:
-            raise Interrupted("the run was stopped before this was done", remedy=PLAN_AGAIN)
+            raise Interrupted("the run was stopped before this step was complete", remedy=PLAN_AGAIN)
         self.locks.beat()
 
     def begin(self, start: Callable[[], T]) -> T:
@@ -163,7 +163,7 @@ class RunSession:
             return start()
         except Unreachable as lost:
             raise type(lost)(
-                f"{lost.message}; whether vCenter got the request is not known",
+                f"{lost.message}; whether vCenter received the request is unknown",
                 subject=lost.subject,
                 remedy=lost.remedy or PLAN_AGAIN,
             ) from lost
@@ -181,7 +181,7 @@ class RunSession:
         """Return the moid of a VM, that of one made in this run if need be."""
         moid = vm.moid or self.made.get(vm.name)
         if moid is None:
-            raise StalePlan(f"the VM {vm.name} has not been made", subject=vm.name, remedy=PLAN_AGAIN)
+            raise StalePlan(f"the VM {vm.name} was not created", subject=vm.name, remedy=PLAN_AGAIN)
         return moid
 
     def read_vm(self, moid: str, keys: Iterable[str] = ()) -> Waiting[Vm | None]:
@@ -257,9 +257,9 @@ class RunSession:
             is_own = is_own and {mark.vm, found.name} <= {vm.name, *former}
         if not is_own:
             raise StalePlan(
-                f"{found.name} is not this plan's VM any more: {_whose(found)}",
+                f"{found.name} no longer belongs to this plan: {_whose(found)}",
                 subject=vm.name,
-                remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
+                remedy=f"check who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
             )
         self._check_as_planned(found, vm)
         if found.name != vm.name:
@@ -270,10 +270,10 @@ class RunSession:
         """Read a VM to be imported, and check that it still has no owner and is unchanged."""
         found = yield from self.read_vm(self.moid_of(vm))
         if found is None:
-            raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
+            raise StalePlan(f"the VM {vm.name} no longer exists", subject=vm.name, remedy=PLAN_AGAIN)
         if found.name != vm.name or found.mark is not None:
             raise StalePlan(
-                f"{found.name} is not the VM any more that was to be taken in: {_whose(found)}",
+                f"{found.name} is no longer the VM to be imported: {_whose(found)}",
                 subject=vm.name,
                 remedy=PLAN_AGAIN,
             )
@@ -283,15 +283,15 @@ class RunSession:
     def _check_as_planned(self, found: Vm, vm: VmRef) -> None:
         if found.is_template:
             raise StalePlan(
-                f"{vm.name} was made a template since it was planned",
+                f"{vm.name} was converted to a template after planning",
                 subject=vm.name,
-                remedy="what becomes of it is for whoever did that to decide; then plan again",
+                remedy="ask the user who converted it; then plan again",
             )
         planned = self.planned_versions.get(found.moid)
         seen = found.detail.change_version if found.detail else ""
         if found.moid not in self.versions and planned and seen and planned != seen:
             raise StalePlan(
-                f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
+                f"{vm.name} was changed by another user after it was read", subject=vm.name, remedy=PLAN_AGAIN
             )
 
     def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
@@ -299,7 +299,7 @@ class RunSession:
         mark = found.mark.text if found.mark is not None else ""
         if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
             raise StalePlan(
-                f"{found.name} is not as it was read: its name or its owner mark is another",
+                f"{found.name} has changed since it was read: its name or its owner mark differs",
                 subject=vm.name,
                 remedy=PLAN_AGAIN,
             )
@@ -315,15 +315,21 @@ class RunSession:
             return None
         if found.mark is None or not found.mark.id:
             raise StalePlan(
-                f"{found.name} is not deleted: its owner mark holds no id, and names alone prove nothing",
+                (
+                    f"{found.name} is not deleted: its owner mark has no plan ID, and VMs are not deleted "
+                    "by name alone"
+                ),
                 subject=vm.name,
-                remedy="run `vgpu-cfg apply`: it completes the mark; then delete the VM",
+                remedy="run `vgpu-cfg apply`, which completes the mark; then delete the VM",
             )
         if found.mark.is_imported:
             raise StalePlan(
-                f"{found.name} is not deleted: it was imported, and nobody has allowed that",
+                f"{found.name} is not deleted: deletion of this imported VM is not allowed",
                 subject=vm.name,
-                remedy=f"`vgpu-cfg import` with --may-destroy --only {vm.name} allows it; then delete it",
+                remedy=(
+                    f"to allow it, use `vgpu-cfg import` with --may-destroy --only {vm.name}; then delete "
+                    "the VM"
+                ),
             )
         return found
 
@@ -334,24 +340,19 @@ class RunSession:
         others = [vm for vm in found if vm.mark is not None and not vm.is_of(plan)]
         if others:
             raise StalePlan(
-                f"{what} is not removed: it holds {others[0].name}, which is not this plan's VM: "
+                f"{what} is not removed: it contains {others[0].name}, which is not a VM of this plan: "
                 f"{_whose(others[0])}",
                 subject=others[0].name,
-                remedy="take that VM out of it in vCenter, or leave it; then run the same command again",
+                remedy="remove that VM from it in vCenter, or keep the rule; then run the same command again",
             )
 
     def present(
-        self,
-        vm: VmRef,
-        keys: Iterable[str] = (),
-        *,
-        host_moid: str | None = None,
-        is_guarded: bool = False,
+        self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None, is_guarded: bool = False
     ) -> Waiting[Vm]:
         """Read an own VM that must be there, on `host_moid` if given; `is_guarded`: see `_read_before`."""
         found = yield from self.read_own_vm(vm, keys, is_guarded=is_guarded)
         if found is None:
-            raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
+            raise StalePlan(f"the VM {vm.name} no longer exists", subject=vm.name, remedy=PLAN_AGAIN)
         if host_moid is not None and found.host_moid != host_moid:
             raise has_moved(vm.name)
         return found
@@ -361,9 +362,9 @@ class RunSession:
         found = (yield from self.read_vm(update.taken_by)) if update.taken_by else None
         if found is not None and found.is_of(self.plan.desired.identity):
             raise StalePlan(
-                f"another run of this plan has made {found.name} since this one read vCenter",
+                f"another run of this plan created {found.name} after this run read vCenter",
                 subject=name,
-                remedy=f"wait for that run to end; then {PLAN_AGAIN}",
+                remedy=f"wait until that run ends; then {PLAN_AGAIN}",
             )
 
     def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Waiting[Vm]:
@@ -398,7 +399,7 @@ class RunSession:
 
 def has_moved(name: str) -> StalePlan:
     """Return what to raise for a VM that is on another host than it was."""
-    message = f"{name} has moved to another host since it was planned"
+    message = f"{name} has moved to another host since planning"
     return StalePlan(message, subject=name, remedy=PLAN_AGAIN)
 
 
@@ -410,12 +411,10 @@ def _whose(vm: Vm) -> str:
     """Say whose VM one is by its mark."""
     mark = vm.mark
     if mark is None:
-        return "it carries no owner mark"
+        return "it has no owner mark"
     if vm.is_copy:
-        return (
-            f"its mark was written for the VM with instance UUID {mark.instance_uuid}, of which it is a copy"
-        )
-    return f"its mark says {mark.plan}/{mark.vm}" + (f", with the plan's id {mark.id}" if mark.id else "")
+        return f"its mark was written for the VM with instance UUID {mark.instance_uuid}, so it is a copy"
+    return f"its mark is {mark.plan}/{mark.vm}" + (f", with the plan ID {mark.id}" if mark.id else "")
 
 
 def succeeded(update: TaskUpdate, what: str, subject: str) -> TaskUpdate:

@@ -67,7 +67,7 @@ def wait_for(task: str) -> Waiting[TaskUpdate]:
     """Wait for a task to end and return its last update."""
     update = yield task
     if not isinstance(update, TaskUpdate):
-        raise ValueError(f"{task} was answered with no update")
+        raise ValueError(f"{task} returned no update")
     return update
 
 
@@ -75,7 +75,7 @@ def look(moid: str, keys: frozenset[str], host_moid: str | None = None) -> Waiti
     """Read a VM again with some extraConfig keys and, if a host is given, the GPUs it holds there."""
     found = yield Look(moid, keys, host_moid)
     if not isinstance(found, Looked):
-        raise ValueError(f"{moid} was answered with no reading")
+        raise ValueError(f"{moid} returned no data")
     return found
 
 

@@ -25,10 +25,10 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     vm = yield from session.present(change.vm, host_moid=change.host_moid)
     if vm.is_on and change.pin is None:
         _take_turn(vm, (yield from session.gpus_of(vm.moid, vm.host_moid or "")), session)
-        return StepResult(vm_moid=vm.moid, is_needed=False, message="it runs already")
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="already running")
     if vm.is_on and vm.moid not in session.asked_on:
         raise StalePlan(
-            f"{vm.name} was switched on by somebody since it was planned", subject=vm.name, remedy=PLAN_AGAIN
+            f"{vm.name} was powered on by another user after planning", subject=vm.name, remedy=PLAN_AGAIN
         )
     if change.pin is None:
         host_moid, shown = yield from _switch_on(vm, change, session)
@@ -48,7 +48,7 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
     """Shut a VM down through its guest; where that cannot be, or takes too long, switch it off."""
     vm = yield from session.read_own_vm(change.vm)
     if vm is None or vm.power_state is PowerState.OFF:
-        message = "it is off already" if vm else "it had gone already"
+        message = "already off" if vm else "no longer exists"
         return StepResult(vm_moid=vm.moid if vm else None, is_needed=False, message=message)
     if vm.moid in session.plan.others and vm.host_moid != change.host_moid:
         raise has_moved(vm.name)  # it was to be off for what is done to the host that it has left
@@ -60,14 +60,14 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
             session.check_going_on()
             after = yield from session.read_back(vm.moid, vm.name)
             if after.power_state is PowerState.OFF:
-                return StepResult(vm_moid=vm.moid, message="shut down by its guest")
+                return StepResult(vm_moid=vm.moid, message="shut down through its guest")
         if not session.options.force_power_off:
             raise NotConfirmed(
                 f"the guest of {vm.name} did not shut down in {session.options.shutdown_seconds:.0f} s",
                 subject=vm.name,
-                remedy="shut it down from inside; then run the same command again",
+                remedy="shut it down in the guest; then run the same command again",
             )
-        session.note(change.id, "the guest did not shut down in time; switching it off")
+        session.note(change.id, "the guest did not shut down in time; powering it off")
     yield from _switch_off(vm, session)
     return StepResult(vm_moid=vm.moid)
 
@@ -97,10 +97,10 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
         nodes = _as_wide_as(pin, seen)
         yield from _set_affinity(vm, nodes, session)
     raise NotConfirmed(
-        f"{vm.name} was given GPUs of another NUMA node than its affinity names {pin.attempts} times;"
-        f" it is off, with affinity {_node_list(nodes)}",
+        f"{vm.name} was assigned GPUs on a NUMA node outside its affinity {pin.attempts} times; it is off, "
+        f"with affinity {_node_list(nodes)}",
         subject=vm.name,
-        remedy="run the same command again to go on trying, or write `numa: off` for this VM",
+        remedy="run the same command again to retry, or set `numa: off` for this VM",
     )
 
 
@@ -117,11 +117,11 @@ def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[
         raise NotConfirmed(
             f"{vm.name} is {after.power_state} after its power-on",
             subject=vm.name,
-            remedy=f"see the events of {vm.name} in vCenter; then {PLAN_AGAIN}",
+            remedy=f"check the events of {vm.name} in vCenter; then {PLAN_AGAIN}",
         )
     if after.host_moid is None:
         raise NotConfirmed(
-            f"{vm.name} runs, and vCenter does not say where", subject=vm.name, remedy=PLAN_AGAIN
+            f"{vm.name} is running, but vCenter does not report its host", subject=vm.name, remedy=PLAN_AGAIN
         )
     return after.host_moid, pci_ids
 
@@ -130,10 +130,10 @@ def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
     """See that DRS left the VM where its GPUs' nodes are known."""
     if change.host_moid is not None and host_moid != change.host_moid:
         raise NotConfirmed(
-            f"{vm.name} was started on another host than planned",
+            f"{vm.name} started on another host than planned",
             subject=vm.name,
-            remedy="DRS may place a VM at power-on: set it to manual for this VM, power the VM off,"
-            " then run the same command again",
+            remedy="DRS may place a VM at power-on. Set DRS to manual for this VM, power it off, then run "
+            "the same command again",
         )
 
 
@@ -156,7 +156,7 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
     while held := (yield from session.gpus_of(vm.moid, vm.host_moid)):
         if session.now() >= deadline:
             raise NotConfirmed(
-                f"{vm.name} is off, and its host still shows GPU {', '.join(held)} as held by it",
+                f"{vm.name} is off, but its host still shows GPU {', '.join(held)} in use by it",
                 subject=vm.name,
                 remedy="refresh the host's graphics devices in vCenter, then run the same command again",
             )
@@ -177,9 +177,9 @@ def _gpus_of(vm: Vm, host_moid: str, shown: tuple[str, ...], session: RunSession
         before = found
         if session.now() >= deadline:
             raise NotConfirmed(
-                f"the host does not say which GPU {vm.name} was given",
+                f"the host does not report the GPU of {vm.name}",
                 subject=vm.name,
-                remedy=f"{vm.name} runs; see `vgpu-cfg status`, or write `numa: off` for this VM",
+                remedy=f"{vm.name} is running; see `vgpu-cfg status`, or set `numa: off` for this VM",
             )
         yield from wait(session.options.poll_seconds)
         found = yield from session.gpus_of(vm.moid, host_moid)
@@ -189,7 +189,7 @@ def _nodes_of(vm: Vm, pci_ids: Iterable[str], pin: NumaPin) -> frozenset[int]:
     unknown = [pci_id for pci_id in pci_ids if pci_id not in pin.node_by_pci_id]
     if unknown:
         raise NotConfirmed(
-            f"{vm.name} was given GPU {', '.join(unknown)}, whose NUMA node the plan does not know",
+            f"{vm.name} was assigned GPU {', '.join(unknown)}, whose NUMA node is not in the plan",
             subject=vm.name,
             remedy=PLAN_AGAIN,
         )

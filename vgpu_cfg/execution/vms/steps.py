@@ -72,7 +72,7 @@ VmStep = (
     | AwaitCustomization
 )
 
-_ONCE = "it is not begun a second time: mend what is wrong, delete the VM, and plan again"
+_ONCE = "customization runs only once. Fix the problem, delete the VM, and plan again"
 _TOLD = {
     "CustomizationNetworkSetupFailed": "the guest's network could not be set up",
     "CustomizationLinuxIdentityFailed": "the guest's host name could not be set",
@@ -145,13 +145,13 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         moid = yield from _make(request, uuid, session)
     else:
         moid = session.made[name] = made.moid
-    session.half_made[name] = "made, not yet compared with the request"
+    session.half_made[name] = "created, but not yet compared with the request"
     vm, missing = yield from _compare(session, moid, spec, before)
     if vm.name != name:
         raise NotConfirmed(
-            f"vCenter made {vm.name} in place of {name}",
+            f"vCenter created {vm.name} instead of {name}",
             subject=name,
-            remedy=f"see who made it; then {PLAN_AGAIN}",
+            remedy=f"check who created it; then {PLAN_AGAIN}",
         )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
@@ -159,8 +159,8 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:
-        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
-        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server ignored {describe_spec(missing)}; setting it now")
         yield from session.run_task(
             lambda: session.writer.upgrade_vm(moid, int(version)),
             f"upgrade {name} to hardware version {version}",
@@ -168,14 +168,14 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
-        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
-        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server ignored {describe_spec(missing)}; setting it now")
         # A server that dropped some of the extraConfig dropped all of it.
         wanted = _with_settings(missing, seed) if missing.extra_config else missing
         yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
-        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
@@ -201,13 +201,15 @@ def _make(request: CreateVm, uuid: str, session: RunSession) -> Waiting[str]:
     """Have vCenter make a VM, and return its moid."""
     name = request.vm.name
     task = session.begin(lambda: session.writer.create_vm(request, uuid))
-    session.half_made[name] = "vCenter had not finished making it"
+    session.half_made[name] = "vCenter had not finished creating it"
     update = yield from wait_for(task)
     if update.result_moid is None:
         session.half_made.pop(name, None)
         yield from session.check_not_made(update, name)
         succeeded(update, f"create {name}", name)
-        raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
+        raise NotConfirmed(
+            (f"vCenter created {name} but did not report its location"), subject=name, remedy=PLAN_AGAIN
+        )
     session.made[name] = update.result_moid
     succeeded(update, f"create {name}", name)
     return update.result_moid
@@ -217,8 +219,8 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
     """Raise the hardware version, unless it is there already."""
     vm = yield from session.present(change.vm)
     if vm.detail is not None and (vm.detail.hardware_version or 0) >= change.hardware_version:
-        return StepResult(vm_moid=vm.moid, is_needed=False, message="the hardware version is there already")
-    _check_off(vm, "its hardware version can only be raised while it is off")
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="already has the hardware version")
+    _check_off(vm, "its hardware version can be upgraded only while it is off")
     what = f"upgrade {vm.name} to hardware version {change.hardware_version}"
     yield from session.run_task(
         lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version), what, vm.name
@@ -271,18 +273,18 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     """Delete a VM that is off and provably this plan's by its current state; one that has gone is done."""
     vm = yield from session.read_to_delete(change.vm)
     if vm is None:
-        return StepResult(is_needed=False, message="it had gone already")
+        return StepResult(is_needed=False, message="no longer exists")
     if change.instance_uuid and vm.instance_uuid.lower() != change.instance_uuid.lower():
         raise StalePlan(
             f"{vm.name} is not deleted: its instance UUID is {vm.instance_uuid}, not {change.instance_uuid}",
             subject=vm.name,
-            remedy="see which VM it is; " + PLAN_AGAIN,
+            remedy="check which VM it is; " + PLAN_AGAIN,
         )
-    _check_off(vm, "a VM that runs is not deleted")
+    _check_off(vm, "a running VM is not deleted")
     _check_disks(vm, change)
     yield from session.run_task(lambda: session.writer.destroy_vm(vm.moid), f"delete {vm.name}", vm.name)
     if (yield from session.read_vm(vm.moid)) is not None:
-        raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
+        raise NotConfirmed(f"{vm.name} still exists after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
 
 
@@ -293,7 +295,7 @@ def _check_disks(vm: Vm, change: DestroyVm) -> None:
     if there is None or others:
         what = listed_disks(others) or "disks that cannot be read"
         raise StalePlan(
-            f"{vm.name} is not deleted: it has {what}, which would be deleted with it",
+            f"{vm.name} is not deleted: it has {what}, which would also be deleted",
             subject=vm.name,
             remedy=PLAN_AGAIN,
         )
@@ -310,7 +312,7 @@ def set_attributes(change: SetAttributes, session: RunSession) -> Step:
         raise NotConfirmed(
             f"{vm.name} does not show its custom attributes {', '.join(lacking)}",
             subject=vm.name,
-            remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
+            remedy=f"check in vCenter who else changes them on {vm.name}; then {PLAN_AGAIN}",
         )
     return StepResult(vm_moid=vm.moid)
 
@@ -325,9 +327,9 @@ def set_tags(change: SetTags, session: RunSession) -> Step:
     wrong += [f"still has {tag}" for tag in change.detach if tag.id in found]
     if wrong:
         raise NotConfirmed(
-            f"{vm.name} does not show its tags: it {', '.join(wrong)}",
+            f"{vm.name} does not show the requested tags: it {', '.join(wrong)}",
             subject=vm.name,
-            remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
+            remedy=f"check in vCenter who else changes them on {vm.name}; then {PLAN_AGAIN}",
         )
     return StepResult(vm_moid=vm.moid)
 
@@ -373,7 +375,7 @@ def remove_rule(change: RemoveRule, session: RunSession) -> Step:
     """Remove a rule that is still there and holds no VM of another plan."""
     members = session.reader.read_ties(change.cluster_moid).members_of_rule(change.rule_key, change.rule_name)
     if members is None:
-        return StepResult(is_needed=False, message="it had gone already, or has another number by now")
+        return StepResult(is_needed=False, message="no longer exists, or now has another number")
     session.check_members(members, f"the rule {change.rule_name}")
     yield from session.run_task(
         lambda: session.writer.remove_rule(change), f"remove rule {change.rule_name}", change.subject.name
@@ -385,7 +387,7 @@ def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
     """Remove a VM group that is still there and holds no VM of another plan."""
     members = session.reader.read_ties(change.cluster_moid).members_of_group(change.group_name)
     if members is None:
-        return StepResult(is_needed=False, message="it had gone already")
+        return StepResult(is_needed=False, message="no longer exists")
     session.check_members(members, f"the VM group {change.group_name}")
     yield from session.run_task(
         lambda: session.writer.remove_vm_group(change),
@@ -400,9 +402,12 @@ def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> 
     if vm.detail is None:
         # Nothing would seem to be there, and every device would be added a second time.
         raise NotConfirmed(
-            f"{vm.name} cannot be read in detail after the task",
+            f"the details of {vm.name} cannot be read after the task",
             subject=vm.name,
-            remedy="see that its host is connected, and that the account may read the VM; then " + PLAN_AGAIN,
+            remedy=(
+                "make sure that its host is connected and that the account has read access to the VM; then "
+            )
+            + PLAN_AGAIN,
         )
     return vm, missing_from(vm, spec, before)
 
@@ -431,9 +436,9 @@ def _check_off(vm: Vm, reason: str) -> None:
 
 def _not_shown(name: str, missing: VmSpec) -> NotConfirmed:
     return NotConfirmed(
-        f"{name} does not show what was asked for: {describe_spec(missing)}",
+        f"{name} does not show the requested settings: {describe_spec(missing)}",
         subject=name,
-        remedy=f"look at {name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+        remedy=f"check in vCenter who else changes {name}; then {PLAN_AGAIN}",
     )
 
 
@@ -443,11 +448,11 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
     found = _cordons(change, session)
     lacking = [name for name, text in change.values.items() if _text(found, name) != text]
     if not lacking:
-        return StepResult(is_needed=False, message="it is so already")
+        return StepResult(is_needed=False, message="already done")
     taken = [name for name in lacking if name in found and found[name].words != _seen(change, name)]
     if taken:
         raise StalePlan(
-            f"somebody cordoned something of {change.host.name} meanwhile: {found[taken[0]].words}",
+            f"another user has meanwhile cordoned part of {change.host.name}: {found[taken[0]].words}",
             subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
@@ -456,9 +461,9 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
     lacking = sorted(name for name, text in change.values.items() if _text(shown, name) != text)
     if lacking:
         raise NotConfirmed(
-            f"{change.host.name} does not show {', '.join(lacking)} as it was written",
+            f"{change.host.name} does not show {', '.join(lacking)} as written",
             subject=change.host.name,
-            remedy=f"look at the custom attributes of {change.host.name} in vCenter; then {PLAN_AGAIN}",
+            remedy=f"check the custom attributes of {change.host.name} in vCenter; then {PLAN_AGAIN}",
         )
     return StepResult()
 
@@ -476,7 +481,9 @@ def _text(found: Mapping[str, Cordon], name: str) -> str:
 def _cordons(change: SetCordon, session: RunSession) -> dict[str, Cordon]:
     hosts = session.reader.read_hosts([change.host.moid])
     if not hosts:
-        raise StalePlan(f"the host {change.host.name} has gone", subject=change.host.name, remedy=PLAN_AGAIN)
+        raise StalePlan(
+            (f"the host {change.host.name} no longer exists"), subject=change.host.name, remedy=PLAN_AGAIN
+        )
     return {cordon.attribute: cordon for cordon in hosts[0].cordons}
 
 
@@ -485,21 +492,21 @@ def set_reservation(change: SetReservation, session: RunSession) -> Step:
     yield from ()
     kept = _kept(change, session)
     if (kept.reservation if kept is not None else None) == change.reservation:
-        return StepResult(is_needed=False, message="it is so already")
+        return StepResult(is_needed=False, message="already done")
     is_written = session.begin(lambda: session.writer.set_reservation(change.reservation, change.alarm))
     shown = _kept(change, session)
     if (shown.reservation if shown is not None else None) == change.reservation:
         return StepResult()
     if not is_written:
         raise StalePlan(
-            "somebody changed what is reserved under this plan's name meanwhile",
+            "another user has meanwhile changed this plan's reservation",
             subject=change.subject.name,
             remedy=PLAN_AGAIN,
         )
     raise NotConfirmed(
-        "vCenter does not show the reservation as it was written",
+        "vCenter does not show the reservation as written",
         subject=change.subject.name,
-        remedy=f"look among the alarm definitions of vCenter; then {PLAN_AGAIN}",
+        remedy=f"check the alarm definitions in vCenter; then {PLAN_AGAIN}",
     )
 
 
@@ -524,7 +531,7 @@ def await_customization(change: AwaitCustomization, session: RunSession) -> Step
         if seen.state == "failed":
             raise _failure(vm.name, seen)
         if seen.state == "running" and not is_told:
-            session.note(change.id, "the guest is being customised")
+            session.note(change.id, "the guest is being customized")
             is_told = True
         if session.now() >= deadline:
             raise _no_end(vm.name, change.wait_seconds, seen)
@@ -533,7 +540,7 @@ def await_customization(change: AwaitCustomization, session: RunSession) -> Step
 
 
 def _failure(name: str, seen: CustomizationSeen) -> TaskFailed:
-    where = f"read {seen.log} in the guest; " if seen.log else ""
+    where = f"see {seen.log} in the guest; " if seen.log else ""
     return TaskFailed(
         f"customise {name}: {seen.message or seen.event}",
         subject=name,
@@ -545,14 +552,12 @@ def _failure(name: str, seen: CustomizationSeen) -> TaskFailed:
 def _no_end(name: str, seconds: int, seen: CustomizationSeen) -> NotConfirmed:
     minutes = f"{seconds / 60:.0f} min"
     if seen.state == "running":
-        remedy = (
-            f"read {seen.log or 'the log of VMware Tools'} in the guest; once it is done there, {PLAN_AGAIN}"
-        )
+        remedy = f"see {seen.log or 'the log of VMware Tools'} in the guest; when it is done, {PLAN_AGAIN}"
         return NotConfirmed(
-            f"{name}: after {minutes} its customisation has not ended", subject=name, remedy=remedy
+            f"{name}: its customization did not complete within {minutes}", subject=name, remedy=remedy
         )
     return NotConfirmed(
-        f"{name}: after {minutes} its customisation has not begun",
+        f"{name}: its customization did not start within {minutes}",
         subject=name,
-        remedy=f"see that VMware Tools run in it, and that they carry customisation out there; {_ONCE}",
+        remedy=f"make sure that VMware Tools are running in it and can perform customization; {_ONCE}",
     )

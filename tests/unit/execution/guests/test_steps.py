@@ -99,7 +99,7 @@ def test_a_guest_that_restarts_is_waited_for() -> None:
     server, guests = guests_of("hvd-01", outcomes={"nouveau": ("reboot", "")})
     report, events = run_guests(server, guests, *new_with_guest("hvd-01"))
     assert statuses(report)["stage hvd-01"] == "done"
-    assert "restarts for nouveau (2 of 3)" in [event.message for event in events]
+    assert "restart required: nouveau (2 of 3)" in [event.message for event in events]
 
 
 def test_what_failed_is_told_with_module_reason_and_remedy_and_the_rest_is_marked() -> None:
@@ -107,7 +107,7 @@ def test_what_failed_is_told_with_module_reason_and_remedy_and_the_rest_is_marke
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
     found = report.outcomes[-1]
     assert found.message == (
-        "hvd-01: driver could not be brought into the guest: branch 470, the host takes 580"
+        "hvd-01: driver could not be set up in the guest: branch 470, the host takes 580"
     )
     assert "guest.driver" in found.remedy
     assert "/var/log/vgpu-cfg.log" in found.remedy
@@ -170,7 +170,7 @@ def test_without_cloud_init_the_bundle_goes_through_a_shell() -> None:
     server, guests = guests_of("hvd-01", has_cloud_init=False)
     report, events = run_guests(server, guests, *new_with_guest("hvd-01"))
     assert statuses(report)["stage hvd-01"] == "done"
-    assert "cloud-init does not answer; bringing it through a shell" in [event.message for event in events]
+    assert "cloud-init does not respond; using a shell instead" in [event.message for event in events]
     options = options_of(server, "hvd-01")
     assert len(parse_mark(options[GUEST_MARK_KEY])) == 3
     assert options[SEED_KEY] == "---"
@@ -192,8 +192,8 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
     found = report.outcomes[-1]
     assert found.message == (
-        "hvd-01: its guest has reported nothing in 30 min: cloud-init does not answer, and no shell does:"
-        " the guest does not let vgpu-cfg in"
+        "hvd-01: no report from its guest within 30 min: cloud-init does not respond, and no shell is "
+        "available: the guest does not let vgpu-cfg in"
     )
     assert "datasource_list" in found.remedy
     assert options_of(server, "hvd-01")[SEED_KEY] == "---"
@@ -202,7 +202,7 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
 def test_a_guest_that_is_late_says_where_it_is() -> None:
     server, guests = guests_of("hvd-01", module_seconds=1000.0)
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
-    assert report.outcomes[-1].message == "hvd-01: after 30 min its guest is still at nouveau (2 of 3)"
+    assert report.outcomes[-1].message == "hvd-01: after 30 min, its guest is still at nouveau (2 of 3)"
 
 
 # ------------------------------------------------------------- guests that run
@@ -218,7 +218,7 @@ def test_a_guest_that_runs_gets_the_bundle_and_the_mark() -> None:
     server, guests = staged_vm()
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7", modules=("driver",)))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert report.outcomes[0].message == "1 brought, 0 were there already"
+    assert report.outcomes[0].message == "1 set up, 0 already present"
     guest = server.guests["hvd-01"]
     assert guest.files == {"/var/lib/vgpu-cfg/secrets/driver": (SECRET.encode(), 0o600)}
     assert (guest.run, guest.modules) == ("run-0", ("driver",))
@@ -239,7 +239,7 @@ def test_a_guest_that_is_booting_is_waited_for() -> None:
     server, guests = staged_vm(answers_from=100.0)
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "the guest does not answer yet: nothing takes SSH connections there" in [
+    assert "the guest does not respond yet: no SSH service is listening" in [
         event.message for event in events
     ]
 
@@ -264,7 +264,7 @@ def test_a_login_that_is_refused_is_not_tried_again() -> None:
 def test_what_does_not_begin_is_told() -> None:
     server, guests = staged_vm(starts=False)
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "does not begin" in report.outcomes[0].message
+    assert "does not start" in report.outcomes[0].message
 
 
 def test_an_earlier_staging_is_let_come_to_its_end() -> None:
@@ -273,8 +273,10 @@ def test_an_earlier_staging_is_let_come_to_its_end() -> None:
     guest.begin("earlier", NAMES, server.time.timestamp())
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "an earlier staging still runs in the guest; waiting for its end" in [e.message for e in events]
-    assert report.outcomes[0].message == "0 brought, 3 were there already"
+    assert "an earlier setup is still running in the guest; waiting for it to end" in [
+        e.message for e in events
+    ]
+    assert report.outcomes[0].message == "0 set up, 3 already present"
 
 
 def test_what_a_run_left_unmarked_is_marked_and_redacted_by_the_next() -> None:
@@ -282,7 +284,7 @@ def test_what_a_run_left_unmarked_is_marked_and_redacted_by_the_next() -> None:
     running(server, "hvd-01", "vm-7", **{SEED_KEY: SECRET})
     server.guests["hvd-01"].has_cloud_init = False
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert report.outcomes[0].message == "0 brought, 3 were there already"
+    assert report.outcomes[0].message == "0 set up, 3 already present"
     assert options_of(server, "hvd-01")[SEED_KEY] == "---"
 
 
@@ -306,14 +308,14 @@ def test_a_guest_that_says_done_without_a_module_is_not_believed() -> None:
 
     guest.report = report_less  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "does not show driver" in report.outcomes[0].message
+    assert "driver is missing" in report.outcomes[0].message
 
 
 def test_a_vm_that_is_off_is_not_staged() -> None:
     server, guests = staged_vm()
     server.change_vm("hvd-01", power_state=PowerState.OFF)
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "a guest is set up while it runs" in report.outcomes[0].message
+    assert "a guest can be set up only while it is running" in report.outcomes[0].message
     assert guests.connections == []
 
 

@@ -127,11 +127,11 @@ def test_a_host_does_not_leave_while_a_setting_is_not_in_force_and_says_why_it_s
     server.host("esx-01").configure("ats", "TRUE")
     report, _ = run(server, leave(settles=(ATS,)))
     host = server.host("esx-01")
-    assert "ats is set to TRUE, and waits for a reboot" in only(report).message
+    assert "ats is set to TRUE, pending reboot" in only(report).message
     assert host.maintenance
     assert host.alarms == {"demo": "sets ats"}
     assert host.mark is not None
-    assert host.mark.reason.startswith("leave esx-01: esx-01 does not show what was asked for")
+    assert host.mark.reason.startswith("leave esx-01: esx-01 does not show the requested settings")
     assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {host.mark.reason}",)
 
 
@@ -139,7 +139,7 @@ def test_a_host_that_somebody_else_took_down_is_not_given_back() -> None:
     server = estate()
     server.host("esx-01").maintenance = True
     report, _ = run(server, leave())
-    assert "this plan did not take it there" in only(report).message
+    assert "is in maintenance mode, but not for this plan" in only(report).message
     assert server.asked() == []
 
 
@@ -163,7 +163,9 @@ def test_a_failed_change_leaves_the_host_down_with_its_reason() -> None:
     }
     mark = server.host("esx-01").mark
     assert mark is not None
-    assert mark.reason.startswith("set live on esx-01: esx-01 does not show what was asked for: live is off")
+    assert mark.reason.startswith(
+        "set live on esx-01: esx-01 does not show the requested settings: live is off"
+    )
     assert server.host("esx-01").alarms == {"demo": "sets ats"}
     assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {mark.reason}",)
 

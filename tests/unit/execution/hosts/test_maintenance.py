@@ -73,7 +73,7 @@ def test_a_host_that_somebody_else_took_down_is_refused(mark: dict[str, Any]) ->
     if mark:
         server.host("esx-01").set_mark(**mark)
     report, _ = run(server, enter())
-    assert "somebody else has taken esx-01 into maintenance mode" in only(report).message
+    assert "esx-01 entered maintenance mode for another reason after it was planned" in only(report).message
     assert server.asked("enter_maintenance", "raise_alarm") == []
 
 
@@ -93,7 +93,7 @@ def test_outside_the_window_nothing_is_begun_and_inside_it_is() -> None:
     assert only(report).message == "the window Sat 22:00-04:00 UTC is closed now"
     assert server.asked() == []
     assert tuple(map(str, report.left_behind)) == (
-        "esx-01: not begun: the window Sat 22:00-04:00 UTC is closed now",
+        "esx-01: not started: the window Sat 22:00-04:00 UTC is closed now",
     )
     assert exit_code_of(report) == 7
     server = estate(time=SATURDAY_NIGHT)
@@ -118,17 +118,17 @@ def test_a_host_that_would_not_end_in_the_window_is_not_begun_and_the_next_one_m
     [
         (
             {"passthrough": (PassthroughDevice(key=1, pci_id="0000:3b:00.0"),)},
-            "it holds a device of that host",
+            "it uses a device of that host",
         ),
-        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it holds a device of that host"),
-        ({"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)}, "it has a vGPU, and came after"),
+        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device of that host"),
+        ({"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)}, "it has a vGPU, and was moved here after"),
     ],
 )
 def test_a_vm_that_cannot_be_moved_stops_it_by_its_name(devices: dict[str, Any], words: str) -> None:
     server = estate()
     add_vm(server, "stranger", **devices)
     report, _ = run(server, enter())
-    assert f"stranger runs on esx-01 and cannot be moved away: {words}" in only(report).message
+    assert f"stranger is running on esx-01 and cannot be migrated: {words}" in only(report).message
     assert server.asked() == []
 
 
@@ -138,7 +138,9 @@ def test_a_vm_whose_devices_nobody_may_read_stops_it_whatever_the_plan_says(is_p
     add_vm(server, "veiled")
     server.vms["vm-veiled"] = server.vm("veiled").model_copy(update={"detail": None})
     report, _ = run(server, enter(evacuates=("veiled",) if is_planned else ()))
-    assert "veiled runs on esx-01 and cannot be moved away: the account may not read" in only(report).message
+    assert (
+        "veiled is running on esx-01 and cannot be migrated: the account has no read" in only(report).message
+    )
     assert server.asked() == []
     add_vm(server, "veiled")
     report, _ = run(server, enter(evacuates=("veiled",) if is_planned else ()))
@@ -151,7 +153,9 @@ def test_a_vm_of_the_plan_with_a_vgpu_is_moved_and_one_that_can_be_moved_is_told
     add_vm(server, "new")
     report, events = run(server, enter(evacuates=("planned",)))
     assert statuses(report) == {"enter esx-01": "done"}
-    assert "DRS also moves what came to run there since: new" in [event.message for event in events]
+    assert "DRS also migrates VMs that started there after planning: new" in [
+        event.message for event in events
+    ]
 
 
 def test_a_vm_elsewhere_or_switched_off_is_in_nobodys_way() -> None:
@@ -168,7 +172,7 @@ def test_an_alarm_that_cannot_be_made_is_only_told(error: NotPermitted | NotOffe
     server = estate(refused={("raise_alarm", 1): error})
     report, events = run(server, enter())
     assert statuses(report) == {"enter esx-01": "done"}
-    assert f"no alarm was set on the host: {error.message}" in [event.message for event in events]
+    assert f"no alarm was created on the host: {error.message}" in [event.message for event in events]
 
 
 def test_a_host_that_could_not_be_emptied_keeps_neither_mark_nor_alarm() -> None:
@@ -263,7 +267,7 @@ def test_a_host_that_has_gone_or_does_not_answer_is_refused(what: str) -> None:
     else:
         server.host("esx-01").connected = False
     report, _ = run(server, enter())
-    assert ("has gone" if what == "gone" else "does not answer") in only(report).message
+    assert ("no longer exists" if what == "gone" else "does not respond") in only(report).message
     assert server.asked() == []
 
 
@@ -284,5 +288,5 @@ def test_a_host_that_somebody_else_holds_down_is_marked_and_given_back_to_them()
 def test_a_host_that_its_holder_has_given_back_is_planned_anew() -> None:
     server = estate()
     report, _ = run(server, enter(is_held=True))
-    assert "has left the maintenance mode that somebody else had taken it into" in only(report).message
+    assert "esx-01 has left the maintenance mode that another user had entered" in only(report).message
     assert server.asked() == []

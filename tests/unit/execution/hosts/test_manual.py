@@ -46,10 +46,10 @@ def test_an_acknowledged_step_is_kept_on_the_host_and_counts_in_the_next_run() -
     assert (statuses(report)[step.id], exit_code_of(report)) == ("skipped", 7)
     assert kept(server) == {}
     report, _ = run(server, step, after, options=DONE)
-    assert (statuses(report)[step.id], report.outcomes[0].message) == ("not_needed", "done by hand")
+    assert (statuses(report)[step.id], report.outcomes[0].message) == ("not_needed", "done manually")
     assert kept(server) == {step.id: step_digest(step)}
     report, _ = run(server, step, after)
-    assert report.outcomes[0].message == "done by hand, as is kept on the host"
+    assert report.outcomes[0].message == "completed manually, as confirmed on the host"
     assert exit_code_of(report) == 0
 
 
@@ -72,7 +72,7 @@ def test_what_a_reading_proves_needs_no_word_and_no_word_of_it_is_kept() -> None
     assert kept(server) == {}
     server.host("esx-01").configure("live", "on")
     report, _ = run(server, step)
-    assert report.outcomes[0].message == "a reading shows that it is done"
+    assert report.outcomes[0].message == "detected as complete"
 
 
 def test_a_word_that_was_kept_does_not_stand_against_a_reading() -> None:

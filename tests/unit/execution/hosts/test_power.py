@@ -128,7 +128,7 @@ def test_a_host_that_does_not_come_back_is_left_down_with_its_reason() -> None:
     server.never_back = True
     report, _ = run(server, reboot())
     assert (
-        "esx-01 is not back 45 min after its reboot began; it is left in maintenance mode"
+        "esx-01 is not back 45 min after its reboot started; it remains in maintenance mode"
         in only(report).message
     )
     mark = server.host("esx-01").mark
@@ -141,7 +141,7 @@ def test_a_value_that_a_reboot_did_not_bring_is_pending_and_asks_for_a_cold_boot
     server = prepared()
     server.host("esx-01").stuck = {"ats"}
     report, _ = run(server, reboot())
-    assert only(report).message == "the reboot of esx-01 did not bring ats; what remains is a cold boot"
+    assert only(report).message == "the reboot of esx-01 did not activate ats; a cold boot is required"
     assert report.waiting_for == ("reboot esx-01",)
     assert exit_code_of(report) == 7
     (reading,) = only(report).readings
@@ -176,8 +176,8 @@ def test_a_host_that_is_not_down_under_this_plans_mark_is_never_rebooted(lost: s
     else:
         server.host("esx-01").attributes.clear()
     report, _ = run(server, reboot(), shut_down())
-    words = "is not in maintenance mode" if lost == "mode" else "has lost this plan's mark"
-    assert all(f"esx-01 {words}: it is not restarted" in outcome.message for outcome in report.outcomes)
+    words = "is not in maintenance mode" if lost == "mode" else "no longer has this plan's mark"
+    assert all(f"esx-01 {words}, so it is not restarted" in outcome.message for outcome in report.outcomes)
     assert server.asked("reboot_host", "shut_down_host") == []
 
 
@@ -311,7 +311,7 @@ def test_a_host_that_does_not_go_down_is_told() -> None:
     server = prepared()
     server.never_back = True
     report, _ = run(server, shut_down())
-    assert "esx-01 still answers 45 min after it was told to shut down" in only(report).message
+    assert "still responds 45 min after the shutdown request" in only(report).message
 
 
 def test_a_step_that_was_acknowledged_spares_the_host_another_shutdown() -> None:

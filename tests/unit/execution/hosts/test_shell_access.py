@@ -115,9 +115,9 @@ def test_a_login_that_has_died_is_not_used_again() -> None:
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        (ONLY_IF_ON, "the host's SSH service does not run, and the plan file does not let it be started"),
-        (AccessEntry(ssh="off"), "the plan file does not let the host's shell be used"),
-        (None, "the plan file does not let the host's shell be used"),
+        (ONLY_IF_ON, "the host's SSH service is not running, and the plan file does not allow starting it"),
+        (AccessEntry(ssh="off"), "the plan file does not allow the host's shell"),
+        (None, "the plan file does not allow the host's shell"),
     ],
 )
 def test_nobody_opens_what_the_plan_file_does_not_open(access: AccessEntry | None, words: str) -> None:
@@ -200,7 +200,7 @@ def test_a_host_that_refuses_to_go_down_has_its_shell_closed(what: str, how: str
 def test_a_host_that_answers_long_after_it_was_told_to_shut_down_has_its_shell_closed() -> None:
     server = estate(never_back=True)
     report, _ = run(server, *in_order(enter(), change(MIG), shut_down()))
-    assert "still answers 45 min after it was told to shut down" in report.outcomes[2].message
+    assert "still responds 45 min after the shutdown request" in report.outcomes[2].message
     assert not server.host("esx-01").services["TSM-SSH"]
 
 

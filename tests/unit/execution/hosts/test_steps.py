@@ -60,7 +60,7 @@ def test_what_holds_at_once_must_show_and_then_needs_nothing() -> None:
     assert server.asked() == [("write_host", "esx-01 option")]
     report, _ = run(server, change(LIVE))
     assert statuses(report) == {"set live on esx-01": "not_needed"}
-    assert only(report).message == "it is so already"
+    assert only(report).message == "already done"
     assert len(server.asked()) == 1
 
 
@@ -74,13 +74,13 @@ def test_what_waits_for_a_reboot_is_marked_before_it_is_written_and_must_be_conf
     host = server.host("esx-01")
     assert host.mark is not None
     assert host.mark.waiting == {"ats": host.boot_time}
-    assert only(report).message == "waits for a reboot"
+    assert only(report).message == "pending reboot"
     (reading,) = only(report).readings
     assert (reading.configured, reading.runtime, reading.waits_for) == ("TRUE", "FALSE", "reboot")
     assert tuple(map(str, report.left_behind)) == ("esx-01: waits for a restart: ats",)
     report, _ = run(server, change(ATS))
     assert statuses(report) == {"set ats on esx-01": "not_needed"}
-    assert only(report).message == "written already; waits for a reboot"
+    assert only(report).message == "already set; pending reboot"
     assert len(server.asked()) == 2
 
 
@@ -92,14 +92,14 @@ def test_where_nobody_tells_what_is_in_force_the_mark_says_that_a_reboot_is_due(
     assert (reading.configured, reading.runtime, reading.waits_for) == ("NVreg=1", "NVreg=1", "reboot")
     server.switch_on("esx-01")
     report, _ = run(server, change(NVIDIA))
-    assert only(report).message == "it is so already"
+    assert only(report).message == "already done"
 
 
 def test_a_value_that_does_not_show_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").deaf = {"live"}
     report, _ = run(server, change(LIVE))
-    assert only(report).message == "esx-01 does not show what was asked for: live is off, not on"
+    assert only(report).message == "esx-01 does not show the requested settings: live is off, not on"
     assert only(report).readings[0].configured == "off"
 
 
@@ -107,7 +107,7 @@ def test_a_value_that_is_configured_and_not_in_force_at_once_is_not_confirmed() 
     server = estate()
     server.host("esx-01").stuck = {"live"}
     report, _ = run(server, change(LIVE))
-    assert "live is set to on, and waits for a reboot" in only(report).message
+    assert "live is set to on, pending reboot" in only(report).message
 
 
 def test_a_refused_write_fails_in_vcenters_words_and_leaves_no_mark() -> None:
@@ -130,7 +130,7 @@ def test_a_task_that_fails_takes_its_setting_off_the_mark_and_keeps_the_others()
 def test_a_write_whose_answer_was_lost_stays_on_the_mark() -> None:
     server = estate(refused={("write_host", 1): Unreachable("the connection broke")})
     report, _ = run(server, change(ATS))
-    assert "whether vCenter got the request is not known" in only(report).message
+    assert "whether vCenter received the request is unknown" in only(report).message
     mark = server.host("esx-01").mark
     assert mark is not None
     assert set(mark.waiting) == {"ats"}
@@ -168,7 +168,7 @@ def test_a_host_that_left_maintenance_mode_between_two_steps_is_not_written_to()
     report = Run(
         plan, server, server, server, locks=undisputed(), hosts=tools_for(server), on_event=back
     ).carry_out()
-    assert "esx-01 has left maintenance mode before it was done" in report.outcomes[1].message
+    assert "esx-01 left maintenance mode before the work was complete" in report.outcomes[1].message
     assert server.written == []
 
 
@@ -184,7 +184,7 @@ def test_a_host_that_does_not_answer_is_waited_for_only_if_this_plan_took_it_dow
     server = estate()
     server.host("esx-01").connected = False
     report, _ = run(server, change(LIVE))
-    assert "esx-01 does not answer (notResponding)" in only(report).message
+    assert "esx-01 does not respond (notResponding)" in only(report).message
     server = prepared()
     server.host("esx-01").connected = False
     server.host("esx-01").comes_back_at = server.time + timedelta(minutes=20)
@@ -201,7 +201,7 @@ def test_the_other_way_is_taken_where_the_first_is_not_offered_and_only_then() -
     report, events = run(server, change(ATS, other_way=other))
     assert statuses(report) == {"set ats on esx-01": "done"}
     assert [write.kind for _, write in server.written] == ["option"]
-    assert "no esxcli here; taking the other way" in [event.message for event in events]
+    assert "no esxcli here; using the alternative method" in [event.message for event in events]
     server = estate(refused={("write_host", 1): NotPermitted("you may not")})
     report, _ = run(server, change(ATS, other_way=other))
     assert statuses(report) == {"set ats on esx-01": "failed"}
@@ -239,7 +239,7 @@ def test_commands_run_on_the_shell_and_the_first_that_fails_ends_them() -> None:
     server = estate(exit_statuses={"nvidia-smi": 3})
     commands = (("nvidia-smi", "-i", "0", "a b"), ("set", "mig", "on"))
     report, _ = run(server, change(MIG, write=ShellWrite(commands=commands)))
-    said = "`nvidia-smi -i 0 'a b'` ended with status 3: nvidia-smi: it does not work"
+    said = "`nvidia-smi -i 0 'a b'` failed with status 3: nvidia-smi: it does not work"
     assert only(report).message == said
     assert server.commands == [commands[0]]
 
@@ -264,7 +264,7 @@ def test_a_broken_login_is_made_anew_for_the_next_command() -> None:
 def test_a_shell_that_the_plan_may_not_use_is_told() -> None:
     server = estate()
     report, _ = run(server, change(MIG), access=AccessEntry(ssh="off"))
-    assert only(report).message == "the plan file does not let the host's shell be used"
+    assert only(report).message == "the plan file does not allow the host's shell"
     assert server.asked("start_service") == []
 
 
@@ -274,8 +274,8 @@ def test_what_only_a_closed_shell_tells_is_written_by_another_way_and_not_read_b
     report, events = run(server, change(MIG, write=write), access=None)
     assert statuses(report) == {"set mig on esx-01": "done"}
     assert server.host("esx-01").configured["mig"] == "on"
-    assert [event.message for event in events if "not read back" in event.message] == [
-        "not read back, nothing shows it to this plan: mig"
+    assert [event.message for event in events if "not verified" in event.message] == [
+        "not verified because this plan cannot read it: mig"
     ]
 
 
@@ -317,7 +317,7 @@ def test_a_restarted_service_brings_what_waited_for_it_and_a_second_one_is_not_n
     server = estate()
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
     assert statuses(report) == {"set graphics on esx-01": "done", "restart esx-01": "done"}
-    assert report.outcomes[0].message == "waits for a restart of xorg"
+    assert report.outcomes[0].message == "pending restart of xorg"
     assert report.outcomes[1].readings[0].runtime == "sharedDirect"
     assert server.host("esx-01").mark is None
     report, _ = run(server, restart())
@@ -332,7 +332,7 @@ def test_a_service_is_not_restarted_under_a_vm_that_runs_on_a_gpu() -> None:
     server.add_vm("desktop", "vm-9", holder, host_moid="host-1")
     list(server.wait_for_tasks([server.power_on_vm("vm-9")], 60.0))
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
-    words = "desktop runs on a GPU of esx-01: its graphics service is not restarted"
+    words = "desktop runs on a GPU of esx-01, so its graphics service is not restarted"
     assert words in report.outcomes[1].message
     assert server.asked("restart_service") == []
     list(server.wait_for_tasks([server.power_off_vm("vm-9")], 60.0))
@@ -351,7 +351,7 @@ def test_a_service_that_brings_nothing_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").stuck = {"graphics"}
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
-    assert "graphics is set to sharedDirect, and waits for a restart of xorg" in report.outcomes[1].message
+    assert "graphics is set to sharedDirect, pending restart of xorg" in report.outcomes[1].message
 
 
 def test_a_service_that_the_host_does_not_have_fails() -> None:

@@ -86,7 +86,7 @@ def test_a_share_that_hangs_delays_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(copies, "OPENING_SECONDS", 0.01)
     hanging = _Hanging()
     journal = keep(tmp_path, JournalCopy(hanging))
-    assert journal.problems == ["no copy of the journal is kept in /mnt/hangs: it does not answer"]
+    assert journal.problems == ["no copy of the journal is kept in /mnt/hangs: no response"]
     assert read_journal(journal.path).report is not None
     hanging.is_let.set()
 

@@ -58,12 +58,12 @@ def test_a_second_run_is_told_who_works_since_when_and_under_which_run(tmp_path:
         with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
             second.take(DEMO)
     assert raised.value.message == (
-        "another run has locked plan demo: anna on ci-7, `apply` of demo, process 812, "
-        "since 2026-03-02 21:04:11 UTC, run one; last heard of at 21:04:11 UTC"
+        "another run has locked plan demo: anna on ci-7, `apply` of demo, process 812, since 2026-03-02 "
+        "21:04:11 UTC, run one; last active at 21:04:11 UTC"
     )
     assert raised.value.remedy == (
-        "wait for it to end, or stop it there; where it has died, "
-        "`vgpu-cfg unlock one --server vc01.lab --force`"
+        "wait for it to end, or stop it on its machine; if it was interrupted, `vgpu-cfg unlock one "
+        "--server vc01.lab --force`"
     )
     assert raised.value.exit_code == 6
     assert keeper.held == {}
@@ -76,7 +76,7 @@ def test_a_silent_run_is_named_so_and_keeps_its_lock(tmp_path: Path) -> None:
         keeper.pass_time(86_400)
         with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
             second.take(DEMO)
-        assert "silent since 21:04:11 UTC on 2026-03-02" in raised.value.message
+        assert "inactive since 21:04:11 UTC on 2026-03-02" in raised.value.message
         assert raised.value.remedy.endswith("`vgpu-cfg unlock one --server vc01.lab`")
         assert [lock.name for lock in keeper.held.values()] == [DEMO]
 
@@ -115,7 +115,7 @@ def test_a_process_that_has_ended_on_this_machine_is_known_to_have(tmp_path: Pat
         locks.take(DEMO)
         assert [lock.holder and lock.holder.run for lock in keeper.held.values()] == ["two"]
     assert "run dead" in said[0]
-    assert "has ended without giving its locks back" in said[0]
+    assert "has ended without releasing its locks" in said[0]
 
 
 @pytest.mark.parametrize(("times", "waits"), [(3, 3), (1000, 300)])
@@ -125,9 +125,9 @@ def test_what_a_killed_run_had_begun_is_waited_for_and_not_for_ever(
     keeper = FakeLocks(running=[("CloneVM of ubuntu",)] * times)
     with killed(keeper, tmp_path, DEMO), run_of(keeper, tmp_path, "two") as locks:
         locks.take(DEMO)
-    assert "run dead has ended, and vCenter goes on: CloneVM of ubuntu; waiting for it" in said[0]
+    assert "run dead has ended, but vCenter tasks are still running: CloneVM of ubuntu" in said[0]
     assert sum(call.startswith("tasks of") for call in keeper.calls) == waits + 1
-    assert ("going on beside CloneVM of ubuntu" in said) == (times == 1000)
+    assert ("continuing while these tasks run: CloneVM of ubuntu" in said) == (times == 1000)
 
 
 def test_of_a_process_on_another_machine_nobody_knows(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_lock_is_taken_away_where_no_word_can_be_left(tmp_path: Path) -> None:
     with killed(keeper, tmp_path, DEMO), run_of(keeper, tmp_path, "two") as locks:
         locks.take(DEMO)
         assert [lock.holder and lock.holder.run for lock in keeper.held.values()] == ["two"]
-    told = "vCenter's events do not tell that run dead began: the account lacks Global.LogEvent"
+    told = "the start of run dead was not recorded as a vCenter event: the account lacks Global.LogEvent"
     assert said[0] == told
 
 
@@ -230,7 +230,7 @@ def test_a_lock_that_was_taken_away_stops_the_run_for_good(tmp_path: Path) -> No
         locks.beat()
         clock.time += START.resolution * 61_000_000
         for _ in range(2):
-            with pytest.raises(LockLost, match="taken away"):
+            with pytest.raises(LockLost, match="was removed"):
                 locks.beat()
 
 
@@ -260,7 +260,8 @@ def test_locks_that_may_not_be_removed_are_named_and_met_again(tmp_path: Path) -
         locks.take(DEMO, HOST)
     (told,) = said
     assert told.startswith(
-        "the locks of run one stay: plan demo, host esx-07; `vgpu-cfg unlock one --server vc01.lab` by "
+        "the locks of run one remain: plan demo, host esx-07; "
+        "remove them with `vgpu-cfg unlock one --server vc01.lab` from "
     )
     with pytest.raises(NotPermitted, match=r"Alarm\.Delete"), run_of(keeper, tmp_path, "two") as again:
         again.take(DEMO)
@@ -300,8 +301,8 @@ def test_what_cannot_be_given_back_is_told_and_ends_nothing(tmp_path: Path) -> N
     with run_of(Gone(), tmp_path) as locks:
         locks.take(DEMO)
     assert said == [
-        "the locks of this run could not be given back: vCenter does not answer; "
-        "the next command here removes them, elsewhere `vgpu-cfg unlock one --server vc01.lab`"
+        "the locks of this run could not be released: vCenter does not answer; the next command on this "
+        "machine removes them; on other machines, use `vgpu-cfg unlock one --server vc01.lab`"
     ]
 
 
@@ -372,5 +373,5 @@ def test_what_was_read_beside_the_lock_of_a_run_that_has_ended_is_read_again(tmp
         locks.take(DEMO_BY_ID)
         assert not locks.is_alone(keeper.read())
         assert [lock.name for lock in keeper.held.values()] == [DEMO_BY_ID]
-        assert "run dead has ended, and vCenter goes on: CloneVM of ubuntu" in said[0]
+        assert "run dead has ended, but vCenter tasks are still running: CloneVM of ubuntu" in said[0]
         assert locks.is_alone(keeper.read())

@@ -83,7 +83,7 @@ def test_the_same_plan_without_its_id_file_is_told_which_id_to_bring() -> None:
     server.host("esx-01").set_mark(plan=PLAN.name, id="788e2259-7ec1-4be8-b06f-503840d1b649")
     with pytest.raises(StalePlan) as raised:
         taken(server)
-    assert "bring its .id file, which holds 788e2259-7ec1-4be8-b06f-503840d1b649" in raised.value.remedy
+    assert "copy its .id file with the ID 788e2259-7ec1-4be8-b06f-503840d1b649" in raised.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_what_waits_begins_once_the_answer_is_yes() -> None:
 @pytest.mark.parametrize(
     ("answer", "code", "why"),
     [
-        (NO, 130, "the answer was no after the canary a"),
-        (BROKEN, 6, "the canary a is not as planned"),
+        (NO, 130, "you answered no after the canary a"),
+        (BROKEN, 6, "the canary a does not match the plan"),
     ],
 )
 def test_what_waits_does_not_begin_otherwise(answer: dict[str, Any], code: int, why: str) -> None:
@@ -93,7 +93,7 @@ def test_what_waits_does_not_begin_otherwise(answer: dict[str, Any], code: int, 
         "create free": "done",
     }
     assert {one.message for one in report.outcomes if one.status == "skipped"} == {why}
-    assert f"b: not begun: {why}" in map(str, report.left_behind)
+    assert f"b: not started: {why}" in map(str, report.left_behind)
     assert exit_code_of(report) == code
 
 
@@ -103,7 +103,7 @@ def test_nobody_is_asked_where_the_canary_fails_and_nothing_more_begins() -> Non
     report = watched.run(server, *CHANGES, options={"parallel": 1})
     assert (watched.asked, exit_code_of(report)) == (0, 6)
     assert statuses(report) == dict.fromkeys(statuses(report), "skipped") | {"create a": "failed"}
-    assert any(str(one).startswith("b: not begun: the canary failed: a: ") for one in report.left_behind)
+    assert any(str(one).startswith("b: not started: the canary failed: a: ") for one in report.left_behind)
 
 
 def test_a_run_that_is_stopped_before_asks_nobody() -> None:

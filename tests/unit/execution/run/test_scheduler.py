@@ -86,11 +86,11 @@ def test_a_failure_drops_all_that_needs_it_however_far_away() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ([create("a"), create("a")], "two changes have the id"),
-        ([power_on("a", needs=("create z",))], "which the plan does not hold"),
+        ([create("a"), create("a")], "two changes have the ID"),
+        ([power_on("a", needs=("create z",))], "which the plan does not contain"),
         (
             [power_on("a", needs=("power on b",)), power_on("b", needs=("power on a",))],
-            "need one another: power on a, power on b",
+            "depend on each other: power on a, power on b",
         ),
     ],
 )

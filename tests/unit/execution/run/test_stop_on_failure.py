@@ -63,5 +63,5 @@ def test_what_begins_after_a_failure(
         "power on c": back,
     }
     assert tuple(map(str, report.left_behind)) == tuple(
-        f"demo: {count} not begun, as the run stopped at its first failure" for count in told
+        f"demo: {count} not started, because the run stopped at the first failure" for count in told
     )

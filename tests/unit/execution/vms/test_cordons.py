@@ -45,7 +45,7 @@ def test_what_somebody_cordoned_meanwhile_is_left_alone() -> None:
     server = server_with(OTHERS.text)
     found = outcome(server, cordon())
     assert found.status == "failed"
-    assert "somebody cordoned something of esx-01 meanwhile" in found.message
+    assert "another user has meanwhile cordoned part of esx-01" in found.message
     assert server.host_attributes["host-1"] == {CORDON_ATTRIBUTE: OTHERS.text}
     assert outcome(server, cordon(OTHERS)).status == "done"  # that one was seen, and told
 
@@ -66,7 +66,7 @@ def test_it_is_given_back_by_clearing_the_attribute() -> None:
 
 
 def test_a_host_that_has_gone_is_told() -> None:
-    assert "has gone" in outcome(FakeVCenter(), cordon()).message
+    assert "no longer exists" in outcome(FakeVCenter(), cordon()).message
 
 
 def test_another_cordon_in_the_place_of_the_one_that_was_seen_stays() -> None:
@@ -77,5 +77,5 @@ def test_another_cordon_in_the_place_of_the_one_that_was_seen_stays() -> None:
         assert change is not None
         found = outcome(server, change)
         assert found.status == "failed"
-        assert "meanwhile: smoke (carl)" in found.message
+        assert "cordoned part of esx-01: smoke (carl)" in found.message
         assert server.host_attributes["host-1"] == {CORDON_ATTRIBUTE: newer.text}

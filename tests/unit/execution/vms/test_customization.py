@@ -44,11 +44,13 @@ def test_one_that_fails_is_told_in_vcenters_words() -> None:
     assert found.status == "failed"
     assert found.message == "customise a: An error occurred while customizing VM a."
     assert found.cause == "the guest's network could not be set up"
-    assert found.remedy.startswith("read /var/log/imc.log in the guest; it is not begun a second time")
+    assert found.remedy.startswith("see /var/log/imc.log in the guest; customization runs only once")
 
 
 @pytest.mark.parametrize(
-    ("told", "words"), [(WAITING, "has not begun"), (RUNNING, "has not ended")], ids=["unbegun", "endless"]
+    ("told", "words"),
+    [(WAITING, "did not start"), (RUNNING, "did not complete")],
+    ids=["unbegun", "endless"],
 )
 def test_one_that_does_not_end_is_waited_for_no_longer_than_said(told: CustomizationSeen, words: str) -> None:
     found = outcome(*[told] * 20)

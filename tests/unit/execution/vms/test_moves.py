@@ -60,7 +60,7 @@ def test_a_name_without_an_id_in_the_mark_proves_nothing() -> None:
     extra = {"vgpu_cfg.plan": "demo", "vgpu_cfg.vm": "hvd-01"}
     server.change_vm("other", detail=detail.model_copy(update={"extra_config": extra}))
     report, _ = run(server, rename(server.vm("other"), "hvd-01"))
-    assert "not this plan's VM any more" in report.outcomes[0].message
+    assert "no longer belongs to this plan" in report.outcomes[0].message
     assert server.calls == []
 
 
@@ -98,7 +98,7 @@ def test_a_vm_that_was_switched_off_meanwhile_is_not_moved_in_another_way() -> N
     change = moved(server)
     server.change_vm("hvd-01", power_state=PowerState.OFF)
     report, _ = run(server, change)
-    assert "does not run, and was to be moved while it is running" in report.outcomes[0].message
+    assert "is not running, but was to be moved while it is running" in report.outcomes[0].message
     assert server.started("relocate_vm") == []
 
 
@@ -106,7 +106,7 @@ def test_a_vm_that_does_not_show_where_it_was_moved_is_a_failure() -> None:
     server = own(power_state=PowerState.ON)
     server.moves_to = "host-9"
     report, _ = run(server, moved(server))
-    assert "does not show on esx-02 after its move" in report.outcomes[0].message
+    assert "does not appear on esx-02 after its move" in report.outcomes[0].message
 
 
 @pytest.mark.parametrize("change", [vm_changes.move, existing_vms.switch_off])
@@ -119,5 +119,5 @@ def test_a_vm_that_somebody_took_from_its_host_is_left_alone_by_work_on_that_hos
     report = Run(
         plan_of(planned, others={"vm-1": mark}), server, server, server, locks=undisputed()
     ).carry_out()
-    assert "has moved to another host since it was planned" in report.outcomes[0].message
+    assert "has moved to another host since planning" in report.outcomes[0].message
     assert server.calls == []

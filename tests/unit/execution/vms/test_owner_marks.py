@@ -104,15 +104,18 @@ def test_a_plan_without_an_id_marks_nothing() -> None:
 
 
 DENIED = {
-    "of version 0.1.0": (VmDetail(extra_config=mark("hvd-01")), "holds no id"),
-    "of a plan with another id": (marked("hvd-01", "vm-7", id=OTHER_ID), f"the plan's id {OTHER_ID}"),
-    "of a clone": (marked("hvd-01", "vm-1"), "of which it is a copy"),
+    "of version 0.1.0": (VmDetail(extra_config=mark("hvd-01")), "has no plan ID"),
+    "of a plan with another id": (marked("hvd-01", "vm-7", id=OTHER_ID), f"the plan ID {OTHER_ID}"),
+    "of a clone": (marked("hvd-01", "vm-1"), "so it is a copy"),
     "of another plan and another id": (
         marked("hvd-01", "vm-7", plan="x", id=OTHER_ID),
-        "its mark says x/hvd-01",
+        "its mark is x/hvd-01",
     ),
-    "none": (VmDetail(), "carries no owner mark"),
-    "half eaten": (VmDetail(extra_config=mark("hvd-01") | {"vgpu_cfg.plan": f"demo id={PLAN_ID}"}), "no id"),
+    "none": (VmDetail(), "it has no owner mark"),
+    "half eaten": (
+        VmDetail(extra_config=mark("hvd-01") | {"vgpu_cfg.plan": f"demo id={PLAN_ID}"}),
+        "has no plan ID",
+    ),
 }
 
 
@@ -162,7 +165,7 @@ def test_a_rule_or_group_that_holds_a_vm_of_others_is_not_removed(whose: str) ->
     group = RemoveVmGroup(id="group", subject=subject, cluster_moid="c", group_name="vgpu-cfg:demo:l")
     report, _ = run(server, *rules, group)
     assert statuses(report) == {"l": "failed", "m": "done", "gone": "not_needed", "group": "failed"}
-    assert "it holds x, which is not this plan's VM" in report.outcomes[0].message
+    assert "it contains x, which is not a VM of this plan" in report.outcomes[0].message
     assert (set(server.rules), set(server.vm_groups)) == ({"vgpu-cfg:demo:l"}, {"vgpu-cfg:demo:l"})
 
 
@@ -207,7 +210,7 @@ def test_a_vm_that_got_a_mark_meanwhile_is_not_taken_in(found: dict[str, str]) -
     server.add_vm("hvd-01", "vm-7", marked("hvd-01", "vm-7", **found), host_moid="host-1")
     report, _ = run(server, mark_vm("hvd-01", "vm-7"))
     assert (set(statuses(report).values()), server.calls) == ({"failed"}, [])
-    assert "is not the VM any more that was to be taken in" in report.failed[0].message
+    assert "is no longer the VM to be imported" in report.failed[0].message
 
 
 def test_a_reconfigured_vm_stays_imported_and_is_not_deleted_at_the_last_look() -> None:
@@ -222,4 +225,4 @@ def test_a_reconfigured_vm_stays_imported_and_is_not_deleted_at_the_last_look() 
     assert found.is_imported
     report, _ = run(server, destroy("hvd-01", "vm-7"))
     assert [method for method, _ in server.calls if method == "destroy_vm"] == []
-    assert "it was imported, and nobody has allowed that" in report.failed[0].message
+    assert "deletion of this imported VM is not allowed" in report.failed[0].message

@@ -136,7 +136,7 @@ def test_a_vm_of_two_gpus_that_are_told_one_by_one_is_pinned_to_both() -> None:
 def test_a_host_that_never_says_it_is_not_confirmed() -> None:
     server = estate(choices=[NODE_0], hides_gpus_for=1e6)
     report, _ = run(server, create("a"), power_on("a", pin=pin()))
-    assert "does not say which GPU" in report.outcomes[1].message
+    assert "does not report the GPU of a" in report.outcomes[1].message
 
 
 def test_the_gpu_that_a_vm_held_before_is_not_taken_for_its_new_one() -> None:
@@ -163,7 +163,7 @@ def test_a_vm_is_powered_on_at_the_host_that_was_planned() -> None:
 def test_a_gpu_whose_node_is_unknown_is_not_confirmed() -> None:
     server = estate(choices=["0000:d8:00.0"], gpus={"host-1": {"0000:d8:00.0": 1}})
     report, _ = run(server, create("a"), power_on("a", pin=pin()))
-    assert "whose NUMA node the plan does not know" in report.outcomes[1].message
+    assert "whose NUMA node is not in the plan" in report.outcomes[1].message
 
 
 @pytest.mark.parametrize(("with_pin", "status"), [(True, "failed"), (False, "done")])

@@ -66,7 +66,7 @@ def test_what_a_clone_dropped_is_set_by_one_upgrade_and_one_reconfigure() -> Non
     assert [method for method, _ in server.calls] == ["create_vm", "upgrade_vm", "reconfigure_vm"]
     assert shows_all(server, "hvd-01")
     assert statuses(report) == {"create hvd-01": "done"}
-    assert any("the server dropped version, firmware" in event.message for event in events)
+    assert any("the server ignored version, firmware" in event.message for event in events)
 
 
 def test_a_dropped_hardware_version_alone_takes_no_reconfigure() -> None:
@@ -86,8 +86,8 @@ def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     server._apply = without_firmware  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run(server, create("hvd-01"))
     assert statuses(report) == {"create hvd-01": "failed"}
-    assert report.outcomes[0].message == "hvd-01 does not show what was asked for: firmware"
-    assert tuple(map(str, report.left_behind)) == ("hvd-01: made, but lacks firmware",)
+    assert report.outcomes[0].message == "hvd-01 does not show the requested settings: firmware"
+    assert tuple(map(str, report.left_behind)) == ("hvd-01: created, but lacks firmware",)
 
 
 @pytest.mark.parametrize(("late", "status"), [(1, "done"), (2, "failed")], ids=["once", "for good"])
@@ -150,7 +150,7 @@ def test_a_vm_that_changed_since_it_was_planned_is_not_touched() -> None:
     report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
     assert statuses(report) == {"reconfigure hvd-01": "done"}
     report, _ = run(server, reconfigure("hvd-01", "vm-7", spec.model_copy(update={"cpus": 8})))
-    assert "changed by somebody" in report.outcomes[0].message
+    assert "was changed by another user" in report.outcomes[0].message
     assert report.tasks == 0
 
 
@@ -226,9 +226,9 @@ def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
     report, _ = run(server, create("a"))
     assert statuses(report) == {"create a": "failed"}
-    assert "cannot be read in detail" in report.outcomes[0].message
+    assert "the details of a cannot be read" in report.outcomes[0].message
     assert [method for method, _ in server.calls] == ["create_vm"]
-    assert tuple(map(str, report.left_behind)) == ("a: made, not yet compared with the request",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but not yet compared with the request",)
 
 
 def test_a_vm_that_moved_or_has_gone_is_a_stale_plan() -> None:
@@ -237,7 +237,7 @@ def test_a_vm_that_moved_or_has_gone_is_a_stale_plan() -> None:
     moved, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(settings={"cpus": 32})))
     assert "has moved to another host" in moved.outcomes[0].message
     gone, _ = run(server, reconfigure("hvd-02", "vm-8", VmSpec(settings={"cpus": 32})))
-    assert "has gone" in gone.outcomes[0].message
+    assert "no longer exists" in gone.outcomes[0].message
     assert server.calls == []
 
 
@@ -308,7 +308,7 @@ def test_a_vm_is_shut_down_by_its_guest_where_that_can_be() -> None:
     add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
     report, _ = run(server, power_off("hvd-01", "vm-7"))
     assert server.calls == [("shut_down_guest", "hvd-01")]
-    assert report.outcomes[0].message == "shut down by its guest"
+    assert report.outcomes[0].message == "shut down through its guest"
     assert not server.vm("hvd-01").is_on
 
 
@@ -328,7 +328,7 @@ def test_a_guest_that_takes_too_long_is_switched_off_unless_that_is_forbidden() 
     assert server.started("power_off_vm") == []
     report, events = run(server, power_off("hvd-01", "vm-7"))
     assert statuses(report) == {"power off hvd-01": "done"}
-    assert any("switching it off" in event.message for event in events)
+    assert any("powering it off" in event.message for event in events)
 
 
 def test_a_vm_that_is_off_or_gone_need_not_be_switched_off() -> None:
@@ -389,7 +389,7 @@ def test_what_is_not_this_plans_any_more_is_neither_switched_off_nor_destroyed()
         *(power_off(name, moid) for name, moid in names.items()),
     )
     assert set(statuses(report).values()) == {"failed"}
-    assert all("not this plan's VM" in outcome.message for outcome in report.outcomes)
+    assert all("no longer belongs to this plan" in outcome.message for outcome in report.outcomes)
     assert server.calls == []
     assert len(server.vms) == 5
 
@@ -451,7 +451,7 @@ def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:
         vms=(VmRef(name="a"),),
     )
     report = Run(plan_of(rule), server, server, server, locks=undisputed()).carry_out()
-    assert "has not been made" in report.outcomes[0].message
+    assert "was not created" in report.outcomes[0].message
 
 
 # ------------------------------------------------------- as the plan was made of it
