@@ -50,16 +50,16 @@ def plan_customization(
     if guest is None or not guest.spec:
         return None
     if spec is None:
-        message = f"nobody told what the customisation specification {guest.spec!r} says"
+        message = f"the customization specification {guest.spec!r} could not be read"
         remedy = (
-            "let the account have VirtualMachine.Provisioning.ReadCustSpecs on the root folder; a recording "
-            "holds no specifications"
+            "grant the account VirtualMachine.Provisioning.ReadCustSpecs on the root folder; a recording "
+            "contains no specifications"
         )
         findings.refuse_vm(Code.CUSTOMIZATION_UNREAD, resolved.desired, message, remedy)
         return None
     if not spec.is_there:
-        message = f"vCenter has no customisation specification {guest.spec!r}"
-        remedy = did_you_mean(guest.spec, spec.others, noun="specifications") or "make it in vCenter first"
+        message = f"vCenter has no customization specification {guest.spec!r}"
+        remedy = did_you_mean(guest.spec, spec.others, noun="specifications") or "create it in vCenter first"
         findings.refuse_vm(Code.CUSTOMIZATION_NOT_FOUND, resolved.desired, message, remedy)
         return None
     wrongs = [(Code.CUSTOMIZATION_UNFIT, *one) for one in _unfit(guest, spec, resolved.base)]
@@ -97,7 +97,7 @@ def edits_of(asked: Customization) -> Iterator[Edit]:
         sets = {f"customization.globalIPSettings.{path}": text for path, text in servers.items()}
         yield Edit(key="name servers", after=", ".join(asked.dns), sets=sets)
     for number, nic in enumerate(asked.nics, 1):
-        words = nic.ip or "as the specification has it"
+        words = nic.ip or "as set in the specification"
         note = ", ".join(
             part for part in (nic.network, f"gateway {nic.gateway}" if nic.gateway else "") if part
         )
@@ -122,10 +122,7 @@ def await_customization(
 
 
 def of_existing(
-    resolved: ResolvedVm,
-    changes: Sequence[Change],
-    failed: Mapping[str, PastEvent],
-    findings: Findings,
+    resolved: ResolvedVm, changes: Sequence[Change], failed: Mapping[str, PastEvent], findings: Findings
 ) -> list[Change]:
     """Return the wait of an existing VM that starts with a pending customization.
 
@@ -141,20 +138,20 @@ def of_existing(
     event = failed.get(resolved.existing.moid) if resolved.existing is not None else None
     if event is not None:
         message = (
-            f"vCenter says that its guest's customisation failed at {event.at:%Y-%m-%d %H:%M} UTC "
-            f"({event.kind}): host name and addresses may still be the template's"
+            f"vCenter reports that guest customization failed at {event.at:%Y-%m-%d %H:%M} UTC "
+            f"({event.kind}); host name and addresses may still be those of the template"
         )
         remedy = (
-            "`govc events` has the reason and names the guest's log; then delete the VM and plan again, or "
-            "set the guest right by hand: `ignore: [guest]` silences this"
+            "see `govc events` for the reason and the name of the guest's log; then delete the VM and "
+            "plan again, or correct the guest manually: `ignore: [guest]` hides this finding"
         )
         findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)
         return []
     message = (
-        f"it is there already: `guest.spec` ({guest.spec}) customises a guest once, with its clone, and no "
-        "one tells afterwards what it was given, so that this is not compared"
+        f"it already exists: `guest.spec` ({guest.spec}) customizes a guest only when it is cloned; the "
+        "result cannot be read, so it is not compared"
     )
-    remedy = "to have it customised anew, delete the VM and plan again; `ignore: [guest]` silences this"
+    remedy = "to customize it again, delete the VM and plan again; `ignore: [guest]` hides this finding"
     findings.add_vm(Code.CUSTOMIZED_ONCE, resolved.desired, message, remedy)
     return []
 
@@ -163,24 +160,24 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
     """Yield why a specification is none for a guest."""
     of_linux = is_linux(base.guest_id)
     if spec.kind == "other":
-        message = f"the specification {spec.name} is of a form into which no host name is filled"
-        yield message, "make one of the form that the vSphere Client makes for Linux or Windows"
+        message = f"the specification {spec.name} has a type that does not support setting the host name"
+        yield message, "create one of the type that the vSphere Client creates for Linux or Windows"
         return
     if of_linux is not None and of_linux != (spec.kind == "linux"):
         system = spec.kind.capitalize()
         message = (
-            f"the specification {spec.name} is for {system}, and the template's system is {base.guest_id}"
+            f"the specification {spec.name} is for {system}, but the template's system is {base.guest_id}"
         )
-        yield message, "name a specification for that"
+        yield message, "name a specification for that system"
     if spec.is_foreign:
-        message = f"the specification {spec.name} has passwords that are encrypted for another vCenter's key"
-        yield message, "type them in again: Policies and Profiles > VM Customization Specifications > Edit"
+        message = f"the specification {spec.name} has passwords that are encrypted with another vCenter's key"
+        yield message, "enter them again: Policies and Profiles > VM Customization Specifications > Edit"
     if spec.kind == "windows" and len(guest.host_name) > LONGEST_COMPUTER_NAME:
-        message = f"a Windows computer name has {LONGEST_COMPUTER_NAME} characters at most, and "
-        yield f"{message}{guest.host_name!r} has more", "write a shorter `guest.hostname`"
+        message = f"a Windows computer name has at most {LONGEST_COMPUTER_NAME} characters, and "
+        yield f"{message}{guest.host_name!r} has more", "use a shorter `guest.hostname`"
     if spec.kind == "windows" and guest.domain:
-        message = f"the specification {spec.name} is for Windows, whose domain is joined and not just named"
-        yield message, "remove `guest.domain`, and let the specification say which domain is joined"
+        message = f"the specification {spec.name} is for Windows, which joins a domain"
+        yield message, "remove `guest.domain`, and set the domain in the specification"
 
 
 def _wrong_nics(
@@ -190,27 +187,27 @@ def _wrong_nics(
     has, wants = len(spec.nics), len(filled)
     if has > wants:
         message = (
-            f"the specification {spec.name} has settings for {_nics(has)}, and the VM has {_nics(wants)}"
+            f"the specification {spec.name} has settings for {_nics(has)}, but the VM has {_nics(wants)}"
         )
-        yield message, "name a specification for as many, or give the VM as many `nics`"
+        yield message, "name a specification for that number of NICs, or adjust `nics`"
     for number, nic in enumerate(filled, 1):
         if nic.ip:
             continue
         if number > has:
             message = (
-                f"the specification {spec.name} has settings for {_nics(has)}, and none for NIC {number}"
+                f"the specification {spec.name} has settings for {_nics(has)}, but none for NIC {number}"
             )
-            yield f"{message} of the VM", "write `ip` for each of its `nics`: pool, dhcp or an address"
+            yield f"{message} of the VM", "set `ip` for each of its `nics`: pool, dhcp or an address"
             continue
         own = spec.nics[number - 1]
         if own.kind == "ask":
-            message = f"the specification {spec.name} leaves the address of NIC {number} to whoever uses it"
-            yield message, "write `ip` for each of its `nics`: pool, dhcp or an address"
+            message = f"the specification {spec.name} prompts the user for the address of NIC {number}"
+            yield message, "set `ip` for each of its `nics`: pool, dhcp or an address"
         elif own.kind == "fixed" and users > 1:
-            message = f"the specification {spec.name} gives NIC {number} the address {own.address}"
+            message = f"the specification {spec.name} assigns the address {own.address} to NIC {number}"
             yield (
                 f"{message}, and {users} VMs use it",
-                "write `ip` for each of its `nics`: pool or an address",
+                "set `ip` for each of its `nics`: pool or an address",
             )
 
 

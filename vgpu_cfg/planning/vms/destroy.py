@@ -82,11 +82,14 @@ def plan_removal(
             id=change_id("delete", vm.name),
             edits=(
                 Edit(key="vm", before=vm.inventory_path or vm.name),
-                *(Edit(key="disk", before=disk_text(disk), note="not made by the plan") for disk in doomed),
-                *[Edit(key="snapshots", before="all", note="with each disk they refer to")] * has_snapshots,
+                *(
+                    Edit(key="disk", before=disk_text(disk), note="not created by the plan")
+                    for disk in doomed
+                ),
+                *[Edit(key="snapshots", before="all", note="with all disks they depend on")] * has_snapshots,
                 *(Edit(key="device", before=name, note="connected to it") for name in media),
                 *(
-                    Edit(key="device", before=device_text(one), note="not made by the plan")
+                    Edit(key="device", before=device_text(one), note="not created by the plan")
                     for one in recorded_others(vm)
                 ),
             ),
@@ -100,7 +103,7 @@ def plan_removal(
 
 
 def _detachment(disk: VirtualDisk) -> VmEdit:
-    edit = Edit(key="disk", before=disk_text(disk), note="detached, its file stays")
+    edit = Edit(key="disk", before=disk_text(disk), note="detached, file kept")
     removal = RemoveDevice(key=disk.key, was=f"{disk_text(disk)}, and keep its files", is_disk=True)
     return device_edit(Topic.DISK, edit, [removal])
 
@@ -110,13 +113,16 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     named = ", ".join(map(disk_text, disks))
     if vm.detail is not None and vm.detail.snapshot_moid is not None:
-        message = f"it has snapshots, and vCenter deletes with them what the plan did not make: {named}"
+        message = (
+            "it has snapshots, and vCenter would also delete disks in them that the plan did not create: "
+            f"{named}"
+        )
         remedy = "delete its snapshots in vCenter, or name each of these disks: "
         remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
         findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
         return
-    message = f"the plan did not make {named}: detached before the VM is deleted, and kept"
-    remedy = f"to delete one as well, name it: --delete {quote(disks[0].file)}"
+    message = f"not created by the plan: {named}; detached before the VM is deleted, and kept"
+    remedy = f"to delete one too, name it: --delete {quote(disks[0].file)}"
     findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
 
 
@@ -139,15 +145,18 @@ def refuse_disks(
         ]
         if name not in going:
             message = (
-                f"--delete {name}: no VM that is deleted has this disk from others, or several VMs share it; "
-                "globs are not taken"
+                f"--delete {name}: no VM to be deleted has this unmanaged disk, or several VMs share it "
+                "(globs are not accepted)"
             )
-            remedy = "see VG269 for the disks that are not the plan's; its own disks are deleted with the VM"
+            remedy = (
+                "see VG269 for disks that do not belong to the plan; the plan's own disks are deleted "
+                "with the VM"
+            )
             findings.add(Code.DISK_NOT_TO_DELETE, subject, message, remedy)
         elif holders:
-            message = f"--delete {name}: {listed(holders)} has this disk as well"
+            message = f"--delete {name}: {listed(holders)} also uses this disk"
             findings.add(
-                Code.DISK_NOT_TO_DELETE, subject, message, "leave this --delete away: it is detached"
+                Code.DISK_NOT_TO_DELETE, subject, message, "omit this --delete; the disk is detached"
             )
 
 
@@ -166,13 +175,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for found in silent.diagnostics():
         if found.code == Code.NAMESAKE:
             findings.add(Code.NAMESAKE, found.subject, found.message, found.remedy)
-        elif found.code in (
-            Code.MARK_DISAGREES,
-            Code.MARK_COPIED,
-            Code.ORPHAN_ELSEWHERE,
-            Code.NOT_OURS,
-        ):
-            findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
+        elif found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.ORPHAN_ELSEWHERE, Code.NOT_OURS):
+            findings.add(Code.MARK_COPIED, found.subject, f"left unchanged: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
     report_orphans(owned, deleted, "destroy", findings)
     named = _selected(desired, observed, owned, chosen)
@@ -188,8 +192,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     is_meant |= chosen.names_host(host.name for host in observed.hosts)
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
-        message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
-        findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
+        message = f"no VM in the plan file matches {' or '.join(chosen.only)}"
+        findings.add(Code.NOTHING_SELECTED, subject, message, "use a VM's name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     # Rules go before their VMs: vCenter may drop a rule by itself once its VMs are gone.
@@ -219,8 +223,8 @@ def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, optio
 def _tell_other_name(vm: Vm, findings: Findings) -> None:
     """Report the known name of a VM to be deleted, if it is not the plan file's."""
     if vm.called:
-        message = f"vCenter calls it {vm.called}, and its owner mark is the plan's"
-        remedy = f"to keep it, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig first"
+        message = f"its name in vCenter is {vm.called}, and it has the plan's owner mark"
+        remedy = f"to keep it, first remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
         findings.add(Code.RENAMED, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 
@@ -234,6 +238,6 @@ def _refuse_bound(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         if vm.name in locked:
             message = "it is locked by `lock: true`"
-            findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
+            findings.add(Code.LOCKED, subject, message, "set `lock: false`, and run destroy again")
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())

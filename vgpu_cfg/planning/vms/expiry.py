@@ -28,8 +28,8 @@ from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 
 FIRST_WARNING = timedelta(days=7)
 LAST_WARNING = timedelta(days=1)
-_LATER = "write a later date, or let it be shut down then"
-_SHUT_DOWN = Intent("shut down", "shut it down again", "it is left as it is")
+_LATER = "set a later date, or let it be shut down then"
+_SHUT_DOWN = Intent("shut down", "shut it down again", "it is not changed")
 
 
 def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Findings) -> None:
@@ -40,17 +40,15 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
     day = vm.expires.isoformat()
     if vm.is_expired(today):
         if existing is not None and not existing.is_on:
-            message = f"it expired on {day}, and is off: it is not started again"
-            findings.add_vm(
-                Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date"
-            )
+            message = f"it expired on {day} and is powered off; it is not started again"
+            findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or set another date")
         elif existing is None:
-            message = f"it expired on {day}, and is not there: it is not made"
-            remedy = "remove it from the plan file, or give it another date"
+            message = f"it expired on {day} and does not exist; it is not created"
+            remedy = "remove it from the plan file, or set another date"
             findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
         else:
             message = f"it expired on {day}"
-            remedy = "`vgpu-cfg apply --expired` shuts down what is past its date; or give it another date"
+            remedy = "use `vgpu-cfg apply --expired` to shut down expired VMs, or set another date"
             findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
     elif left <= LAST_WARNING:
         when = "tomorrow" if left else "today"

@@ -83,7 +83,7 @@ def _unmarking(vm: Vm, needs: tuple[str, ...]) -> MarkVm:
     imported = ", imported" if vm.mark is not None and vm.mark.is_imported else ""
     edits = [
         Edit(key="owner_mark", before=f"{label}{imported}", sets=_sets(_MARK)),
-        *(Edit(key=key, before="what apply left there", sets=_sets((key,))) for key in others),
+        *(Edit(key=key, before="written by apply", sets=_sets((key,))) for key in others),
     ]
     return mark_vm("forget", vm, edits, pairs, "none", needs)
 
@@ -107,8 +107,8 @@ def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Find
         rows = ((vm_setting(key), value) for key, value in cluster.overrides_of(vm.moid).items())
         words = [f"{row.name} {row.text(value)}" for row, value in rows if row is not None]
         if words:
-            message = f"{cluster.name} goes on overriding for it: {listed(words)}"
-            remedy = f"take it out under {cluster.name} > Configure > VM Overrides, if nobody wants that"
+            message = f"{cluster.name} keeps its overrides for this VM: {listed(words)}"
+            remedy = f"to remove them, use {cluster.name} > Configure > VM Overrides"
             subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
             findings.add(Code.KEEPS_OVERRIDES, subject, message, remedy)
 
@@ -121,6 +121,9 @@ def _refuse_marked_hosts(
         if facts.mark is not None and facts.mark.is_of(desired.identity) and moid not in given_back:
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
-            message = f"the plan works on it since {facts.mark.since:%Y-%m-%d %H:%M}, and has not finished"
-            remedy = "run `apply`, which finishes that; then forget"
+            message = (
+                f"the plan has been working on it since {facts.mark.since:%Y-%m-%d %H:%M} and has not "
+                "finished"
+            )
+            remedy = "run `apply` to finish this; then run forget"
             findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

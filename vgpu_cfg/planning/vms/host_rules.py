@@ -153,10 +153,10 @@ def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings
     for member in group:
         vm = member.resolved.desired
         message = (
-            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, and nothing "
+            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, but no rule "
             "keeps them there"
         )
-        findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn DRS on, if only as manual")
+        findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn on DRS, at least in manual mode")
 
 
 def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> Iterator[Change]:

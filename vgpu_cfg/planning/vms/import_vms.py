@@ -160,30 +160,31 @@ def _is_refused(
 def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[tuple[str, str]]:
     mark = found.mark
     if found.is_template:
-        yield "it is a template", "give the plan's VM another name or folder, or leave it out with --only"
+        yield "it is a template", "use another name or folder for the plan's VM, or exclude it with --only"
     elif mark is not None and found.is_copy:
         message = f"it is a copy: its mark was written for the VM with instance UUID {mark.instance_uuid}"
         remedy = (
-            f"see that it is nobody's by the name {mark.plan}/{mark.vm}; then remove its extraConfig "
-            f"{MARK_PLAN_KEY} and {MARK_VM_KEY}, and import it"
+            f"make sure that {mark.plan}/{mark.vm} does not belong to another plan; then remove "
+            f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig, and import it"
         )
         yield message, remedy
     elif mark is not None and not mark.is_named(desired.identity):
-        with_id = f" with the id {mark.id}" if mark.id else ""
-        message = f"its mark says that it is {mark.plan}/{mark.vm}{with_id}, by {mark.made_by or 'unknown'}"
+        with_id = f" with the ID {mark.id}" if mark.id else ""
+        message = f"it has the mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
         remedy = (
-            f"have it given up: `vgpu-cfg forget` with {mark.plan}'s plan file, --only {quote(found.name)}"
+            f"have the other plan release it: `vgpu-cfg forget` with {mark.plan}'s plan file, --only "
+            f"{quote(found.name)}"
         )
         yield message, remedy
     elif mark is not None:
-        message = f"it is this plan's already, as its VM {mark.vm}"
-        yield message, f"call it {mark.vm} again, in vCenter or in the plan file"
+        message = f"it already belongs to this plan, as its VM {mark.vm}"
+        yield message, f"rename it back to {mark.vm}, in vCenter or in the plan file"
     elif found.name != wanted.name:
-        message = f"it is called {found.name!r} there, and vCenter takes both names for one"
-        yield message, f"write the name as {found.name}"
+        message = f"its name there is {found.name!r}, which vCenter treats as the same name"
+        yield message, f"use the name {found.name}"
     elif not found.instance_uuid:
-        message = "vCenter does not tell its instance UUID, by which a mark is told from a copy's"
-        yield message, "see that its host is connected, and that the account may read it"
+        message = "vCenter does not report its instance UUID, which is required to tell a VM from a copy"
+        yield message, "make sure that its host is connected and that the account has read access to it"
 
 
 def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, findings: Findings) -> None:
@@ -191,8 +192,8 @@ def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, fi
     places = sorted(_paths(wanted, observed))
     if places:
         where = folder.inventory_path or folder.name
-        message = f"{where} holds no VM of this name; there is {' and '.join(places)}"
-        remedy = "name that VM's `folder` in the plan file; else `apply` makes a new one"
+        message = f"{where} contains no VM with this name; it exists in {' and '.join(places)}"
+        remedy = "set that VM's `folder` in the plan file; otherwise `apply` creates a new VM"
         findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
 
 
@@ -205,14 +206,11 @@ def _paths(wanted: DesiredVm, observed: Inventory) -> Iterable[str]:
 
 
 def refuse_nothing(
-    desired: DesiredPlan,
-    options: PlanOptions,
-    findings: Findings,
-    severity: Severity = Severity.ERROR,
+    desired: DesiredPlan, options: PlanOptions, findings: Findings, severity: Severity = Severity.ERROR
 ) -> None:
     """Say that none of the plan's VMs is there, or none of those that were chosen."""
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
-    message = f"no VM is there that the plan names{matching}"
+    message = f"no VM in the plan file exists{matching}"
     subject = Subject(kind="plan", name=desired.name)
-    remedy = "give a VM's name or glob, or host:NAME"
+    remedy = "use a VM's name or glob, or host:NAME"
     findings.add(Code.NOTHING_SELECTED, subject, message, remedy, severity)

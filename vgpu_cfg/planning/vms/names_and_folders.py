@@ -95,8 +95,11 @@ class NamePlanner:
         found: dict[str, list[Change]] = {}
         for way in self._ways.values():
             if reason := self._hindrance(way):
-                message = f"it is called {way.called} in {_path(way.before)}, and stays so: {reason}"
-                remedy = "rename or move one of them by hand, or write `ignore: [name, folder]`"
+                message = (
+                    f"its current name and folder are {way.called} in {_path(way.before)}, and they are "
+                    f"kept: {reason}"
+                )
+                remedy = "rename or move one of them manually, or set `ignore: [name, folder]`"
                 self.findings.add_vm(Code.NAME_TAKEN, way.resolved.desired, message, remedy)
                 continue
             self._report(way, former)
@@ -116,19 +119,19 @@ class NamePlanner:
     def _hindrance(self, way: _Way) -> str:
         """Say why a VM cannot get its place; empty where it can, be it after others."""
         if way.before.datacenter != way.after.datacenter:
-            return f"{_path(way.after)} is of another datacenter"
+            return f"{_path(way.after)} is in another datacenter"
         seen = {way.vm.moid}
         holder = self._holders.get(way.target)
         while holder is not None and holder not in seen:
             next_way = self._ways.get(holder)
             if next_way is None:
-                return f"{_path(way.after)} has another VM of the name {way.name}"
+                return f"{_path(way.after)} contains another VM named {way.name}"
             seen.add(holder)
             holder = self._holders.get(next_way.target)
         if holder is not None and len(seen) > 1:
-            return "it changes names with another VM of the plan, and both cannot be renamed at once"
+            return "it swaps names with another VM of the plan, and both cannot be renamed at once"
         if way.is_stuck(self._holders):
-            return f"both folders have another VM of the names {way.name} and {way.called}"
+            return f"both folders contain another VM named {way.name} or {way.called}"
         return ""
 
     def _in_order(self, way: _Way) -> list[Change]:
@@ -145,15 +148,18 @@ class NamePlanner:
         mark = way.vm.mark
         is_by_file = mark is not None and former.get(way.called) == way.vm.name
         if way.name != way.called and not is_by_file:
-            message = f"vCenter calls it {way.called}, its owner mark {mark.vm if mark else way.vm.name}"
+            message = (
+                f"its name in vCenter is {way.called}, but its owner mark is "
+                f"{(mark.vm if mark else way.vm.name)}"
+            )
             remedy = (
-                "`apply` renames it back; to keep the name, write `ignore: [name]`, or give it that name in "
+                "`apply` renames it back; to keep the name, set `ignore: [name]`, or use that name in "
                 "`vms` with an item in `moved`"
             )
             self.findings.add_vm(Code.RENAMED, way.resolved.desired, message, remedy)
         if way.before.moid != way.after.moid:
-            message = f"it is in {_path(way.before)}, and the plan file says {_path(way.after)}"
-            remedy = "`apply` moves it there; to leave it, change `folder`, or write `ignore: [folder]`"
+            message = f"it is in {_path(way.before)}, but the plan file has {_path(way.after)}"
+            remedy = "`apply` moves it there; to keep it, change `folder`, or set `ignore: [folder]`"
             self.findings.add_vm(Code.IN_OTHER_FOLDER, way.resolved.desired, message, remedy)
 
 

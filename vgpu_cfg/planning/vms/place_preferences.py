@@ -36,8 +36,8 @@ def check_not_hosts(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findi
     """Warn of a glob of `place.not_hosts` that excludes nothing: it may be misspelled."""
     for glob in resolved.desired.place.not_hosts:
         if not any(matches_any(host.name, (glob,)) for host in hosts):
-            message = f"`place.not_hosts` names {glob}, which no host is called"
-            remedy = "compare it with the names of the hosts"
+            message = f"`place.not_hosts` contains {glob}, which matches no host"
+            remedy = "compare it with the host names"
             findings.add_vm(Code.NO_HOST_MATCHES, resolved.desired, message, remedy, Severity.WARNING)
 
 
@@ -60,10 +60,10 @@ def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings
     is_ruled = cluster.drs_enabled and not _is_member(place.host_group, resolved.host, cluster)
     severity = None
     if is_ruled and place.must and _starts_here(resolved):
-        message += "; the plan's own rule will not let it start there"
+        message += "; the plan's own rule prevents it from starting there"
         severity = Severity.ERROR
     elif is_ruled and cluster.drs_behavior == "fullyAutomated":
-        message += "; once the plan's rule is made, DRS may move it"
+        message += "; when the plan's rule exists, DRS may move it"
     findings.add_vm(Code.HOST_FORBIDDEN, vm, message, remedy, severity)
 
 
@@ -88,8 +88,10 @@ def check_others_rules(
     ]
     severity = Severity.ERROR if _starts_here(resolved) else None
     for name, why in found:
-        message = f"the DRS rule {name} of {cluster.name}, which must hold, forbids it {host.name}: {why}"
-        remedy = "change the rule or its groups in vCenter, or move the VM by hand"
+        message = (
+            f"the DRS rule {name} of {cluster.name}, which must be met, excludes it from {host.name}: {why}"
+        )
+        remedy = "change the rule or its groups in vCenter, or move the VM manually"
         findings.add_vm(Code.RULE_OF_OTHERS, resolved.desired, message, remedy, severity)
 
 
@@ -109,10 +111,10 @@ def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     if len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
         message = (
-            f"ESXi chooses the GPU of a VM at power-on, of NUMA node {known} of {initial.host.name}: two of "
-            "these VMs may get one node"
+            f"ESXi selects a VM's GPU at power-on, on NUMA node {known} of {initial.host.name}; two of "
+            "these VMs may get the same node"
         )
-        remedy = "pin a GPU of each node (passthrough), or spread over hosts"
+        remedy = "select a GPU of each node with `pin` (passthrough), or spread over hosts"
         findings.add_vm(Code.SPREAD_NUMA_NOT_PROMISED, vm, message, remedy)
 
 
@@ -134,8 +136,8 @@ def check_numa_residents(residents: Residents, findings: Findings) -> None:
             names = listed((resolved.name for resolved in together), shown=6)
             is_must = any(resolved.desired.place.must for resolved in together)
             for resolved in together:
-                message = f"{names} should have NUMA nodes of their own, and share node {node} of {host_name}"
-                remedy = "power them off and on one by one, or name GPUs with `pin`"
+                message = f"{names} should have separate NUMA nodes, but share node {node} of {host_name}"
+                remedy = "power them off and on one at a time, or select GPUs with `pin`"
                 severity = None if is_must else Severity.INFO
                 findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
 
@@ -153,7 +155,7 @@ def check_pack(residents: Residents, findings: Findings) -> None:
         if len(hosts) < 2:
             continue
         message = f"the VMs of this line are on {counted(len(hosts), 'host')}: {listed(hosts, shown=6)}"
-        remedy = "free room on one of them, and move VMs by hand"
+        remedy = "free capacity on one of them, and move VMs manually"
         for resolved in resolved_vms:
             findings.add_vm(Code.PACK_UNMET, resolved.desired, message, remedy)
 
@@ -182,12 +184,12 @@ def check_keep_free(
         if free >= requested:
             continue
         message = (
-            f"`keep_free` asks for {counted(requested, 'host')} without GPU VMs, and {free} of {len(moids)} "
-            f"{'is' if free == 1 else 'are'} free of them"
+            f"`keep_free` requires {counted(requested, 'host')} without GPU VMs, but only {free} of "
+            f"{len(moids)} {('is' if free == 1 else 'are')} free of them"
         )
         if busy:
-            message += f": some run on {listed(sorted(busy), shown=6)}"
-        remedy = "move VMs away by hand, name more hosts, or ask for fewer"
+            message += f": VMs run on {listed(sorted(busy), shown=6)}"
+        remedy = "move VMs away manually, name more hosts, or reduce `keep_free`"
         for resolved in resolved_vms:
             findings.add_vm(Code.KEEP_FREE_UNMET, resolved.desired, message, remedy)
 
@@ -221,7 +223,7 @@ def _apart(rule: ClusterRule, vm: Vm, host: Host, observed: Inventory) -> str:
         names = [other.name for other in running if other.host_moid == host.moid]
         return f"{listed(names)} runs there" if names else ""
     names = [other.name for other in running if other.host_moid != host.moid]
-    return f"{listed(names)} runs on another" if names else ""
+    return f"{listed(names)} runs on another host" if names else ""
 
 
 def _away(rule: VmHostRule, vm: Vm, host: Host, cluster: Cluster) -> str:

@@ -206,8 +206,8 @@ def _gpu_note(gpu: GpuEntry, resolved: ResolvedVm, *, in_group: bool) -> str:
     if len(choosable) == len(set(fit.gpus)):
         return f"on {', '.join(choosable)}"
     if in_group:
-        return f"{counted(len(choosable), 'GPU')} to choose from: ESXi takes the group"
-    return f"on one of {counted(len(choosable), 'GPU')}: ESXi chooses"
+        return f"{counted(len(choosable), 'GPU')} available: ESXi selects the group"
+    return f"on one of {counted(len(choosable), 'GPU')}: ESXi selects"
 
 
 def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:
@@ -216,7 +216,7 @@ def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:
     states: list[NodeState] = [state for state in host.nodes if state.node_id in nodes]
     cores = sum(max(0, state.free_cores) for state in states)
     left = whole_gib(sum(state.free_mib for state in states))
-    return f"then free: {counted(cores, 'core')}, {left}"
+    return f"remaining: {counted(cores, 'core')}, {left}"
 
 
 def cores_per_node(resolved: ResolvedVm, affinity: Sequence[int] | None) -> int | None:

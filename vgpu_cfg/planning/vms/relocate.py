@@ -102,14 +102,11 @@ def within_windows(
 
 def _kept(disk: VirtualDisk, store: str) -> Edit:
     sets = {f"disk[{disk.key}].diskId": str(disk.key), f"disk[{disk.key}].datastore": store}
-    return Edit(key="disk", after=disk_text(disk), note="not the plan's: it stays there", sets=sets)
+    return Edit(key="disk", after=disk_text(disk), note="unmanaged; it stays there", sets=sets)
 
 
 def _edits(
-    source: Host,
-    target: Host,
-    pool: tuple[str, ResourcePool] | None,
-    datastore: tuple[str, Datastore] | None,
+    source: Host, target: Host, pool: tuple[str, ResourcePool] | None, datastore: tuple[str, Datastore] | None
 ) -> Iterator[Edit]:
     """Yield the sent values: the host always, which goes with the datastore if only that changes."""
     stays = {"host": target.moid} if source.moid == target.moid else {}

@@ -75,8 +75,11 @@ def plan_rules(
         cluster = observed.cluster_by_moid[cluster_moid]
         if not cluster.drs_enabled:
             for member in group:
-                message = f"{cluster.name} has no DRS: the VMs start apart, and nothing keeps them so"
-                remedy = "turn DRS on, if only as manual"
+                message = (
+                    f"{cluster.name} has no DRS: the VMs start on separate hosts, but no rule keeps them "
+                    "separate"
+                )
+                remedy = "turn on DRS, at least in manual mode"
                 findings.add_vm(Code.RULE_WITHOUT_DRS, member.resolved.desired, message, remedy)
             continue
         name = rule_name(desired.name, line)
@@ -214,11 +217,7 @@ def firmness_edits(found: ClusterRule | VmHostRule | None, *, is_mandatory: bool
 
 
 def leaving_edits(
-    key: str,
-    rule: ClusterRule | VmHostRule,
-    moids: Iterable[str],
-    left: Iterable[VmRef],
-    observed: Inventory,
+    key: str, rule: ClusterRule | VmHostRule, moids: Iterable[str], left: Iterable[VmRef], observed: Inventory
 ) -> tuple[Edit, ...]:
     """Return the edits that keep of the members of a rule, by moid, those that are left."""
     before = ", ".join(vm.name for vm in remaining(moids, frozenset(), observed))

@@ -59,8 +59,8 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
     if not asked:
         return
     if vm.tag_categories is None or (not vm.is_new and vm.base.tags is None):
-        message = "its tags are not compared: nobody told what tags there are, or which it has"
-        remedy = "a recording holds no tags: plan against the vCenter itself"
+        message = "its tags are not compared because they could not be read"
+        remedy = "a recording contains no tags; plan against the vCenter"
         findings.add_vm(Code.TAGS_NOT_READ, vm.desired, message, remedy)
         return
     categories = {one.name: one for one in vm.tag_categories}
@@ -68,8 +68,8 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
         category = categories.get(name)
         if category is None:
             hint = did_you_mean(name, categories, noun="categories")
-            message = f"this vCenter has no category of tags {name!r}" + (f": {hint}" if hint else "")
-            remedy = f"name one that is there, or make it: govc tags.category.create {shlex.quote(name)}"
+            message = f"this vCenter has no tag category {name!r}" + (f": {hint}" if hint else "")
+            remedy = f"use an existing one, or create it: govc tags.category.create {shlex.quote(name)}"
             findings.refuse_vm(Code.TAG_CATEGORY_ABSENT, vm.desired, message, remedy)
             continue
         _check_category(vm, category, wanted, findings)
@@ -81,14 +81,16 @@ def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...]
         hint = did_you_mean(absent, (tag.name for tag in category.tags), noun="tags")
         message = f"the category {name} has no tag {absent!r}" + (f": {hint}" if hint else "")
         words = shlex.join(["tags.create", "-c", name, absent])
-        remedy = f"name one that is there, or make it: govc {words}"
+        remedy = f"use an existing one, or create it: govc {words}"
         findings.refuse_vm(Code.TAG_ABSENT, vm.desired, message, remedy)
     if category.is_single and len(wanted) > 1:
-        message = f"{listed(wanted)} are asked for, and an object has one tag of the category {name} at most"
-        findings.refuse_vm(Code.TAG_CATEGORY_SINGLE, vm.desired, message, "ask for one of them")
+        message = (
+            f"{listed(wanted)} are requested, but an object can have only one tag of the category {name}"
+        )
+        findings.refuse_vm(Code.TAG_CATEGORY_SINGLE, vm.desired, message, "use only one of them")
     if wanted and not category.is_for_vms:
-        message = f"the tags of the category {name} are for {listed(sorted(category.types))}, not for VMs"
-        remedy = "name a category that is for VMs, or let this one be for them, too"
+        message = f"the tags of the category {name} apply to {listed(sorted(category.types))}, not to VMs"
+        remedy = "use a category for VMs, or extend this one to VMs"
         findings.refuse_vm(Code.TAG_CATEGORY_OF_OTHERS, vm.desired, message, remedy)
 
 

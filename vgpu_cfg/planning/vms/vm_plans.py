@@ -325,8 +325,8 @@ class VmPlanner:
         common, base = self._common_version(cluster), resolved.base.hardware_version
         highest = highest_version(host)
         if base is not None and highest is not None and base > highest:
-            message = f"the template has hardware version {base}, and {host.name} runs {highest} at most"
-            remedy = "clone a template of an older version, or name newer hosts"
+            message = f"the template has hardware version {base}, but {host.name} supports up to {highest}"
+            remedy = "use a template with an older version, or name newer hosts"
             self.findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
         if base is None:
             return common

@@ -44,9 +44,10 @@ def check_gpus(
     _check_unified_memory(vm, vgpus, catalog, findings)
     if vgpus and resolved.cpus > MOST_CPUS_BESIDE_VGPU:
         message = (
-            f"{resolved.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+            f"{resolved.cpus} virtual CPUs require IOMMU virtualization, which vGPUs do not support by "
+            "default"
         )
-        remedy = "take 128 or fewer, or see the page of this code for the settings that were reported to help"
+        remedy = "use 128 or fewer, or see this check's page for settings that are reported to help"
         findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 
 
@@ -70,29 +71,34 @@ def _refuse_unknown(
     names = [profile.name for profile in gpu.profile]
     hosts = sorted({host for name in names for host in offered.hosts(name)})
     if hosts:
-        message = f"{listed(names)} is offered by {listed(hosts)}, but the catalogue does not know its board"
+        message = f"{listed(names)} is offered by {listed(hosts)}, but its board is not in the catalog"
         remedy = "add a board file to profiles/ (see profiles/README.md)"
         findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, message, remedy)
         return
     close = [name for wrong in names for name in catalog.suggest(wrong)]
-    remedy = f"did you mean {' or '.join(close[:3])}?" if close else "`vgpu-cfg profiles` lists what is known"
+    remedy = (
+        f"did you mean {' or '.join(close[:3])}?"
+        if close
+        else "run `vgpu-cfg profiles` to list all known profiles"
+    )
     findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
 
 
 def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:
     kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profile)
-    message = f"all vGPUs of a VM must be of one board model and series; here are {' and '.join(kinds)}"
-    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "take profiles of one board and series")
+    message = f"all vGPUs of a VM must be of one board model and series, but these are {' and '.join(kinds)}"
+    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "use profiles of one board and series")
 
 
 def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Findings) -> None:
     for entry in catalog.by_profile(name):
         if not entry.board.is_esxi:
-            message = f"{name} is of the {entry.board.name}, which is documented for KVM hosts only"
-            findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "take a board that ESXi supports")
+            message = f"{name} belongs to the {entry.board.name}, which is documented for KVM hosts only"
+            findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "use a board that ESXi supports")
         if entry.profile.series != "C":
             message = (
-                f"{name} is of the {entry.profile.series} series; compute work is what the C series is for"
+                f"{name} is of the {entry.profile.series} series; the C series is intended for compute "
+                "workloads"
             )
             findings.add_vm(Code.OTHER_SERIES, vm, message)
 
@@ -107,21 +113,20 @@ def _check_unified_memory(
     for entry in _entries(with_uvm, catalog):
         if entry.mig is None and not entry.is_full_framebuffer:
             message = (
-                f"unified memory needs all of a GPU or MIG slices, and {entry.name} takes turns on a part"
+                f"unified memory requires a full GPU or MIG slices, but {entry.name} is a time-sliced "
+                "fraction"
             )
-            remedy = "remove `uvm`, or take the profile with the full framebuffer"
+            remedy = "remove `uvm`, or use the profile with the full framebuffer"
             findings.refuse_vm(Code.UVM_NEEDS_FULL, vm, message, remedy)
         elif len(vgpus) > 1 and entry.board.architecture == "Ampere" and entry.is_nvlink_p2p:
-            message = (
-                f"with unified memory on, the {entry.name} vGPUs of a VM do not reach each other over NVLink"
-            )
+            message = f"with unified memory, the {entry.name} vGPUs of a VM cannot use NVLink between them"
             if any(gpu.nvlink is not None for gpu in vgpus):
                 remedy = "remove `uvm`, or `nvlink`"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
             else:
-                remedy = "remove `uvm` where the GPUs are to be peers"
+                remedy = "remove `uvm` if the GPUs should be peers"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy)
-    findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be moved by vMotion")
+    findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be migrated with vMotion")
 
 
 def _entries(gpus: Iterable[GpuEntry], catalog: Catalog) -> list[ProfileEntry]:
@@ -148,5 +153,5 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))
-            message = f"{what} needs API {needed}, and this vCenter speaks {api_version}"
-            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or ask for other devices")
+            message = f"{what} requires API {needed}, but this vCenter has {api_version}"
+            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or use other devices")

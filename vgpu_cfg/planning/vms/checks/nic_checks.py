@@ -27,12 +27,12 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 
 NIC_REMEDIES = {
-    Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
-    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
+    Code.NIC_ABSENT: "run `vgpu-cfg inventory` to list the NICs with their addresses and labels",
+    Code.NIC_NOT_READY: "enable passthrough with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
     "passthrough}], or use: sriov with `vfs`",
-    Code.NIC_TAKEN: "free one, hand more NICs out, or name more hosts",
-    Code.NIC_FAR: "free a function near the GPU, or write `near: any`",
-    Code.NIC_HOSTS_OWN: "take another NIC, or take this one off its switch first",
+    Code.NIC_TAKEN: "free one, make more NICs available, or name more hosts",
+    Code.NIC_FAR: "free a function near the GPU, or set `near: any`",
+    Code.NIC_HOSTS_OWN: "use another NIC, or remove this one from its switch first",
 }
 
 
@@ -53,7 +53,7 @@ def explain_nics(
             held = _held(needs, stock, set(gpu_nodes))
             return code, f"none is free on NUMA node {_known(gpu_nodes)} of the GPU{held}"
         case _:
-            return Code.NIC_TAKEN, f"no function is left{_held(needs, stock)}"
+            return Code.NIC_TAKEN, f"no free function{_held(needs, stock)}"
 
 
 def check_functions(
@@ -79,9 +79,10 @@ def check_functions(
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
         better = _better(needs, chosen, far, stock, gpu_nodes)
         message = (
-            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, its NIC is not: {apart}; {better}"
+            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, but its NIC is not: {apart}; "
+            f"{better}"
         )
-        remedy = "free a function near the GPU, name more hosts, or write `near: any`"
+        remedy = "free a function near the GPU, name more hosts, or set `near: any`"
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
     elif not (vm.gpus and all(gpu.group for gpu in vm.gpus)) and (
         elsewhere := {node for node in possible if node is not None} - set(gpu_nodes)
@@ -90,17 +91,15 @@ def check_functions(
         near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:
             message = (
-                f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, away "
-                f"from its NIC {listed(dict.fromkeys(near_ones))}"
+                f"ESXi chooses its GPU, possibly on NUMA node {node_list(sorted(elsewhere))}, "
+                f"away from its NIC {listed(dict.fromkeys(near_ones))}"
             )
-            remedy = "compare after the start with `vgpu-cfg inventory`; a GPU passed through is certain"
+            remedy = "check after the start with `vgpu-cfg inventory`; with GPU passthrough, the GPU is fixed"
             findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
     if loose and gpu_nodes and None not in gpu_nodes:
-        message = (
-            f"ESXi may assign it a NIC of NUMA node {_known(loose)}, and its GPU is on {_known(gpu_nodes)}"
-        )
-        remedy = "give the NICs of each node a label of their own, or name one with `pin`"
+        message = f"ESXi may assign a NIC on NUMA node {_known(loose)}, but its GPU is on {_known(gpu_nodes)}"
+        remedy = "use different labels for the NICs of each node, or select one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     pools = {pool.pci.pci_id: pool for pool in stock.capacity.functions}
     for need, pci_id in zip(needs, chosen, strict=True):
@@ -108,8 +107,10 @@ def check_functions(
         is_off = need.network is not None and pool is not None and pool.networks is not None
         if pool is not None and is_off and need.network not in (pool.networks or ()):
             name = pool.vmnic or pci_id
-            message = f"{name} of {host.name} is no uplink of the switch of its virtual function's network"
-            remedy = "name a network of the NIC's own switch, or another NIC"
+            message = (
+                f"{name} of {host.name} is not an uplink of the switch of its virtual function's network"
+            )
+            remedy = "name a network on the NIC's own switch, or another NIC"
             findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
 
 
@@ -130,15 +131,15 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.system_id is None:
-            message = f"the system id of {host.name} is not known, which fixed passthrough names"
-            remedy = "see that the account may read the host's devices"
+            message = f"the system ID of {host.name}, which fixed passthrough requires, is unknown"
+            remedy = "grant the account read access to the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if virtual:
         message = (
             f"virtual function of {', '.join(dict.fromkeys(virtual))} of {host.name}: no vMotion, HA restart "
             "or snapshot"
         )
-        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 keeps them, without RDMA")
+        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 supports them, without RDMA")
 
 
 def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int | None]:
@@ -178,13 +179,16 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
         for pci in matching:
             vmnic = vmnics.get(pci.pci_id, "")
             if need.pin is not None and vmnic in stock.capacity.uplinks:
-                words = f"uses {pci.pci_id} itself: {vmnic} is an uplink of {stock.capacity.uplinks[vmnic]}"
+                words = (
+                    f"the host itself uses {pci.pci_id}: {vmnic} is an uplink of "
+                    f"{stock.capacity.uplinks[vmnic]}"
+                )
                 return Code.NIC_HOSTS_OWN, words
         names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
         waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
-        reported = f"; {waits} will be after a restart" if waits else ""
+        reported = f"; {waits} available after a restart" if waits else ""
         return Code.NIC_NOT_READY, f"{names}: not passed through{reported}"
-    return Code.NIC_NOT_READY, "none of its NICs is handed out"
+    return Code.NIC_NOT_READY, "none of its NICs is passed through"
 
 
 def _called(pci_id: str, vmnics: dict[str, str]) -> str:
@@ -209,10 +213,10 @@ def _better(
         if nodes[pci_id] in near
     )
     if not good:
-        return "the host has none there"
+        return "the host has none on this node"
     held = {pci_id: names for need in requested for pci_id, names in holders_of(need, stock).items()}
     return "near it are " + listed(
-        f"{pci_id} (held by {listed(dict.fromkeys(held[pci_id]))})" if held.get(pci_id) else pci_id
+        f"{pci_id} (used by {listed(dict.fromkeys(held[pci_id]))})" if held.get(pci_id) else pci_id
         for pci_id in good
     )
 

@@ -59,10 +59,10 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
     for entry in (entry for name in names for entry in catalog.by_profile(name)):
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
             message = (
-                f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi NVLink needs the "
-                "Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 lacks"
+                f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi, NVLink "
+                "requires the Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 does not include"
             )
-            remedy = "see that the host driver is of Infra 8.2, and ask NVIDIA"
+            remedy = "make sure that the host driver is of Infra 8.2, and ask NVIDIA"
             findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
 
 
@@ -76,17 +76,20 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
         since = NVSWITCH_SINCE.get(board.architecture) if board is not None and board.is_nvswitch else None
         if board is not None and since is not None and not is_at_least(host.version, since):
             message = (
-                f"{host.name} runs ESXi {host.version}, and NVSwitch joins GPUs of the {board.name} in a VM "
-                f"from {'.'.join(map(str, since))} on"
+                f"{host.name} runs ESXi {host.version}, but NVSwitch between GPUs of the {board.name} in a "
+                f"VM requires {'.'.join(map(str, since))} or later"
             )
             findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
     choosable = resolved.choosable
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
         message = (
-            f"{host.name} has no device groups before vSphere 8: ESXi chooses {len(set(fit.gpus))} of "
-            f"{counted(len(choosable), 'GPU')}, which NVLink may not join"
+            f"{host.name} has no device groups before vSphere 8: ESXi selects {len(set(fit.gpus))} of "
+            f"{counted(len(choosable), 'GPU')}, which NVLink may not connect"
         )
-        remedy = "look at `nvidia-smi topo -m` in the guest: where no NV stands, power it off and on again"
+        remedy = (
+            "check `nvidia-smi topo -m` in the guest; if GPUs are not connected by NV links, power it off "
+            "and on again"
+        )
         findings.add_vm(Code.NVLINK_CHOICE_OPEN, resolved.desired, message, remedy)
 
 
@@ -115,9 +118,10 @@ def check_lone_members(
             alone = [vm.name for vm in holders if _is_alone(vm, catalog)]
             if board in boards and alone:
                 message = (
-                    f"GPU {gpu.pci_id} is used by itself by {listed(sorted(alone))}: NVLink is off for it"
+                    f"GPU {gpu.pci_id} is used individually by {listed(sorted(alone))}, so NVLink is off "
+                    "for it"
                 )
-                remedy = "move what uses a part of the board to hosts without NVLink"
+                remedy = "move VMs that use a fraction of the board to hosts without NVLink"
                 subject = Subject(kind="host", name=host.name, moid=host.moid)
                 findings.add(Code.NVLINK_MEMBER_ALONE, subject, message, remedy)
 
@@ -134,13 +138,15 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
     )
     verdict = is_linux(guest_id)
     if verdict is False:
-        message = f"NVLink joins GPUs for Linux guests only, and its guest id is {guest_id}"
+        message = f"NVLink supports only Linux guests, but its guest ID is {guest_id}"
         remedy = "clone a Linux template, or remove `nvlink`"
         findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
-        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not show"
+        message = (
+            f"NVLink requires a Linux guest, but {guest_id or 'no guest id'} does not identify the guest OS"
+        )
         findings.add_vm(
-            Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "see that it is Linux", Severity.INFO
+            Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "make sure that it is Linux", Severity.INFO
         )
 
 
@@ -148,18 +154,18 @@ def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) 
     board, best = entry.board, entry.board.nvlink_p2p_profile
     is_whole = entry.is_full_framebuffer and entry.mig is None and entry.profile.series == "C"
     if best is None or (is_whole and not entry.is_nvlink_p2p):
-        message = f"{entry.name} is of the {board.name}, whose vGPUs cannot be NVLink peers"
-        remedy = "take a board whose vGPUs can (`vgpu-cfg profiles` shows NVLink), or remove `nvlink`"
+        message = f"{entry.name} belongs to the {board.name}, whose vGPUs cannot be NVLink peers"
+        remedy = "use a board that supports it (`vgpu-cfg profiles` shows NVLink), or remove `nvlink`"
         findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, resolved.desired, message, remedy)
         resolved.cannot_be_placed = True
     elif not is_whole:
-        part = "slices of a GPU in MIG mode" if entry.mig is not None else "a part of a GPU"
+        part = "slices of a GPU in MIG mode" if entry.mig is not None else "a fraction of a GPU"
         if entry.is_full_framebuffer:
             part = f"a vGPU of the {entry.profile.series} series"
-        message = f"NVLink joins C-series vGPUs that have all of a GPU, and {entry.name} is {part}"
+        message = f"NVLink connects C-series vGPUs that use a full GPU, but {entry.name} is {part}"
         name = entry.profile.prefix + best.name.removeprefix(best.prefix)
         findings.refuse_vm(
-            Code.NVLINK_NEEDS_WHOLE, resolved.desired, message, f"take {name}, or remove `nvlink`"
+            Code.NVLINK_NEEDS_WHOLE, resolved.desired, message, f"use {name}, or remove `nvlink`"
         )
         resolved.cannot_be_placed = True
 
@@ -182,9 +188,10 @@ def _check_sizes(
         if boards and all(board.nvlink_groups and size not in board.nvlink_groups for board in boards):
             board = boards[0]
             message = (
-                f"{size} GPUs of the {board.name} cannot all be NVLink peers: groups have {_sizes(board)}"
+                f"{size} GPUs of the {board.name} cannot all be NVLink peers; possible group sizes: "
+                f"{_sizes(board)}"
             )
-            remedy = f"write count: {_sizes(board)}; several items with `nvlink` make several groups"
+            remedy = f"set count: {_sizes(board)}; for several groups, use several items with `nvlink`"
             findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
             resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
 

@@ -47,17 +47,15 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         message = f"bound to {fixed} of {host.host.name}: no vMotion, HA restart or snapshot"
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         if len(vm.gpus) > 1 and len(host.gpus) > MANY_GPUS:
-            remedy = (
-                f"leave it so: for several GPUs of such a server it is what {Code.MANY_GPU_SERVER} asks for"
-            )
+            remedy = f"keep it: for several GPUs of such a server, {Code.MANY_GPU_SERVER} requires it"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.host.system_id is None and resolved.existing is None:
-            message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
-            remedy = "see that the account may read the host's devices"
+            message = f"the system ID of {host.host.name}, which fixed passthrough requires, is unknown"
+            remedy = "grant the account read access to the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
-        message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
-        remedy = "take full-framebuffer profiles, or one VM per GPU"
+        message = "ESXi selects the GPU of a vGPU and may place two of these VMs on one"
+        remedy = "use full-framebuffer profiles, or one VM per GPU"
         findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
 
 
@@ -66,11 +64,11 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
     if vm.cluster is None or not fit.nodes or drs_in_force(vm) not in DRS_PLACES:
         return
     message = (
-        f"DRS of {vm.cluster.name} may choose another host, at a power-on or by a move: it keeps "
-        f"{AFFINITY_KEY}, and the GPU may be elsewhere"
+        f"DRS of {vm.cluster.name} may select another host at power-on or by migration; {AFFINITY_KEY} is "
+        "kept, but the GPU may be on another node there"
     )
     # A cluster that applies no level of a single VM still knows that DRS is off for one.
-    remedy = "write `drs: manual`" if vm.cluster.uses_vm_levels else 'write `drs: "off"`'
+    remedy = "set `drs: manual`" if vm.cluster.uses_vm_levels else 'set `drs: "off"`'
     findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
 
 
@@ -80,9 +78,9 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
     if fit.nodes and resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
         message = (
-            f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}"
+            f"ESXi may assign a device of NUMA node {known}, but {AFFINITY_KEY} is {node_list(fit.nodes)}"
         )
-        remedy = "give the devices of each node a label of their own, or name one with `pin`"
+        remedy = "use different labels for the devices of each node, or select one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, resolved.desired, message, remedy)
 
 
@@ -95,16 +93,16 @@ def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
     current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
     if nodes and current and set(nodes) != set(current) and not vm.is_managed("numa"):
         message = (
-            f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, its {AFFINITY_KEY} says "
-            f"{node_list(current)}"
+            f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, but its {AFFINITY_KEY} "
+            f"is {node_list(current)}"
         )
-        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu` and allow a power cycle")
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "set `numa: follow-gpu` and allow a power cycle")
     if is_outside_clusters(resolved):
         message = f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"
         findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
     store = other_datastore(resolved, site)
     if store is not None and resolved.move is None:
-        message = f"its disks are not on {store.name}, which the plan file names"
+        message = f"its disks are not on {store.name}, as the plan file requires"
         findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
 
 
@@ -113,14 +111,14 @@ def with_way(resolved: ResolvedVm, message: str) -> tuple[str, str]:
     move = resolved.possible_move
     if resolved.why_stays or move is None:
         why = f"; it is not moved: {resolved.why_stays}" if resolved.why_stays else ""
-        return message + why, "move it by hand"
+        return message + why, "move it manually"
     if move.why_cold:
         return (
-            f"{message}; it can be moved while it is off: {move.why_cold}",
-            "let `apply` move it, with --allow-move and --allow-power-cycle, or move it by hand",
+            f"{message}; it can be moved only while powered off: {move.why_cold}",
+            "allow the move with --allow-move and --allow-power-cycle, or move it manually",
         )
-    perhaps = "" if move.is_known else " (and --allow-power-cycle, if vCenter moves no vGPU as it runs)"
-    return message, f"let `apply` move it, with --allow-move{perhaps}, or move it by hand"
+    perhaps = "" if move.is_known else " (and --allow-power-cycle, if vCenter cannot migrate its vGPU live)"
+    return message, f"allow the move with --allow-move{perhaps}, or move it manually"
 
 
 def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
@@ -145,11 +143,11 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
     for moid, store in stores.items():
         if store.capacity_mib and needed[moid] > store.free_mib:
             message = (
-                f"the new disks on {store.name} could grow to {gib(needed[moid])}, and "
-                f"{gib(store.free_mib)} are free"
+                f"the new disks on {store.name} could grow to {gib(needed[moid])}, but only "
+                f"{gib(store.free_mib)} is free"
             )
             for resolved in users[moid]:
-                remedy = "free space, or name another datastore"
+                remedy = "free up space, or name another datastore"
                 findings.add_vm(Code.DATASTORE_SPACE, resolved.desired, message, remedy)
 
 
@@ -167,10 +165,10 @@ def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> N
             continue
         names = listed((resolved.name for resolved in together), shown=6)
         message = (
-            f"`latency_sensitivity: high` needs a core for each of the {cpus} CPUs of {names}; "
+            f"`latency_sensitivity: high` requires a core for each of the {cpus} CPUs of {names}; "
             f"{host.name} has {counted(host.cores, 'core')}"
         )
-        remedy = "ask for fewer `cpus`, or write `place: {spread: hosts}` or `latency_sensitivity: normal`"
+        remedy = "use fewer `cpus`, or set `place: {spread: hosts}` or `latency_sensitivity: normal`"
         for resolved in together:
             findings.add_vm(Code.LATENCY_NEEDS_CPU, resolved.desired, message, remedy)
 
@@ -183,12 +181,12 @@ def check_host(
     if claims and users:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         message = (
-            f"powered-off VMs of others would need its GPUs, which vCenter does not reserve: {listed(off)}"
+            f"powered-off VMs outside the plan need its GPUs, which vCenter does not reserve: {listed(off)}"
         )
-        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "tell their owners, or choose another host")
+        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "inform their owners, or choose another host")
     for name in unread:
-        message = f"{name} holds a GPU, and its devices could not be read: the GPU counts as full"
-        findings.add(Code.HOLDER_UNKNOWN, subject, message, "see that the account may read the VM")
+        message = f"{name} uses a GPU, but its devices could not be read; the GPU is counted as full"
+        findings.add(Code.HOLDER_UNKNOWN, subject, message, "grant the account read access to the VM")
     for gpu in host.gpus:
         configured = gpu.configured_graphics_type
         if configured is None or gpu.graphics_type is None or configured is gpu.graphics_type:
@@ -207,7 +205,7 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
     for pci_id in unknown:
         gpu = host.gpu(pci_id)
         ids = f"{gpu.pci.vendor_id:04x}:{gpu.pci.device_id:04x}" if gpu else "unknown ids"
-        message = f"GPU {pci_id} ({ids}) is of a board that the catalogue lacks: it is left out"
+        message = f"GPU {pci_id} ({ids}) is of a board that is not in the catalog; it is ignored"
         remedy = "add a board file to profiles/ (see profiles/README.md)"
         findings.add(Code.BOARD_UNKNOWN, subject, message, remedy)
 
@@ -223,8 +221,8 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
             findings.add_vm(
                 Code.SPREAD_UNMET,
                 resolved.desired,
-                f"{names} should run on different hosts and are all on {host_name}",
-                "move one by hand, or name more hosts",
+                f"{names} should run on different hosts but are all on {host_name}",
+                "move one manually, or name more hosts",
                 None if is_must else Severity.INFO,
             )
 
@@ -241,10 +239,10 @@ def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) 
     chosen = [slot.board for slot in host.slots if slot.pci.pci_id in fit.slots]
     if any(board is not None and board.is_nvswitch for board in chosen):
         is_new = is_at_least(host.host.version, (9,)) and bool(host.host.version)
-        message = f"{host.host.name} is an NVSwitch system, on which GPU passthrough is not supported"
+        message = f"{host.host.name} is an NVSwitch system, which does not support GPU passthrough"
         if is_new:
-            message += " up to NVIDIA AI Enterprise Infra 8; later documents do not say so any more"
-        remedy = "take full-framebuffer vGPUs"
+            message += " up to NVIDIA AI Enterprise Infra 8; later documents no longer mention this"
+        remedy = "use full-framebuffer vGPUs"
         if is_new:
             findings.add_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy, Severity.WARNING)
         else:
@@ -257,23 +255,23 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     The guide is of the time before device groups (vSphere 7); the documents of those name no such limit.
     """
     guide = (
-        f"{host.host.name} has {count} GPUs, and on servers with more than {MANY_GPUS} NVIDIA's "
-        "guide gives one VM several GPUs only by fixed passthrough on the recommended NUMA node"
+        f"{host.host.name} has {count} GPUs; on servers with more than {MANY_GPUS}, NVIDIA's guide allows "
+        "several GPUs per VM only with fixed passthrough on the recommended NUMA node"
     )
     boards = [host.gpus[index].board for index in fit.gpus]
     is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
     if is_group and all(board is not None and board.is_nvswitch for board in boards):
-        message = f"{guide}; a device group is what its NVSwitch documents ask for instead"
+        message = f"{guide}; its NVSwitch documents require a device group instead"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
     elif is_group:
-        message = f"{guide}; NVIDIA AI Enterprise documents device groups for vSphere 8, without such a limit"
-        remedy = "see with `nvidia-smi topo -m` in the guest that NVLink joins the GPUs"
+        message = f"{guide}; for vSphere 8, NVIDIA AI Enterprise documents device groups without such a limit"
+        remedy = "check with `nvidia-smi topo -m` in the guest that NVLink connects the GPUs"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy, Severity.WARNING)
     else:
         can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
         is_new = can_join and is_at_least(host.host.version, (8,))
         desired = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
-        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {desired}"
+        remedy = f"select the GPUs with `pin`, or, on vSphere 8 and later, set {desired}"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
 
 
@@ -282,8 +280,8 @@ def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findin
         gpu = host.gpus[index]
         if not need.is_mig and gpu.mode == "mixed_size" and need.mixed_starts is None:
             message = (
-                f"where {need.name} may stand on a GPU in mixed-size mode is not published: only its size "
-                "was counted"
+                f"the placements of {need.name} on a GPU in mixed-size mode are not published; only its "
+                "size was counted"
             )
             remedy = "compare with `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.MIXED_SIZE_UNKNOWN, vm, message, remedy)
@@ -296,8 +294,8 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
             message = (
-                f"how many {need.name} one GPU takes is not published: {alike} are counted by their "
-                f"framebuffer, which has room for {need.max_per_gpu}"
+                f"the number of {need.name} per GPU is not published; {alike} are counted by their "
+                f"framebuffer, which fits {need.max_per_gpu}"
             )
             remedy = "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
@@ -313,9 +311,9 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
     framebuffer_mib = sum(need.framebuffer_mib for need in fit.variant)
     framebuffer_mib += sum(board.framebuffer_mib for board in whole)
     if resolved.memory_mib < framebuffer_mib:
-        message = f"it has {gib(resolved.memory_mib)} of memory, and its GPUs {gib(framebuffer_mib)}"
+        message = f"it has {gib(resolved.memory_mib)} of memory, but its GPUs have {gib(framebuffer_mib)}"
         remedy = (
-            f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory"
+            f"set memory: {whole_gib(framebuffer_mib)}, or keep it if no workload uses that much GPU memory"
         )
         findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
 
@@ -333,11 +331,11 @@ def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findi
         if is_own and planned[one.vgpu_profile] > left:
             reserved = f", {one.unused_reservation} of them reserved" if one.unused_reservation else ""
             message = (
-                f"vCenter counts {one.remaining} units of DirectPath profile {one.name} left on "
-                f"{host.host.name}{reserved}, and the plan puts {planned[one.vgpu_profile]} × "
+                f"vCenter reports {one.remaining} units left of DirectPath profile {one.name} on "
+                f"{host.host.name}{reserved}, but the plan places {planned[one.vgpu_profile]} × "
                 f"{one.vgpu_profile} there"
             )
-            remedy = "free some, give up a reservation, or name other hosts"
+            remedy = "free some units, release a reservation, or name other hosts"
             findings.add_vm(Code.DIRECT_PATH_SHORT, vm, message, remedy)
 
 
@@ -347,36 +345,38 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
     if wants_node and not fit.nodes:
-        message = f"{host.host.name} does not report the NUMA nodes of its GPUs: the VM is not tied to one"
+        message = f"{host.host.name} does not report the NUMA nodes of its GPUs; the VM is not bound to one"
         remedy = (
-            "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
+            "check `esxcli hardware pci list`; some BIOS versions do not report nodes. Then set `numa: "
+            "[NODE]`"
         )
         findings.add_vm(Code.NUMA_UNKNOWN, vm, message, remedy)
     far = {host.gpus[index].node for index in fit.gpus} - {None, *fit.nodes}
     if vm.numa.nodes and far:
         message = (
             f"its GPU is probably on NUMA node {node_list(node for node in far if node is not None)} of "
-            f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
+            f"{host.host.name}, but the plan file binds it to {node_list(fit.nodes)}"
         )
-        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "set `numa: follow-gpu`, or the GPU's node")
     size = f"{counted(resolved.cpus, 'CPU')} and {gib(resolved.memory_mib)}" if fit.numa_level else ""
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
         room = listed(
-            f"node {node.node_id} has {counted(node.cores, 'core')} and gives {whole_gib(node.usable_mib)}"
+            f"node {node.node_id} has {counted(node.cores, 'core')} and {whole_gib(node.usable_mib)} "
+            "usable memory"
             for node in nodes
         )
         message = f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
-        remedy = "make the VM smaller, or write `numa: off` or the numbers of more nodes"
+        remedy = "use a smaller VM, or set `numa: off` or more node numbers"
         findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
         message = (
-            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} are "
-            "more than is left"
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} exceeds "
+            "the remaining capacity"
         )
         findings.add_vm(
             Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with others"
         )
     if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
-        message = f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
-        findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")
+        message = f"{resolved.cpus} CPUs cannot be divided evenly between NUMA nodes {node_list(fit.nodes)}"
+        findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"use a multiple of {len(fit.nodes)}")

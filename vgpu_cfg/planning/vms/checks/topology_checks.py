@@ -46,23 +46,24 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     match one:
         case NodeDisagrees():
             message = (
-                f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
-                "`nvidia-smi topo -m` does: vCenter is believed"
+                f"vCenter reports GPU {one.gpu} on NUMA node {one.vcenter}, but `nvidia-smi topo -m` shows "
+                f"{one.shell}; vCenter's value is used"
             )
             return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
-            shown = f"joins {one.largest} at most" if one.largest else "joins none"
+            shown = f"connects {one.largest} at most" if one.largest else "connects none"
             message = (
-                f"vCenter offers {one.group}, and NVLink {shown} of these GPUs as `nvidia-smi topo -m` shows"
+                f"vCenter offers {one.group}, but NVLink {shown} of these GPUs according to `nvidia-smi "
+                "topo -m`"
             )
-            remedy = "look at the bridges, and at what uses the GPUs: one used alone loses its NVLink"
+            remedy = "check the bridges and what uses the GPUs: a GPU that is used individually loses NVLink"
             return Code.NVLINK_NOT_SHOWN, message, remedy
         case LinkAcrossBoards():
             message = (
-                f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, which are different "
-                f"boards as vCenter tells: {listed(one.boards)}"
+                f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, but vCenter "
+                f"reports different boards: {listed(one.boards)}"
             )
-            remedy = "vGPUs of one VM must be of one board: see which GPU the bridge joins"
+            remedy = "vGPUs of one VM must be of one board; check which GPU the bridge connects"
             return Code.NVLINK_ACROSS_BOARDS, message, remedy
 
 
@@ -79,8 +80,8 @@ class _Pair:
     def text(self) -> str:
         shown = listed(self.gpus, shown=8)
         if len(self.gpus) > 1:
-            return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may choose, {shown},"
-        return f"its GPU {shown}" if self.is_chosen else f"a GPU that ESXi may choose, {shown},"
+            return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may select, {shown},"
+        return f"its GPU {shown}" if self.is_chosen else f"a GPU that ESXi may select, {shown},"
 
 
 def check_nics_near(
@@ -139,11 +140,13 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
         if gpus is None:
             continue
         message = (
-            f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, and {listed(gpus, shown=8)} "
-            f"of node {node.node_id} would do"
+            f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, although "
+            f"{listed(gpus, shown=8)} of node {node.node_id} would suffice"
         )
         remedy = (
-            "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`"
+            "select them with `pin`"
+            if fit.slots
+            else "keep other VMs of the plan away from them; see `place.hosts`"
         )
         findings.add_vm(Code.ONE_NODE_WOULD_DO, resolved.desired, message, remedy)
         return
@@ -178,13 +181,13 @@ def _report(
     if pair.link.word == SYS:
         nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
         message = (
-            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.text} on {nodes[1]}"
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, but {pair.text} on {nodes[1]}"
         )
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {pair.text} are of different root complexes of {host.host.name}: no direct "
-            "way between them"
+            f"its NIC {nic} and {pair.text} are on different root complexes of {host.host.name}, without a "
+            "direct path"
         )
         severity = Severity.INFO
     findings.add_vm(Code.GPU_FAR_FROM_NIC, resolved.desired, message, _better(pair, host, topology), severity)
@@ -199,7 +202,7 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
         if near.link.rank < link.rank and near.pci_id != nic and _is_free(near.pci_id, host)
     ]
     if nics:
-        return f"take a NIC that is near the GPU: {listed(nics)}"
+        return f"use a NIC near the GPU: {listed(nics)}"
     gpus = [
         one.pci_id
         for one in host.host.gpus
@@ -209,10 +212,10 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
         and way.rank < link.rank
     ]
     if gpus and not pair.is_chosen:
-        return f"near the NIC is {listed(gpus)}, and only a GPU that is passed through is certain"
+        return f"near the NIC: {listed(gpus)}; only a passthrough GPU is fixed"
     if gpus:
-        return f"take a GPU that is near the NIC: {listed(gpus)}"
-    return "no free NIC or GPU of this host is nearer: GPUDirect over this way is slow, or does not work"
+        return f"use a GPU near the NIC: {listed(gpus)}"
+    return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or does not work"
 
 
 def _is_free(pci_id: str, host: HostState) -> bool:

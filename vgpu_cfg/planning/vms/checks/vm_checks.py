@@ -46,19 +46,19 @@ def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
     for key, value in vm.extra_config.items():
         folded = key.casefold()
         if folded in _RESERVATION_KEYS and resolved.gpus:
-            message = f"extra_config sets {key}, and all memory of a VM with GPUs is reserved"
+            message = f"extra_config sets {key}, but all memory of a VM with GPUs is reserved"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
         elif folded == "firmware" and value.casefold() != "efi" and resolved.gpus:
-            message = f"extra_config sets firmware to {value}, and GPUs need EFI"
+            message = f"extra_config sets firmware to {value}, but GPUs require EFI"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
         elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and resolved.gpus:
-            message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
+            message = f"extra_config sets {key} to {value}, but GPUs with large BARs require it"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
     _check_p2p(vm, findings)
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
-        message = f"{virtual} NICs, and a VM can have {MOST_NICS}"
-        findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
+        message = f"{virtual} NICs, but a VM supports {MOST_NICS}"
+        findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "use fewer")
 
 
 def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
@@ -66,8 +66,8 @@ def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
     known = {key.casefold() for key in P2P_KEYS}
     for key, value in vm.extra_config.items():
         if asks_gpudirect(vm) and key.casefold() in known and value.upper() != "TRUE":
-            message = f"extra_config sets {key} to {value}, and `rdma: gpudirect` needs it TRUE"
-            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or write `rdma: host`")
+            message = f"extra_config sets {key} to {value}, but `rdma: gpudirect` requires TRUE"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or set `rdma: host`")
 
 
 def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
@@ -76,8 +76,10 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
         (value for key, value in vm.extra_config.items() if key.casefold() == SIZE_KEY.casefold()), None
     )
     if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
-        message = f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule"
-        findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key, and the rule decides")
+        message = (
+            f"extra_config sets {SIZE_KEY} to {stated}, but its GPUs require {wanted.mmio_gb} by the rule"
+        )
+        findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key to use the required size")
 
 
 def device_kinds(resolved: ResolvedVm) -> list[str]:
@@ -112,8 +114,8 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
 
 def check_raised(resolved: ResolvedVm, version: int, findings: Findings) -> None:
     """Report the consequences of another hardware version for an existing VM."""
-    message = f"{raised_text(resolved.base, version)}; it is never lowered again"
-    remedy = "let its guest match NICs by MAC address first; a new VM in its place keeps this one as it is"
+    message = f"{raised_text(resolved.base, version)}; it cannot be downgraded later"
+    remedy = "first configure its guest to identify NICs by MAC address, or keep this VM and create a new one"
     findings.add_vm(Code.HARDWARE_RAISED, resolved.desired, message, remedy)
 
 
@@ -125,23 +127,21 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
         return
     least = least_hardware(resolved)
     if version < least:
-        message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
-        remedy = "update the host, or ask for fewer devices"
+        message = f"its devices require hardware version {least}, but {host.name} supports {version}"
+        remedy = "update the host, or use fewer devices"
         findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
     elif not resolved.keeps_gpus and vgpus > vgpu_limit(host, version):
         message = (
-            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
+            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, but {vgpus} are required"
         )
-        findings.refuse_vm(Code.TOO_MANY_VGPUS, resolved.desired, message, "ask for fewer vGPUs per VM")
+        findings.refuse_vm(Code.TOO_MANY_VGPUS, resolved.desired, message, "use fewer vGPUs per VM")
     passed = len(kinds) - vgpus
     if passed > passthrough_limit(version):
         message = (
-            f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
+            f"hardware version {version} allows {passthrough_limit(version)} passthrough devices, not "
             f"{passed}"
         )
-        findings.refuse_vm(
-            Code.TOO_MANY_PASSTHROUGH, resolved.desired, message, "ask for fewer devices per VM"
-        )
+        findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, resolved.desired, message, "use fewer devices per VM")
 
 
 def check_creation_keys(
@@ -159,8 +159,8 @@ def check_creation_keys(
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:
-        message = f"{', '.join(differing)} differs from the VM, and takes effect at creation only"
-        remedy = "change it by hand, or delete the VM and plan again"
+        message = f"{', '.join(differing)} differs from the VM, but takes effect only at creation"
+        remedy = "change it manually, or delete the VM and plan again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
 
 
@@ -176,16 +176,16 @@ def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
     for noun, name, objects in _made_from(vm, site):
         found = find_named(name, objects)
         if not found:
-            missing.append(f"there is no {noun} {name!r}")
+            missing.append(f"{noun} {name!r} not found")
             remedies.append(did_you_mean(name, (one.name for one in objects), noun="names"))
         elif len(found) > 1:
-            missing.append(f"{len(found)} {noun}s are called {name!r}")
+            missing.append(f"{len(found)} {noun}s are named {name!r}")
             paths = listed((one.inventory_path or one.moid for one in found), shown=6)
-            remedies.append(f"write its path: {paths}")
+            remedies.append(f"specify its path: {paths}")
     if missing:
-        message = f"{listed(missing)}, so it could not be made anew"
+        message = f"{listed(missing)}, so the VM could not be recreated"
         remedy = "; ".join(remedy for remedy in dict.fromkeys(remedies) if remedy)
-        findings.add_vm(Code.NOT_MADE_ANEW, vm, message, remedy or "name one that is there")
+        findings.add_vm(Code.NOT_MADE_ANEW, vm, message, remedy or "use an existing one")
 
 
 def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[ManagedObject]]]:
@@ -225,13 +225,13 @@ def _faults(
     profiles = [part.profile for part in group.parts if part.kind == VGPU_PART]
     if profiles != [asked]:
         told = listed(profiles) if profiles else "no vGPU"
-        yield f"the device group {name} has {told}, not one {asked}", "write the profile that the group has"
+        yield f"the device group {name} has {told}, not one {asked}", "use the profile of the group"
         return
     others = [part.kind for part in nic_parts(group) if part.kind != NIC_PART]
     if others:
         yield (
-            f"the device group {name} has {listed(dict.fromkeys(others))}, too, which no key asks for",
-            "take another group, or a vGPU and a NIC by themselves",
+            f"the device group {name} also has {listed(dict.fromkeys(others))}, which no key requests",
+            "use another group, or a separate vGPU and NIC",
         )
         return
     count = len(nic_parts(group))
@@ -240,6 +240,9 @@ def _faults(
     if have < count:
         models = listed(part.name or NIC_PART for part in nic_parts(group))
         yield (
-            f"the device group {name} brings {models}; `nics` has {have} of {count} passthrough NICs for it",
+            (
+                f"the device group {name} includes {models}; `nics` has {have} of {count} passthrough NICs "
+                "for it"
+            ),
             "add {type: passthrough, near: gpu} to its `nics` for each",
         )

@@ -68,18 +68,18 @@ def why_bound(vm: Vm, detail: VmDetail, host: Host) -> str:
     if vm.power_state is PowerState.SUSPENDED:
         return "it is suspended"
     if host.connection is not Connection.CONNECTED:
-        return f"{host.name} does not answer"
+        return f"{host.name} does not respond"
     return why_tied(detail)
 
 
 def why_tied(detail: VmDetail) -> str:
     """Say which of its devices bind a VM to its host, empty where none does."""
     if any(device.is_fixed for device in detail.passthrough):
-        return "a device that is passed through by its address binds it to the host"
+        return "a passthrough device with a fixed address binds it to the host"
     if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
-        return "a virtual function of a NIC that is named by its address binds it to the host"
+        return "a virtual function of a NIC with a fixed address binds it to the host"
     if detail.mixed_groups:
-        return "whether another host could give it its device group is not known"
+        return "whether another host can provide its device group is unknown"
     return ""
 
 
@@ -104,17 +104,17 @@ def is_restarted_by_ha(vm: Vm, detail: VmDetail, cluster: Cluster | None) -> boo
 def why_cold(detail: VmDetail, observed: Inventory) -> str:
     """Say what keeps vMotion from moving a VM, empty where nothing is known to."""
     if detail.passthrough:
-        return "a device is passed through to it"
+        return "it has a passthrough device"
     if detail.dvx:
-        return "whether its DVX device can move is its vendor's to say"
+        return "whether its DVX device can be migrated depends on the vendor"
     if any(nic.kind == "sriov" for nic in detail.nics):
         return "it has a virtual function of a NIC"
     if any(nic.kind == "pvrdma" for nic in detail.nics):
         return "it has a PVRDMA NIC"
     if any(vgpu.migrates is None for vgpu in detail.vgpus):
-        return "vCenter does not report whether its vGPUs can move"
+        return "vCenter does not report whether its vGPUs can be migrated"
     if not all(vgpu.migrates for vgpu in detail.vgpus):
-        return "vCenter says that its vGPUs cannot move"
+        return "vCenter reports that its vGPUs cannot be migrated"
     for key, value in detail.extra_config.items():
         if (found := _KEEPS_FROM_MOVING.search(key)) and value.strip() == "1":
             return _PARAMETERS[found[1].lower()]

@@ -41,10 +41,7 @@ def devices_of(
         return isinstance(device, PassthroughDevice) and is_wanted_function(passed[number], device, host)
 
     return owned_devices(
-        existing,
-        Wanting(len(virtual), is_nic, is_like),
-        _gpus(vm, names),
-        Wanting(len(passed), is_function),
+        existing, Wanting(len(virtual), is_nic, is_like), _gpus(vm, names), Wanting(len(passed), is_function)
     )
 
 
@@ -79,11 +76,11 @@ def report_others(
         if not devices:
             continue
         named = listed(device_text(one, networks) for one in devices)
-        place = ", and take their part of the host" if any(_needs_host(one) for one in devices) else ""
-        message = f"{what} that the plan did not make stay as they are{place}: {named}"
-        remedy = f"to take it over, add it to `{key}`; else remove it in the vSphere Client"
+        place = ", and use their share of the host" if any(_needs_host(one) for one in devices) else ""
+        message = f"{what} that the plan did not create are kept{place}: {named}"
+        remedy = f"to manage it, add it to `{key}`; otherwise remove it in the vSphere Client"
         if any(isinstance(one, VirtualNic) and one.kind not in (VMXNET3, PVRDMA, SRIOV) for one in devices):
-            remedy = "remove it in the vSphere Client, or write `ignore: [nics]`: no key asks for this kind"
+            remedy = "remove it in the vSphere Client, or set `ignore: [nics]`; no key supports this type"
         findings.add_vm(Code.DEVICES_OF_OTHERS, vm, message, remedy)
 
 

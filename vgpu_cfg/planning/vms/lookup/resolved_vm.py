@@ -46,7 +46,7 @@ from vgpu_cfg.planning.vms.lookup.storage_policies import (
 )
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
-_MAY_READ = "see that its host is connected, and that the account may read it"
+_MAY_READ = "make sure that its host is connected, and that the account has read access to it"
 
 NO_TOOLS = "guestToolsNotInstalled"
 """vim `VirtualMachineToolsVersionStatus`: VMware Tools were never installed, or never ran."""
@@ -220,13 +220,13 @@ def resolve_vm(
         else _datastore(vm, template, reporting, list(policies.values()), findings)
     )
     if template is not None and template.detail is None:
-        message = f"the template {template.name} could not be read in detail"
+        message = f"the details of template {template.name} could not be read"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     if folder is not None and vm.source is None:
         where = folder.inventory_path or folder.name
-        message = f"nothing says what to make it from, and it is not in {where}"
-        remedy = "name its template, or {scratch: guest id}; if it is there, correct its name or its folder"
+        message = f"no source is specified to create it from, and it is not in {where}"
+        remedy = "name its template, or set {scratch: guest id}; if it exists, correct its name or its folder"
         findings.refuse_vm(Code.NO_SOURCE, vm, message, remedy)
     if folder is None or is_missing:
         return None
@@ -241,11 +241,11 @@ def resolve_vm(
     if template is not None:
         check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
-        message = f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need"
-        findings.add_vm(Code.GUEST_ID_ODD, vm, message, "as in ubuntu64Guest or rhel9_64Guest")
+        message = f"the guest ID {vm.source.guest_id!r} is not a 64-bit system, which GPUs require"
+        findings.add_vm(Code.GUEST_ID_ODD, vm, message, "example: ubuntu64Guest or rhel9_64Guest")
     if not resolved.cpus or not resolved.memory_mib:
-        message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
-        findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
+        message = "neither the plan nor the template specifies the number of CPUs or the memory of the VM"
+        findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "set `cpus` and `memory`")
         resolved.cannot_be_placed = True
     resolved.cannot_be_placed |= not clusters or resolved.datastore is None or len(policies) < len(names)
     return resolved
@@ -267,7 +267,7 @@ def _resolve_existing(
     vm: DesiredVm, folder: Folder, existing: Vm, lookup: Lookup, findings: Findings
 ) -> ResolvedVm | None:
     if existing.detail is None:
-        message = "it could not be read in detail"
+        message = "its details could not be read"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     base = existing.detail
@@ -365,10 +365,10 @@ def _datastore(
         return usable[0]
     if policies and not usable:
         return site.datastores[0] if site.datastores else None
-    message = "no datastore is named, and the template gives none"
-    remedy = "write `datastore`"
+    message = "no datastore is named, and the template does not specify one"
+    remedy = "set `datastore`"
     if policies:
-        message = "no datastore is named, and several fit its storage policy"
+        message = "no datastore is named, and several are compatible with its storage policy"
         remedy += f", one of {listed((store.name for store in usable), shown=6)}"
     findings.refuse_vm(Code.NO_DATASTORE, vm, message, remedy)
     return None
@@ -377,29 +377,36 @@ def _datastore(
 def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findings) -> None:
     """Check firmware, tools, left user data and, of a linked clone, the snapshot."""
     if base.firmware.casefold() == "bios" and vm.gpus:
-        message = f"the template {template.name} boots with BIOS firmware; GPUs need EFI"
-        remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
+        message = f"the template {template.name} uses BIOS firmware; GPUs require EFI"
+        remedy = (
+            "use a template whose system was installed in EFI mode; it does not boot if only the firmware "
+            "is changed"
+        )
         findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
     if base.tools_status == NO_TOOLS and vm.guest is not None:
         message = (
-            f"vCenter has seen no VMware Tools in the template {template.name}: without them {_without(vm)}"
+            f"vCenter has not detected VMware Tools in the template {template.name}; without them, "
+            f"{_without(vm)}"
         )
-        remedy = "install open-vm-tools in it; `verify --template` shows whether they are there and never ran"
+        remedy = (
+            "install open-vm-tools in it; `verify --template` shows whether they are installed but have "
+            "never run"
+        )
         findings.add_vm(Code.TEMPLATE_NO_TOOLS, vm, message, remedy)
     is_ours = vm.guest is not None and vm.guest.by == "cloud-init" and vm.guest.is_staged
     if base.extra_config.get(USERDATA_KEY, "") not in ("", REDACTED) and not is_ours:
         message = (
-            f"the template {template.name} holds user data of its own ({USERDATA_KEY}): its clone carries "
-            "it, and cloud-init acts on it at the first boot"
+            f"the template {template.name} contains user data ({USERDATA_KEY}); its clone inherits it, and "
+            "cloud-init applies it at the first boot"
         )
-        remedy = f"empty {USERDATA_KEY} of the template, or write `guest`, whose data takes its place"
+        remedy = f"clear {USERDATA_KEY} in the template, or add `guest`, whose data replaces it"
         findings.add_vm(Code.TEMPLATE_HAS_USER_DATA, vm, message, remedy)
     if vm.is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
-        message = "a linked clone shares the template's disk, which cannot grow then"
-        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
+        message = "a linked clone shares the template's disk, which then cannot grow"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "set `clone: full`, or remove `grow`")
     if vm.is_linked and base.snapshot_moid is None:
-        message = f"the template {template.name} has no snapshot, which a linked clone starts from"
-        remedy = "take a snapshot of it (as a VM), or write `clone: full`"
+        message = f"the template {template.name} has no snapshot, which a linked clone requires"
+        remedy = "take a snapshot of it (as a VM), or set `clone: full`"
         findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)
 
 
@@ -407,9 +414,9 @@ def _without(vm: DesiredVm) -> str:
     """Return the settings that a guest without tools cannot be given."""
     by = vm.guest.by if vm.guest is not None else ""
     if vm.guest is not None and vm.guest.spec:
-        return "its customisation never begins"
+        return "its customization never starts"
     if by == "guest-operations":
-        return "no guest operation reaches the guest, and it is not staged"
+        return "guest operations cannot access the guest, so it is not staged"
     if by == "ssh":
-        return "vCenter tells no address of the guest, and only one that the plan states leads there"
-    return "cloud-init finds no way to its data, and the guest tells neither address nor report"
+        return "vCenter does not report the guest's address, so only an address in the plan file can be used"
+    return "cloud-init cannot access its data, and the guest reports neither address nor status"

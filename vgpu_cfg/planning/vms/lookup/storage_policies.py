@@ -14,7 +14,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 _READ = "give the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
-_READ += "; a recording holds no storage policies"
+_READ += "; a recording contains no storage policies"
 
 
 def named_policies(vm: DesiredVm, *, is_new: bool) -> frozenset[str]:
@@ -35,7 +35,9 @@ def policies_of(
     found: dict[str, StoragePolicy] = {}
     for name in sorted(names):
         if known is None:
-            message = f"the storage policy {name!r} cannot be looked up: vCenter's were not read"
+            message = (
+                f"the storage policy {name!r} cannot be checked because vCenter's policies were not read"
+            )
             findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)
             return {}
         same = [one for one in known if one.name == name]
@@ -45,9 +47,9 @@ def policies_of(
             continue
         remedy = (
             did_you_mean(name, (one.name for one in known), noun="storage policies")
-            or "make it in vCenter first"
+            or "create it in vCenter first"
         )
-        message = f"there is no storage policy {name!r}"
+        message = f"storage policy {name!r} not found"
         findings.refuse_vm(Code.STORAGE_POLICY_NOT_FOUND, vm, message, remedy)
     return found
 
@@ -71,12 +73,12 @@ def check_datastore(
         if not unfit:
             continue
         others = fitting(policies.values(), site.datastores)
-        message = f"the datastore {unfit[0].name} does not fit the storage policy {policy.name!r}"
+        message = f"the datastore {unfit[0].name} is not compatible with the storage policy {policy.name!r}"
         all_of_them = listed((repr(name) for name in policies), separator=" and ")
-        remedy = f"name another policy: no datastore fits {all_of_them}"
+        remedy = f"name another policy; no datastore is compatible with {all_of_them}"
         if others:
             names = listed((store.name for store in others), shown=6)
-            remedy = f"write `datastore` with one that does: {names}"
+            remedy = f"set `datastore` to a compatible one: {names}"
         findings.add_vm(Code.DATASTORE_UNFIT, vm, message, remedy)
         return
 
@@ -88,5 +90,5 @@ def is_unread(base: VmDetail) -> bool:
 
 def refuse_unread(vm: DesiredVm, findings: Findings) -> None:
     """Say of a VM that exists that its policies cannot be compared."""
-    message = "vCenter does not tell which storage policies it has, so they cannot be compared"
+    message = "vCenter does not report its storage policies, so they cannot be compared"
     findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)

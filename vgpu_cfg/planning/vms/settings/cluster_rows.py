@@ -70,11 +70,11 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "drs")
     if not vm.cluster.drs_enabled:
-        message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
-        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
+        message = f"`drs` is set, but DRS is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn on DRS, or remove `drs`")
     if value != _OFF and not vm.cluster.uses_vm_levels:
-        message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
-        remedy = "enable individual VM automation levels there, or drop `drs`"
+        message = f"`drs` is set, but DRS of {vm.cluster.name} ignores automation levels of individual VMs"
+        remedy = "enable individual VM automation levels, or remove `drs`"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
     return None
 
@@ -83,16 +83,16 @@ def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "ha")
     if not vm.cluster.ha_enabled:
-        message = f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}"
-        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn HA on there, or drop `ha`")
+        message = f"`ha` is set, but vSphere HA is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn on vSphere HA, or remove `ha`")
     return None
 
 
 def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
     if vm.cluster is None:
         return None
-    message = f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster"
-    return Objection(Code.NO_CLUSTER, message, f"drop `{key}`, or name a cluster")
+    message = f"`{key}` is set, but {vm.cluster.name} is a host outside any cluster"
+    return Objection(Code.NO_CLUSTER, message, f"remove `{key}`, or name a cluster")
 
 
 def _drs_flags(value: SettingValue) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ _OF_A_CLUSTER = VmSetting(
     desired=_drs,
     carrier=Carrier.CLUSTER,
     text=str,
-    default="the cluster's",
+    default="the cluster's setting",
     privilege="Host.Inventory.EditCluster",
     is_live=True,
     undo="remove the VM from the cluster's VM overrides",

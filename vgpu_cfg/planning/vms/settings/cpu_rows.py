@@ -96,15 +96,15 @@ def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
 def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or not vm.resolved.gpus or vm.nodes == 1:
         return None
-    message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
-    return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
+    message = f"`cpu_hot_add` hides the guest's {counted(vm.nodes, 'NUMA node')} from it"
+    return Objection(Code.HOT_ADD, message, "remove `cpu_hot_add`")
 
 
 def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or not (vm.resolved.gpus or vm.functions):
         return None
-    message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
-    return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
+    message = "`memory_hot_add` is not available for a VM with passthrough devices"
+    return Objection(Code.HOT_ADD, message, "remove `memory_hot_add`")
 
 
 def _needed_mhz(vm: PlacedVm) -> int | None:
@@ -118,17 +118,19 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if value != HIGH or vm.host is None:
         return None
     cpus, mhz = _final_cpus(vm), _needed_mhz(vm)
-    remedy = "ask for fewer `cpus`, or write `latency_sensitivity: normal`"
+    remedy = "use fewer `cpus`, or set `latency_sensitivity: normal`"
     if mhz is None:
         message = (
-            "`latency_sensitivity: high` needs all CPU reserved, "
-            f"and {vm.host.name} does not report its clock"
+            f"`latency_sensitivity: high` requires a full CPU reservation, but {vm.host.name} does not "
+            "report its clock rate"
         )
-        return Objection(Code.LATENCY_NEEDS_CPU, message, "see that the host is connected, and plan again")
+        return Objection(
+            Code.LATENCY_NEEDS_CPU, message, "make sure that the host is connected, then plan again"
+        )
     if cpus > vm.host.cores:
         has = counted(vm.host.cores, "core")
         message = (
-            f"`latency_sensitivity: high` needs a core for each of {cpus} CPUs; {vm.host.name} has {has}"
+            f"`latency_sensitivity: high` requires a core for each of {cpus} CPUs; {vm.host.name} has {has}"
         )
         return Objection(Code.LATENCY_NEEDS_CPU, message, remedy)
     return None
@@ -206,7 +208,7 @@ def _brought_virtual_nodes(vm: PlacedVm) -> bool:
 
 
 def _virtual_nodes_client(value: SettingValue) -> str:
-    nodes = f"so many that each has {value} CPUs" if value else "assigned at power on"
+    nodes = f"so that each has {value} CPUs" if value else "assigned at power on"
     return f"the NUMA nodes of the CPU topology: {nodes}"
 
 
@@ -233,7 +235,7 @@ CPU_SETTINGS = (
         desired=_cores_per_socket,
         path="numCoresPerSocket",
         read=lambda detail: detail.cores_per_socket,
-        default="a socket for each NUMA node, where the VM is on several",
+        default="one socket per NUMA node if the VM spans several",
         follows=("cpus",),
         brought=_brought_cores,
         privilege=_CPU_COUNT,
@@ -258,7 +260,7 @@ CPU_SETTINGS = (
         key="memory_reservation",
         topic=Topic.CPU,
         name="memory reserved:",
-        source=f"{_CONFIG_SPEC}; the amount is said too, for servers that do not follow the flag",
+        source=f"{_CONFIG_SPEC}; the amount is also set, for servers that ignore the flag",
         desired=_reservation,
         leaves=lambda value: {
             "memoryReservationLockedToMax": bool(value),
@@ -268,7 +270,9 @@ CPU_SETTINGS = (
         same=_is_all_reserved,
         text=lambda value: "all" if value else "none",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
-        default="all with GPUs or NICs that read and write all of a VM's memory, else the template's",
+        default=(
+            "all for VMs with GPUs or with NICs that access all of a VM's memory, otherwise the template's"
+        ),
         follows=("memory", "gpus", "nics", "latency_sensitivity"),
         brought=_brought_reservation,
         privilege=_RESOURCE,
@@ -279,7 +283,7 @@ CPU_SETTINGS = (
         key="cpu_hot_add",
         topic=Topic.CPU,
         name="CPU hot-add",
-        source=f"{_CONFIG_SPEC}; hot-add of CPUs hides the virtual NUMA nodes (vSphere Resource Management)",
+        source=f"{_CONFIG_SPEC}; CPU hot-add hides the virtual NUMA nodes (vSphere Resource Management)",
         desired=lambda vm: _hot_add(vm, "cpu_hot_add"),
         path="cpuHotAddEnabled",
         read_path="config.cpuHotAddEnabled",
@@ -296,14 +300,14 @@ CPU_SETTINGS = (
         key="memory_hot_add",
         topic=Topic.CPU,
         name="memory hot-add",
-        source=f"{_CONFIG_SPEC}; a VM with passthrough cannot add memory while it runs",
+        source=f"{_CONFIG_SPEC}; memory cannot be added to a running VM with passthrough devices",
         desired=lambda vm: _hot_add(vm, "memory_hot_add"),
         path="memoryHotAddEnabled",
         read_path="config.memoryHotAddEnabled",
         unset=False,
         plan_key="memory_hot_add",
         in_file=as_it_is,
-        default="off: with a device that is passed through it cannot work",
+        default="off: not supported with passthrough devices",
         privilege=_MEMORY,
         is_always=True,
         govc=lambda value: ("vm.change", f"-memory-hot-add-enabled={str(value).lower()}"),
@@ -330,14 +334,14 @@ CPU_SETTINGS = (
         key="cpu_reservation",
         topic=Topic.CPU,
         name="CPU reserved:",
-        source="vSphere Resource Management 8.0: CPUs times the clock of the host, in MHz",
+        source="vSphere Resource Management 8.0: number of CPUs times the host's clock rate, in MHz",
         desired=_cpu_reservation,
         path="cpuAllocation.reservation",
         read_path="config.cpuAllocation.reservation",
         unset=0,
         same=_is_reserved,
         text=lambda value: f"{value} MHz",
-        default="all, with latency sensitivity high; else the template's",
+        default="all, with latency sensitivity high; otherwise the template's",
         follows=("latency_sensitivity", "cpus"),
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
@@ -364,12 +368,12 @@ CPU_SETTINGS = (
         key="cores_per_numa_node",
         topic=Topic.CPU,
         name="cores per vNUMA node",
-        source="vSphere API reference, VirtualNuma (API 8.0.0.1, hardware version 20); 0 leaves it to ESXi",
+        source="vSphere API reference, VirtualNuma (API 8.0.0.1, hardware version 20); 0 lets ESXi decide",
         desired=_virtual_nodes,
         path="virtualNuma.coresPerNumaNode",
         read=lambda detail: detail.cores_per_numa_node or 0,
         text=lambda value: str(value) if value else "",
-        default="as many as the VM has on each NUMA node",
+        default="the number of the VM's cores on each NUMA node",
         follows=("numa", "cpus"),
         brought=_brought_virtual_nodes,
         privilege=_CPU_COUNT,

@@ -73,7 +73,7 @@ def _mark(vm: PlacedVm) -> Wanted | None:
     if is_named and disks is None:
         return None
     is_anew = found is not None and (not found.id or disks is not None)
-    notes = [f"of {vm.desired.name}, which was {found.vm}"] if found and found.vm != vm.desired.name else []
+    notes = [f"of {vm.desired.name}, previously {found.vm}"] if found and found.vm != vm.desired.name else []
     if vm.disks is not None and disks is not None:
         notes.append(f"its disks are {listed(disk.file for disk in vm.disks.own)}")
     mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=disks)
@@ -137,8 +137,8 @@ MARK_ROW = VmSetting(
     key="owner_mark",
     topic=Topic.OPTIONS,
     name="owner mark",
-    source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm; beside the plan's name stand its "
-    "id, the VM's instance UUID, the account and the time, which the run adds",
+    source="specific to vgpu-cfg: extraConfig vgpu_cfg.plan and vgpu_cfg.vm, with the plan's name and ID, "
+    "the VM's instance UUID, the account and the time, which the run adds",
     desired=_mark,
     carrier=Carrier.EXTRA_CONFIG,
     leaves=lambda value: dict(
@@ -156,9 +156,9 @@ MARK_ROW = VmSetting(
 ADDRESSES_ROW = _pair(
     ADDRESSES_KEY,
     _addresses,
-    "the addresses that the VM's NICs were given",
+    "the addresses assigned to the VM's NICs",
     lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
-    source="this tool's own",
+    source="specific to vgpu-cfg",
     follows=("nics",),
     is_live=True,
 )
@@ -171,7 +171,7 @@ EXTRA_CONFIG_SETTINGS = (
         _pair(
             USE_KEY,
             lambda vm: Wanted("TRUE", is_default=True) if _asks_mmio(vm) else None,
-            "TRUE for a VM with GPUs that need it",
+            "TRUE for a VM with GPUs that require it",
             _is_true(USE_KEY),
             source=_MMIO_SOURCE,
             follows=("gpus",),
@@ -182,7 +182,7 @@ EXTRA_CONFIG_SETTINGS = (
         _pair(
             SIZE_KEY,
             lambda vm: Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None,
-            "what its boards need; a larger one stays",
+            "as required by its boards; a larger value is kept",
             _is_large_enough,
             source=_MMIO_SOURCE,
             follows=("gpus",),

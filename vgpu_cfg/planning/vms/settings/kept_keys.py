@@ -42,7 +42,7 @@ def _shown(key: str, vm: PlacedVm) -> str:
     if key.startswith(_ATTRIBUTE):
         return base.attributes.get(key.removeprefix(_ATTRIBUTE)) or "unset"
     if key.startswith(_TAGS):
-        return "not read, as no plan file names it"
+        return "not read, because no plan file names it"
     match key:
         case "gpus":
             return counted(len(base.vgpus) + len(base.passthrough_gpus), "GPU")
@@ -51,7 +51,7 @@ def _shown(key: str, vm: PlacedVm) -> str:
         case "disks":
             return counted(len(base.disks), "disk")
         case "storage_policy":
-            return "as it is"  # nobody asks for policies where no file names one
+            return "unchanged"  # nobody asks for policies where no file names one
         case _:
             return ", ".join(_rows(key, vm)) or "unset"
 

@@ -45,16 +45,19 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
         return None
     if vm.base.firmware.casefold() in ("", EFI):
         return None
-    message = f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}"
-    return Objection(Code.OPTION_NEEDS_EFI, message, "clone a template that boots with EFI, or drop the key")
+    message = f"{what} requires EFI firmware, but the VM has {vm.base.firmware.upper()}"
+    return Objection(Code.OPTION_NEEDS_EFI, message, "use a template with EFI firmware, or remove the key")
 
 
 def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or (not vm.is_new and vm.base.tpm_key is not None):
         return None
     if vm.key_providers is not None and not vm.key_providers:
-        message = "`vtpm: true` needs a key provider, and this vCenter has none"
-        remedy = "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`"
+        message = "`vtpm: true` requires a key provider, but this vCenter has none"
+        remedy = (
+            "add one (vCenter > Configure > Key Providers; a native key provider is sufficient), or "
+            "remove `vtpm`"
+        )
         return Objection(Code.KEY_PROVIDER_ABSENT, message, remedy)
     return _without_efi(vm, "`vtpm`")
 
@@ -71,10 +74,10 @@ HARDWARE_SETTINGS = (
         read=lambda detail: detail.hardware_version,
         same=lambda value, detail: (detail.hardware_version or 0) >= int(value),
         text=lambda value: f"vmx-{value}",
-        default="the newest that all hosts of the cluster run, where a VM is made without a template",
+        default="the latest version supported by all hosts of the cluster, for a VM without a template",
         is_of_creation=True,
         govc=lambda value: ("vm.upgrade", f"-version={value}"),
-        undo="there is no way back but a snapshot that was taken before",
+        undo="can be undone only with a snapshot that was taken before",
     ),
     VmSetting(
         key="firmware",
@@ -86,7 +89,7 @@ HARDWARE_SETTINGS = (
         read=lambda detail: detail.firmware,
         same=lambda value, detail: detail.firmware.casefold() == value,
         text=str,
-        default="efi for a VM with GPUs, else the template's",
+        default="efi for a VM with GPUs, otherwise the template's",
         follows=("gpus",),
         privilege=_SETTINGS,
         is_of_creation=True,
@@ -140,7 +143,7 @@ HARDWARE_SETTINGS = (
         default="the template's",
         hardware=14,
         client=lambda _value: "Add New Device > Trusted Platform Module",
-        undo="a virtual TPM that is removed takes its keys along",
+        undo="removing a virtual TPM also removes its keys",
         objects=_objects_to_vtpm,
     ),
 )
