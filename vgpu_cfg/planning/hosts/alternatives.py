@@ -182,7 +182,7 @@ def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
     """Return an entry's desired settings with what follows from the VMs marked; the plan file's own stay."""
     desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = {}
     for setting, desired in desired_settings_of(entry, resolved.view):
-        note = desired.note or "the VMs need it"
+        note = desired.note or "required by the VMs"
         derived = (setting, replace(desired, is_derived=True, note=note))
         desired_settings[desired.id] = resolved.desired_settings.get(desired.id, derived)
     return desired_settings

@@ -47,7 +47,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
 from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, check_bmc, make_phases
 from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, filled, is_by_hand
 
-OPEN_SHELL = "`plan --open-shell` asks, as `apply` does"
+OPEN_SHELL = "to read it, use `plan --open-shell` or `apply`"
 
 
 @dataclass(slots=True)
@@ -129,9 +129,7 @@ class HostAssessor:
             drift for drift in resolved.drifts if is_by_hand(resolved, drift) and _comes_first(drift)
         ]
         phases = make_phases(
-            resolved.view,
-            [drift for drift in resolved.drifts if drift not in manual_first],
-            resolved.right,
+            resolved.view, [drift for drift in resolved.drifts if drift not in manual_first], resolved.right
         )
         if not is_held and any(drift.restarts for drift in manual_first):
             self._warn_of_who_stays(resolved, findings)
@@ -157,7 +155,7 @@ class HostAssessor:
         plan_evacuation(resolved, self.desired, self.observed, self.options, found)
         for one in found.diagnostics():
             if one.code == Code.HOST_NOT_EMPTIED:
-                message = f"before its step by hand: {one.message}"
+                message = f"before its manual step: {one.message}"
                 findings.add(Code.HOST_NOT_EMPTIED, resolved.subject, message, one.remedy, Severity.WARNING)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
@@ -194,7 +192,7 @@ class HostAssessor:
             result.step = ColdBootHost(host=ref, bmc=bmc, **common)
         else:
             result.step = ManualStep(
-                text=reported or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
+                text=reported or f"power {resolved.name} on manually: this plan shut it down for a cold boot",
                 proof=f"{resolved.name} is connected in vCenter",
                 is_shown=True,
                 **common,
@@ -229,10 +227,10 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
     for drift in resolved.drifts:
         shown = drift.reading.configured or "unset"
         what = f"{drift.setting.title} {drift.desired.device}".rstrip()
-        message = f"{what} is {shown}, and the plan asks for {drift.desired.value or 'none'}"
+        message = f"{what} is {shown}, but the plan requires {drift.desired.value or 'none'}"
         if drift.kind is DriftKind.PENDING:
-            message = f"{what} is set to {shown}, and waits for a restart"
-        remedy = "give the entry `mode: enforce` to have it changed"
+            message = f"{what} is set to {shown}, pending restart"
+        remedy = "to have it changed, set `mode: enforce` in the entry"
         findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
 
 
@@ -300,13 +298,13 @@ def _setting(resolved: ResolvedHost, drift: Drift) -> UnknownSetting:
 def _remedy(resolved: ResolvedHost) -> str:
     access, facts = resolved.entry.access, resolved.view.facts
     if facts.shell is not None or not any(drift.setting.facts & SHELL_GROUPS for drift in resolved.unknown):
-        return "the findings say what keeps it from being read"
+        return "see the findings for the reason that it could not be read"
     if access.ssh == "off":
-        return "give `access: {ssh: open-and-close}`, and `plan --open-shell` asks"
+        return "set `access: {ssh: open-and-close}`, then use `plan --open-shell`"
     if facts.lockdown not in ("", NO_LOCKDOWN):
-        return "end lockdown mode for as long as it takes to ask"
+        return "disable lockdown mode while reading"
     if access.ssh == "on" and not facts.is_ssh_running:
-        return "start the host's SSH service, and plan again"
+        return "start the host's SSH service, then plan again"
     return OPEN_SHELL
 
 

@@ -12,13 +12,7 @@ from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS, is_sam
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.entry import (
-    DesiredSetting,
-    HostSetting,
-    HostView,
-    Reading,
-    needs_of,
-)
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading, needs_of
 from vgpu_cfg.planning.host_settings.remembering import recall
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.host_settings.table import SETTINGS
@@ -149,7 +143,7 @@ def _take(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
-        remedy = "see that nothing needs it; vCenter may lose sight of the host"
+        remedy = "make sure that nothing needs it; vCenter may lose contact with the host"
         findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
     resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
@@ -165,7 +159,7 @@ def _refuse(
         return
     resolved.has_refusals = True
     message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
-    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "leave it out for this host")
+    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "remove it for this host")
 
 
 def _is_objected_to(
@@ -193,8 +187,8 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif resolved.is_checked_only:
             _leave_open(resolved, setting, desired, reading, findings)
             if not is_of_shell:
-                message = f"{desired.id} is not known: {reading.unread}"
-                remedy = "give the account what reading it takes (docs/reference/permissions.md)"
+                message = f"{desired.id} is unknown: {reading.unread}"
+                remedy = "grant the account the required privileges (docs/reference/permissions.md)"
                 findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
         elif _may_show_later(resolved, setting, desired):
             closed.append(desired.id)
@@ -215,7 +209,7 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "fix that and plan again; nothing is guessed"
+            remedy = "fix this and plan again"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
@@ -250,19 +244,20 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     facts = resolved.view.facts
     if resolved.entry.access.ssh == "off":
         message = (
-            f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand"
+            f"{listed(closed, shown=6)} cannot be read without the host's shell; set and check it manually"
         )
-        remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
+        remedy = "set `access: {ssh: open-and-close}`, or confirm the steps with `apply --done`"
         findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)
     elif facts.lockdown not in ("", NO_LOCKDOWN):
-        message = f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}"
+        message = f"the host is in lockdown mode, so {listed(closed, shown=6)} cannot be read from its shell"
         remedy = (
-            "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand"
+            "disable lockdown mode during the work, or set `access: {ssh: off}` and make these settings "
+            "manually"
         )
         findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)
     elif facts.unread.keys() & SHELL_GROUPS:
         reason = next(text for group, text in facts.unread.items() if group in SHELL_GROUPS)
-        message = f"the host's shell did not answer: {reason}"
+        message = f"the host's shell did not respond: {reason}"
         findings.add(
-            Code.SETTING_UNREAD, resolved.subject, message, "fix `access`, and plan again", Severity.ERROR
+            Code.SETTING_UNREAD, resolved.subject, message, "correct `access`, and plan again", Severity.ERROR
         )

@@ -42,8 +42,10 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
             if look.refused:
                 _refuse(resolved, f"it cannot read {depot}: {look.refused}", findings)
             elif look.unread:
-                message = f"whether it can read {depot} is not known: {look.unread}"
-                remedy = f"try it there: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
+                message = f"whether it can read {depot} is unknown: {look.unread}"
+                remedy = (
+                    f"try it on the host: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
+                )
                 findings.add(Code.DEPOT_LACKS, resolved.subject, message, remedy, Severity.WARNING)
         if looks and len(looks) == len(depots) and all(look.packages for look in looks.values()):
             _check_contents(resolved, drift, looks, findings)
@@ -58,12 +60,12 @@ def _check_contents(
     then = replace(resolved.view, facts=resolved.view.facts.model_copy(update=update))
     if not _holds(drift.setting, drift.desired, then):
         held = drift.setting.read(then, drift.desired.device).configured
-        message = f"{' and '.join(looks)} holds {held}, and {drift.desired.value} is wanted"
+        message = f"{' and '.join(looks)} contains {held}, but {drift.desired.value} is required"
         _refuse(resolved, message, findings)
 
 
 def _refuse(resolved: ResolvedHost, message: str, findings: Findings) -> None:
-    remedy = "put the offline bundle where this host can read it, or correct `depot`"
+    remedy = "copy the offline bundle to a location that this host can read, or correct `depot`"
     findings.add(Code.DEPOT_LACKS, resolved.subject, message, remedy)
     resolved.is_blocked = True
 

@@ -178,8 +178,8 @@ def _refuse_unclear(resolved: ResolvedHost, board: str, findings: Findings) -> N
     shown = {gpu.sharing for gpu in resolved.view.host.gpus if resolved.view.boards.get(gpu.pci_id)}
     if {Sharing.MIG, Sharing.TIME_SLICED} <= shown:
         return
-    message = f"the VMs want GPUs of {board} both in MIG mode and out of it"
-    remedy = "say under `hosts.gpus` which GPU is shared how"
+    message = f"the VMs require GPUs of {board} both with and without MIG mode"
+    remedy = "under `hosts.gpus`, set how each GPU is shared"
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
@@ -189,8 +189,8 @@ def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings)
         return
     names = listed(flips.lacking, shown=6)
     kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
-    message = f"{names} would need more GPUs than are free as they are, and none is taken from others: {kept}"
-    remedy = "say under `hosts.gpus` what each of these GPUs is for"
+    message = f"{names} require more GPUs than are free; these are not reassigned: {kept}"
+    remedy = "under `hosts.gpus`, set the use of each of these GPUs"
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
@@ -313,7 +313,7 @@ class ModeChanges:
         if state.shared_as is need.sharing:
             return "is in use"
         if state.held or self._open[pci_id].vm_moids:
-            return "is in use as it is"
+            return "is in use in another mode"
         others = any(
             key != pci_id
             and (one.board_key, one.shared_as, one.obstacle)
@@ -325,7 +325,7 @@ class ModeChanges:
             for profile in self._claimed
             if (known := self._reader.needs(profile).get(need.board_key)) is not None
         ):
-            return "is the last one that VMs of others, which are switched off, can use"
+            return "is the last one that powered-off VMs outside the plan can use"
         return ""
 
 

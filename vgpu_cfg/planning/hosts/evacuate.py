@@ -65,8 +65,8 @@ def plan_graphics_pause(
                 found.switched_off.append(vm)
                 continue
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
-            message = f"{vm.name} runs there {what}, and is not this plan's"
-            remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
+            message = f"{vm.name} runs there {what} and does not belong to this plan"
+            remedy = "have its owner power it off while the graphics service restarts; vgpu-cfg does not"
             _refuse(found, resolved, findings, message, remedy)
         elif vm.detail is None:
             _refuse_unread(found, resolved, vm, findings)
@@ -124,8 +124,8 @@ def _check_power_off(
     if not found.switched_off or options.allow_power_cycle or resolved.entry.disruption.power_off_own:
         return
     names = listed((vm.name for vm in found.switched_off), shown=6)
-    message = f"{names} of this plan must be switched off while the host is prepared"
-    remedy = "give --allow-power-cycle, or `disruption: {power_off_own: true}`"
+    message = f"{names} of this plan must be powered off while the host is prepared"
+    remedy = "add --allow-power-cycle, or set `disruption: {power_off_own: true}`"
     findings.add(Code.OWN_VMS_OFF, resolved.subject, message, remedy)
     found.is_possible = False
 
@@ -164,8 +164,8 @@ def hosts_down(
             return allowed if count == len(resolved_hosts) else count
     heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
-    message = f"its VMs need {gib(needed)}, which the other hosts of the cluster do not have free"
-    remedy = "move VMs to another cluster, or switch some off"
+    message = f"its VMs need {gib(needed)}, which is not free on the other hosts of the cluster"
+    remedy = "move VMs to another cluster, or power some off"
     findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
     return 0
 
@@ -197,13 +197,15 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
         for vm in found.moved:
             if own.get(vm.moid, _FULLY_AUTOMATED) == _FULLY_AUTOMATED:
                 continue
-            message = f"DRS does not move {vm.name} away: its own setting in the cluster is {own[vm.moid]}"
-            remedy = "have its owner move or switch it off, or take the VM out of the cluster's VM overrides"
+            message = f"DRS does not migrate {vm.name}: its VM override in the cluster is {own[vm.moid]}"
+            remedy = (
+                "have its owner move it or power it off, or remove the VM from the cluster's VM overrides"
+            )
             _refuse(found, resolved, findings, message, remedy)
     if left:
         names = listed((vm.name for vm in left), shown=6)
-        remedy = "move or switch them off yourself, or let DRS be fully automated"
-        _refuse(found, resolved, findings, f"DRS does not move {names} away: {why}", remedy)
+        remedy = "move them or power them off yourself, or set DRS to fully automated"
+        _refuse(found, resolved, findings, f"DRS does not migrate {names}: {why}", remedy)
 
 
 def _why_none_moves(resolved: ResolvedHost) -> str:
@@ -229,19 +231,19 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
     if is_tied:
         is_whole = vm.detail is not None and bool(vm.detail.passthrough)
         what = "a passed-through device" if is_whole else "a virtual function of a NIC"
-    message = f"{vm.name} runs there with {what}, and is not this plan's"
+    message = f"{vm.name} runs there with {what} and does not belong to this plan"
     remedy = (
-        "have its owner switch it off; vgpu-cfg never does"
+        "have its owner power it off; vgpu-cfg does not"
         if is_tied
-        else f"have its owner move or switch it off, or set DRS option {EVACUATE_OPTION} to -1 and "
+        else f"have its owner move it or power it off, or set DRS option {EVACUATE_OPTION} to -1 and "
         f"vCenter's {HOT_MIGRATE_OPTION}"
     )
     _refuse(found, resolved, findings, message, remedy)
 
 
 def _refuse_unread(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
-    message = f"{vm.name} runs there, and whether it holds a device of the host was not read"
-    remedy = "see that the account may read the VM, or have its owner switch it off"
+    message = f"{vm.name} runs there, but whether it uses a device of the host was not read"
+    remedy = "grant the account read access to the VM, or have its owner power it off"
     _refuse(found, resolved, findings, message, remedy)
 
 

@@ -49,8 +49,8 @@ def report_absence(
         return
     severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
     waits = "waits" if len(waiting) == 1 else "wait"
-    why = f"{listed(waiting, shown=6)} {waits} there for it" if waiting else "no VM of the plan needs it"
-    message = f"{absence.message}; {why}, so it is left out"
+    why = f"{listed(waiting, shown=6)} {waits} for it" if waiting else "no VM of the plan needs it"
+    message = f"{absence.message}; {why}, so it is skipped"
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
 
@@ -60,12 +60,12 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
     if host.connection is Connection.CONNECTED:
         return None
     if mark is None or not mark.maintenance:
-        message = f"it is {host.connection.value}, so nothing is known of it"
-        return Objection(Code.HOST_SILENT, message, "bring it back, then plan again")
+        message = f"it is {host.connection.value}, so its state is unknown"
+        return Objection(Code.HOST_SILENT, message, "reconnect it, then plan again")
     if mark.is_of(plan):
         return None
-    message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
-    return Objection(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
+    message = f"it is {host.connection.value} and was taken down by the plan {mark.plan}"
+    return Objection(Code.HOST_SILENT, message, f"wait for {mark.plan} to finish")
 
 
 def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> bool:
@@ -75,7 +75,7 @@ def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findin
         return True
     resolved.is_blocked = True
     if mark is not None and mark.maintenance and mark.is_of(plan) and mark.restart == "reboot":
-        message = "it reboots for this plan, and comes back by itself"
+        message = "it is rebooting for this plan and reconnects by itself"
         findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it")
     return False
 
@@ -87,8 +87,8 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
     if not owners or not resolved.drifts or resolved.is_checked_only:
         return
-    message = f"{listed(owners)} owns its settings; what is set here would not stay"
-    remedy = "set it there, or give this entry `mode: check`"
+    message = f"{listed(owners)} manages its settings, so changes made here would be reverted"
+    remedy = "set it there, or set `mode: check` in this entry"
     findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
     resolved.is_blocked = True
 
@@ -103,9 +103,9 @@ def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], finding
     for key, packages in (("driver", entry.driver), ("firmware_tools", entry.firmware_tools)):
         if packages is None or packages.by != "esxcli" or key not in changing:
             continue
-        message = f"the image of cluster {cluster.name} owns its software, so esxcli must not install"
+        message = f"the image of cluster {cluster.name} manages its software, so esxcli must not be used"
         what = "the driver's component" if key == "driver" else "the components of MFT and NMST"
-        remedy = f"add {what} to the image and remediate; here `{key}: {{by: lifecycle}}`"
+        remedy = f"add {what} to the image and remediate; in the plan file, set `{key}: {{by: lifecycle}}`"
         findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
         resolved.is_blocked = True
 
@@ -115,7 +115,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | 
     mark = resolved.view.facts.mark
     if mark is None or mark.is_of(plan) or not resolved.drifts:
         return None
-    message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"the plan {mark.plan} has been working on it since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     resolved.is_blocked = True
     return Objection(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
@@ -128,12 +128,17 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
         return False
     who = _entered(resolved.view.facts.entered)
     if resolved.drifts:
-        message = f"it is in maintenance mode, and not by this tool{who}: it is prepared and left in it"
-        findings.add(Code.OTHERS_MAINTENANCE, resolved.subject, message, "take it out when the plan is done")
+        message = (
+            f"it is in maintenance mode, but not for vgpu-cfg{who}; it is prepared and remains in "
+            "maintenance mode"
+        )
+        findings.add(
+            Code.OTHERS_MAINTENANCE, resolved.subject, message, "exit maintenance mode when the plan is done"
+        )
     else:
-        message = f"it is in maintenance mode{who}, and no plan says why: no VM starts there"
+        message = f"it is in maintenance mode{who}, but not for a plan; no VM can start there"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
-        remedy = f"once whoever works there agrees: `govc host.maintenance.exit {where}`"
+        remedy = f"after agreeing with its user: `govc host.maintenance.exit {where}`"
         findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
 
@@ -165,10 +170,8 @@ def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings)
         shown=6,
     )
     words = " and ".join(one.value.replace("_", " ") for one in lacking)
-    message = f"it takes {words} ({reasons}), which `disruption.allow` does not name"
-    findings.add(
-        Code.DISRUPTION_NOT_ALLOWED, resolved.subject, message, "allow it, or leave these settings out"
-    )
+    message = f"it requires {words} ({reasons}), which `disruption.allow` does not include"
+    findings.add(Code.DISRUPTION_NOT_ALLOWED, resolved.subject, message, "allow it, or remove these settings")
     return False
 
 
@@ -182,11 +185,9 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
             continue
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
-            message = (
-                f"{drift.desired.id}: whether {names} needs the device was not read, and it is taken back"
-            )
+            message = f"{drift.desired.id} is taken back, but whether {names} needs the device was not read"
             findings.add(
-                Code.HOLDER_UNKNOWN, resolved.subject, message, "see that the account may read the VM"
+                Code.HOLDER_UNKNOWN, resolved.subject, message, "grant the account read access to the VM"
             )
 
 
@@ -203,17 +204,17 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
         left = window.seconds_left(observed.read_at)
         _check_length(concerned, window, text, findings)
         if left is None:
-            message = f"the window is {text}: no host is taken down now"
+            message = f"the window is {text}; hosts are not taken down now"
             subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
-            findings.add(Code.OUTSIDE_WINDOW, subject, message, "apply within the window")
+            findings.add(Code.OUTSIDE_WINDOW, subject, message, "apply during the window")
             continue
         for resolved, seconds in concerned:
             if left < seconds <= window.longest_seconds:
                 message = (
-                    f"it takes about {seconds // 60} min, and the window {text} closes in "
-                    f"{left // 60:.0f} min: it is not begun now"
+                    f"it takes about {seconds // 60} min, but the window {text} closes in {left // 60:.0f} "
+                    "min; it is not started"
                 )
-                remedy = "apply when the window has just opened; or state less in `disruption.estimate`"
+                remedy = "apply at the beginning of the window, or lower `disruption.estimate`"
                 findings.add(Code.WINDOW_TOO_SHORT_NOW, resolved.subject, message, remedy)
 
 
@@ -224,10 +225,10 @@ def _check_length(
     for resolved, seconds in works:
         if seconds > window.longest_seconds:
             message = (
-                f"it takes about {seconds // 60} min, and the window {text} has "
-                f"{window.longest_seconds // 60:.0f} min: it is never begun"
+                f"it takes about {seconds // 60} min, but the window {text} lasts "
+                f"{window.longest_seconds // 60:.0f} min; it is never started"
             )
-            remedy = "make the window longer, or state less in `disruption.estimate`"
+            remedy = "extend the window, or lower `disruption.estimate`"
             findings.add(Code.WINDOW_TOO_SHORT, resolved.subject, message, remedy)
 
 
@@ -253,7 +254,7 @@ def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
                 f"{version} on {listed(names)}" for version, names in sorted(versions.items())
             )
             subject = Subject(kind="cluster", name=group[0].view.cluster.name)
-            remedy = "bring all hosts to one version: vGPU VMs move only between equal ones"
+            remedy = "use the same version on all hosts: vGPU VMs move only between equal versions"
             findings.add(Code.DRIVERS_DIFFER, subject, reported, remedy)
 
 
@@ -279,14 +280,21 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
     if mark is None or not mark.is_of(plan):
         return
     if mark.opened_ssh and resolved.view.facts.is_ssh_running:
-        message = f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs"
+        message = (
+            f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M} and is still running"
+        )
         remedy = "apply stops it"
         findings.add(Code.SHELL_LEFT_OPEN, resolved.subject, message, remedy)
     if not mark.maintenance:
         return
     if host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode:
         return  # somebody has taken it out; only the mark is left
-    report_left(host, mark, findings, f"apply continues from here; {way_back(host.name)} gives it back")
+    report_left(
+        host,
+        mark,
+        findings,
+        f"apply continues from here; to return the host to use, run {way_back(host.name)}",
+    )
 
 
 def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
@@ -296,12 +304,12 @@ def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
             resolved.view, [drift.desired]
         ):
             continue
-        found = f"is {drift.reading.configured}, and the plan needs {drift.desired.value}"
+        found = f"is {drift.reading.configured}, but the plan requires {drift.desired.value}"
         if drift.reading.unread:
             found = f"does not show {drift.desired.value}: {drift.reading.unread}"
-        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` confirms it"
+        remedy = "set it during the plan's cold boot; if it is not detected, confirm it with `apply --done`"
         if drift.is_to_be_seen:
-            remedy = "look into the BIOS before the host is worked on; `apply --done` confirms it"
+            remedy = "check the BIOS before work on the host begins; confirm with `apply --done`"
         findings.add(Code.BIOS_DIFFERS, resolved.subject, f"{drift.setting.title} {found}", remedy)
 
 
@@ -316,11 +324,11 @@ def check_restarts(resolved: ResolvedHost, findings: Findings) -> None:
         if is_same_boot(mark.waiting[drift.desired.id], resolved.view.facts.boot_time):
             continue
         message = (
-            f"{drift.desired.id} is set to {drift.desired.value}, and the host has restarted since: "
-            f"{drift.reading.in_force} still holds"
+            f"{drift.desired.id} is set to {drift.desired.value}, but {drift.reading.in_force} is still "
+            "active after a restart of the host"
         )
         is_cold = drift.impact is Impact.HOST_COLD_BOOT
-        remedy = "the plan switches the host off and on" if is_cold else "the plan restarts it once more"
+        remedy = "the plan power-cycles the host" if is_cold else "the plan restarts it again"
         findings.add(Code.EXTRA_RESTART, resolved.subject, message, remedy)
 
 
@@ -339,11 +347,11 @@ def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             what = "NIC" if isinstance(match, NicMatch) else "GPU"
             names = listed(resolved.name for resolved in hosts)
             in_use = sorted({name for resolved in hosts for name in _in_use(match, resolved)})
-            message = f"no {what} of {names} fits the match {{{_match_text(match)}}}"
-            remedy = "`vgpu-cfg inventory --host NAME` lists the devices of a host with their names"
+            message = f"no {what} of {names} matches {{{_match_text(match)}}}"
+            remedy = "run `vgpu-cfg inventory --host NAME` to list the host's devices and their names"
             if in_use:
-                message = f"{message} but {listed(in_use)}, which the host itself uses"
-                remedy = f"name it, `match: {{vmnic: {in_use[0]}}}`, if it shall be taken all the same"
+                message = f"{message} except {listed(in_use)}, which the host itself uses"
+                remedy = f"to use it anyway, name it: `match: {{vmnic: {in_use[0]}}}`"
             subject = Subject(kind="host", name=names)
             findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
 
@@ -363,7 +371,7 @@ def check_vmknic_networks(
             name = network_name(wanted.network)
             if name.casefold() in folded or vmknic_on(resolved.view, name) is not None:
                 continue
-            message = f"there is no network {name!r} to put a VMkernel NIC on"
+            message = f"the network {name!r} for the VMkernel NIC does not exist"
             remedy = did_you_mean(name, [*known, *made], noun="networks")
             findings.add(Code.NETWORK_NOT_FOUND, resolved.subject, message, remedy)
 

@@ -305,7 +305,7 @@ class HostSequence:
             )
         )
         texts = [drift.setting.by_hand(self.resolved.view, drift.desired) for drift in by_hand]
-        text = f"power {self.resolved.name} on by hand"
+        text = f"power {self.resolved.name} on manually"
         if texts:
             text = f"{text}{IN_BIOS}: {'; '.join(texts)}"
         self._append(
@@ -330,7 +330,7 @@ class HostSequence:
         text = drift.setting.by_hand(self.resolved.view, drift.desired)
         if not text:
             what = f"{drift.setting.title} {drift.desired.device}".rstrip()
-            text = f"set {what} to {drift.desired.value or 'none'} on the host's shell"
+            text = f"set {what} to {drift.desired.value or 'none'} in the host's shell"
         if writes and drift.restarts:
             host = self.resolved.name
             text = f"with {host} in maintenance mode: {text}; then reboot it, and leave maintenance mode"
@@ -392,9 +392,9 @@ def _before(drift: Drift) -> str | None:
 
 def _edit(drift: Drift) -> Edit:
     notes = {
-        DriftKind.DROPPED: "asserted again, as a reboot drops it",
+        DriftKind.DROPPED: "set again, because a reboot resets it",
         DriftKind.SUPPOSED: "not read yet",
-        DriftKind.UNDONE: "kept, as another change would undo it",
+        DriftKind.UNDONE: "kept, because another change would undo it",
     }
     return Edit(
         key=f"{drift.setting.title} {drift.desired.device}".rstrip(),
