@@ -114,12 +114,12 @@ def _cluster_change(
     facts = observed.facts.clusters.get(cluster.moid)
     if cluster.is_standalone:
         if requested.value is not None:
-            message = f"{cluster.name} stands alone: it has no DRS, and so no {option}"
-            findings.add(Code.NOT_SUPPORTED, subject, message, "leave it out, or put the host into a cluster")
+            message = f"{cluster.name} is a standalone host without DRS, so {option} cannot be set"
+            findings.add(Code.NOT_SUPPORTED, subject, message, "remove it, or add the host to a cluster")
         return None
     if facts is None:
         message = f"{option} of cluster {cluster.name} was not read"
-        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read the cluster")
+        findings.add(Code.SETTING_UNREAD, subject, message, "grant the account read access to the cluster")
         return None
     before = facts.drs_options.get(option)
     if before == requested.value:
@@ -133,8 +133,8 @@ def _cluster_change(
         and requested.value
         and not is_at_least(observed.vcenter.version, _EVACUATES_SINCE)
     ):
-        message = f"vCenter {observed.vcenter.version} does not know {option}, which came with 7.0 U3f"
-        remedy = "update vCenter, or move VMs with vGPUs by hand"
+        message = f"vCenter {observed.vcenter.version} does not support {option}, which requires 7.0 U3f"
+        remedy = "update vCenter, or move VMs with vGPUs manually"
         findings.add(Code.NOT_SUPPORTED, subject, message, remedy)
         return None
     return SetClusterOption(
@@ -155,14 +155,14 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     name = observed.vcenter.name or observed.vcenter.address
     subject = Subject(kind="plan", name=desired.name)
     if len(values) > 1:
-        message = f"two entries of `hosts` ask different things of vCenter's {HOT_MIGRATE_OPTION}"
-        findings.add(Code.HOST_TWICE, subject, message, "it holds for the whole vCenter: name it once")
+        message = f"two entries of `hosts` conflict on vCenter's {HOT_MIGRATE_OPTION}"
+        findings.add(Code.HOST_TWICE, subject, message, "it applies to the whole vCenter; set it once")
         return None
     wanted = values == {True}
     found = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION)
     if found is None:
         message = f"vCenter {name} does not report {HOT_MIGRATE_OPTION}"
-        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read its settings")
+        findings.add(Code.SETTING_UNREAD, subject, message, "grant the account read access to its settings")
         return None
     if (found.casefold() == "true") == wanted:
         return None
@@ -180,11 +180,11 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
 
 
 def _report_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
-    message = f"{edit.key} is {edit.before or _ABSENT}, the plan file says {edit.after or _ABSENT}"
-    findings.add(Code.SETTING_DIFFERS, subject, message, "set it by hand, or say `mode: enforce`")
+    message = f"{edit.key} is {edit.before or _ABSENT}, but the plan file requires {edit.after or _ABSENT}"
+    findings.add(Code.SETTING_DIFFERS, subject, message, "set it manually, or set `mode: enforce`")
 
 
 def _refuse_twice(cluster: Cluster, option: str, findings: Findings) -> None:
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
-    message = f"two entries of `hosts` ask different things of {option} in cluster {cluster.name}"
-    findings.add(Code.HOST_TWICE, subject, message, "an option holds for the whole cluster: name it once")
+    message = f"two entries of `hosts` conflict on {option} in cluster {cluster.name}"
+    findings.add(Code.HOST_TWICE, subject, message, "the option applies to the whole cluster; set it once")

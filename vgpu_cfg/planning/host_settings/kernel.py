@@ -91,15 +91,15 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     other = OFF if desired.value == ON else ON
     return Instructions(
         why=(
-            "with ATS the NIC and the GPU talk to each other through their switch. Without it the traffic "
-            "takes the way over the root port, at about half the bandwidth. It does nothing unless the VM's "
-            "P2P options and the NIC's firmware (ATS_ENABLED) are set too."
+            "ATS lets the NIC and the GPU communicate directly through their PCIe switch. Without it, "
+            "traffic passes the root port at about half the bandwidth. It requires the VM's P2P options "
+            "and the NIC's firmware setting (ATS_ENABLED)."
         ),
         client=f"host > Configure > Advanced System Settings > {_OPTION}" if has_option else "",
         commands=(*((option,) if has_option else ()), esxcli),
         expected=(
             f"esxcli system settings kernel list --option={name} prints Configured {desired.value}; "
-            f"Runtime follows with the reboot"
+            "Runtime changes after the reboot"
         ),
         verify=(f"esxcli system settings kernel list --option={name}",),
         undo=(

@@ -32,7 +32,7 @@ def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredS
 def _read(view: HostView, _device: str) -> Reading:
     facts = view.facts
     if FactGroup.LICENCE not in facts.groups:
-        return Reading(unread=facts.unread.get(FactGroup.LICENCE, "the host's licence was not read"))
+        return Reading(unread=facts.unread.get(FactGroup.LICENCE, "the host's license was not read"))
     return Reading(configured=facts.licence or NONE)
 
 
@@ -51,28 +51,34 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     if _read(view, "").unread:
         return ""
     licence = (
-        "another licence, or the evaluation's" if desired.value == NONE else f"the licence {desired.value}"
+        "another license, or the evaluation license"
+        if desired.value == NONE
+        else f"the license {desired.value}"
     )
     return f"in the vSphere Client, under Administration > Licenses, assign {licence}"
 
 
 def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
-        why="Distributed switches, vGPU and DRS take certain licences; the evaluation ends after 60 days.",
+        why=(
+            "Distributed switches, vGPU and DRS require specific licenses; the evaluation ends after 60 days."
+        ),
         client="Administration > Licenses > Assets > Hosts > {host} > Assign License",
         commands=()
         if desired.value == NONE
         else (f"govc license.assign -host {{host}} <the key in the secret {_secret(desired)}>",),
-        expected="the licence's name and what it is used for",
+        expected="the license's name and its use",
         verify=("govc license.assigned.ls",),
-        undo=("in the vSphere Client, assign the licence that was there before: {before}",),
+        undo=("in the vSphere Client, assign the previous license: {before}",),
     )
 
 
 LICENCE = HostSetting(
     key=KEY,
     title="licence",
-    source="vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the evaluation's name is recalled",
+    source=(
+        "vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the evaluation's name is from memory"
+    ),
     desired_settings=_desired_settings,
     read=_read,
     write=lambda _view, desired_settings: [
@@ -81,11 +87,11 @@ LICENCE = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
-    in_file="a licence key is a secret",
+    in_file="a license key is a secret",
     remembered=None,
     facts=frozenset({FactGroup.LICENCE}),
     same=_is_licensed,
     by_hand=_by_hand,
     is_tried_first=True,
-    stays=lambda before: f"nobody told the key of the licence before, {before}",
+    stays=lambda before: f"the key of the previous license, {before}, is unknown",
 )

@@ -22,7 +22,7 @@ _QUOTES = "\"'"
 
 _GLOB = re.compile(r"[\w.*?\[\]!-]+")
 NONE = "none"
-STAGED = "taken in, waits for the reboot"
+STAGED = "written, pending reboot"
 
 
 @dataclass(frozen=True, slots=True)

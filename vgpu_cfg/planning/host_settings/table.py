@@ -90,7 +90,7 @@ def _read_sriov(view: HostView, _device: str) -> Reading:
         for pci_id, mode in modes.items()
     ):
         return Reading(configured=OFF)
-    return Reading(unread="no GPU's driver says whether it uses SR-IOV, and no virtual function stands")
+    return Reading(unread="no GPU's driver reports whether it uses SR-IOV, and no virtual function exists")
 
 
 def _vgpu_modes(view: HostView) -> dict[str, str]:
@@ -112,7 +112,7 @@ def _read_above_4g(view: HostView, _device: str) -> Reading:
         board = view.boards.get(gpu.pci_id)
         if board is not None and board.mmio_gb is not None and gpu.graphics_type in _SERVED:
             return Reading(configured=ON)
-    return Reading(unread="nothing shows it until the NVIDIA driver serves a GPU with a large BAR")
+    return Reading(unread="not detectable until the NVIDIA driver serves a GPU with a large BAR")
 
 
 def _read_iommu(view: HostView, _device: str) -> Reading:
@@ -173,15 +173,15 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
 
     def by_hand(view: HostView, desired: DesiredSetting) -> str:
         if impact(view, desired) is Impact.NONE:
-            seen = f"see in the BIOS of {view.host.name} that {title} is {desired.value} ({menu})"
-            return f"{seen}; then confirm it with `apply --done`"
+            seen = f"check that {title} is {desired.value} in the BIOS of {view.host.name} ({menu})"
+            return f"{seen}; then confirm with `apply --done`"
         return f"set {title} to {desired.value} ({menu})"
 
     def how(_view: HostView, desired: DesiredSetting) -> Instructions:
         other = OFF if desired.value == ON else ON
         return Instructions(
             why=why,
-            client=f"not reachable from vSphere; in the server's BIOS: {menu}",
+            client=f"not accessible from vSphere; in the server's BIOS: {menu}",
             expected=f"{title}: {desired.value}",
             verify=verify,
             undo=(f"# in the server's BIOS: {title} to {other}",),
@@ -197,7 +197,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         impact=impact,
         how=how,
         group="bios",
-        in_file="it is set by hand, in the BIOS",
+        in_file="set it manually in the BIOS",
         remembered=remembered,
         facts=facts,
         by_hand=by_hand,
@@ -217,8 +217,8 @@ BIOS_SETTINGS = (
         read=_read_sriov,
         menu=_SRIOV_MENU,
         why=(
-            "GPUs of Ampere and later give each vGPU a virtual function of its own. With SR-IOV off in the "
-            "BIOS a vGPU fails to start with: Could not initialize plugin 'libnvidia-vgx.so'"
+            "GPUs of the Ampere generation and later use a virtual function for each vGPU. If SR-IOV is "
+            "off in the BIOS, a vGPU fails to start with: Could not initialize plugin 'libnvidia-vgx.so'"
         ),
         verify=("nvidia-smi -q | grep 'Host VGPU Mode'",),
         facts=frozenset({FactGroup.SHELL_GPUS}),
@@ -232,7 +232,7 @@ BIOS_SETTINGS = (
         is_of_use=_uses_large_bars,
         read=_read_above_4g,
         menu=_ABOVE_4G_MENU,
-        why="the memory windows of large GPUs are of 32 GiB and more, and have no room below 4 GiB",
+        why="the memory windows of large GPUs are 32 GiB or more and do not fit below 4 GiB",
         verify=("esxcli graphics device list",),
     ),
     _entry(
@@ -242,7 +242,7 @@ BIOS_SETTINGS = (
         is_of_use=lambda _entry, _view: True,
         read=_read_iommu,
         menu=_IOMMU_MENU,
-        why="without an IOMMU ESXi hands no device and no virtual function through to a VM",
+        why="without an IOMMU, ESXi cannot pass devices or virtual functions through to a VM",
         verify=("esxcli hardware pci pcipassthru list",),
     ),
 )

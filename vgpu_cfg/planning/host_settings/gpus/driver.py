@@ -133,7 +133,7 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(view, wanted)]
     return (
         f"install the NVIDIA host driver {name} {wanted.version} and the GPU management daemon of the same "
-        f"release; {'; then '.join(lines)}; then reboot, whatever the installer says of it"
+        f"release; {'; then '.join(lines)}; then reboot, even if the installer does not require it"
     )
 
 
@@ -153,16 +153,16 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     undo = [f"esxcli software vib remove --vibname={shlex.quote(found.package or 'NAME-OF-THE-VIB')}"]
     return Instructions(
         why=(
-            "ESXi serves vGPUs and MIG only through NVIDIA's own driver. C-series profiles on A100 and A30 "
-            "come with the AI Enterprise package alone, and VMs move only between hosts with equal drivers. "
-            "A GPU that is passed through while the driver is installed is not claimed by it."
+            "ESXi supports vGPUs and MIG only with NVIDIA's driver. C-series profiles on A100 and A30 "
+            "require the AI Enterprise package, and VMs move only between hosts with equal drivers. The "
+            "driver does not claim a GPU that is passed through during installation."
         ),
         client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
         # Where an image owns the software, esxcli must not install beside it.
         commands=() if wanted.by == "lifecycle" else tuple(_commands(view, wanted)),
         expected=(
-            "Operation finished successfully. It may print `Reboot Required: false`: reboot nevertheless, "
-            "the driver is loaded only then"
+            "Operation finished successfully. Even if it prints `Reboot Required: false`, reboot: only "
+            "then is the driver loaded"
         ),
         verify=(
             "esxcli software vib list | grep -i -E 'nvd|nvidia'",
@@ -196,11 +196,11 @@ DRIVER = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how,
     group="driver",
-    in_file="nobody wrote down which version is wanted",
+    in_file="no required version is specified",
     remembered=None,
     facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
     after=("gpu_passthrough",),
-    stays=lambda _before: "a host driver is neither removed nor replaced by an older one",
+    stays=lambda _before: "a host driver is neither removed nor downgraded",
     show=_show,
     by_hand=_by_hand,
 )

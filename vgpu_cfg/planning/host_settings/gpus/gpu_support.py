@@ -19,19 +19,15 @@ from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 
-PASSED_THROUGH = "the GPU is to be passed through, so the guest that gets it sets this"
-NO_DRIVER = "no NVIDIA host driver is installed, and the plan file asks for none"
+PASSED_THROUGH = "the GPU is passed through, so this is set in its guest"
+NO_DRIVER = "no NVIDIA host driver is installed, and the plan file does not request one"
 
 _OBJECTIONS = {
     PASSED_THROUGH: Objection(
-        Code.NOT_SUPPORTED,
-        PASSED_THROUGH,
-        "leave it out for this GPU, or say `use: vgpu`",
+        Code.NOT_SUPPORTED, PASSED_THROUGH, "remove it for this GPU, or set `use: vgpu`"
     ),
     NO_DRIVER: Objection(
-        Code.NO_HOST_DRIVER,
-        NO_DRIVER,
-        "say under `driver` which one, and who installs it",
+        Code.NO_HOST_DRIVER, NO_DRIVER, "set `driver` to the required version and its installation method"
     ),
 }
 
@@ -78,13 +74,13 @@ def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]
     shell = view.facts.shell
     if shell is None:
         reason = view.facts.unread.get(FactGroup.SHELL_GPUS)
-        return None, reason or "only nvidia-smi on the host's shell tells it, and the shell is closed"
+        return None, reason or "readable only with nvidia-smi in the host's shell, which is closed"
     found = shell.gpus.get(pci_id)
     if found is not None:
         return found, ""
     gpu = view.gpu(pci_id)
     if gpu is not None and gpu.is_passthrough:
-        return None, "the GPU is passed through, so the host's driver does not see it"
+        return None, "the GPU is passed through, so the host's driver cannot access it"
     reported = shell.unread.get(pci_id) or shell.unread.get("")
     return None, reported or "nvidia-smi does not list the GPU"
 

@@ -38,7 +38,7 @@ GROUP = "graphics"
 
 _TYPE_WORDS = {GraphicsType.SHARED: "Shared", GraphicsType.SHARED_DIRECT: "SharedPassthru"}
 _POLICY_WORDS = {AssignmentPolicy.PERFORMANCE: "Performance", AssignmentPolicy.CONSOLIDATION: "Consolidation"}
-_KEPT = "no rule speaks of the GPU, so it keeps its type"
+_KEPT = "no rule covers this GPU, so it keeps its type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
@@ -185,7 +185,7 @@ def _read_gpu_type(view: HostView, device: str) -> Reading:
     """Read a GPU's type. A passthrough GPU is `direct` now, and later the configured type."""
     gpu = view.gpu(device)
     if gpu is None:
-        return Reading(unread="the host lists no such GPU", is_absent=True)
+        return Reading(unread="the host does not list this GPU", is_absent=True)
     configured = gpu.configured_graphics_type or view.host.graphics_type
     if configured is None:
         return Reading(unread="the host reports no graphics settings")
@@ -249,16 +249,16 @@ def _command(value: str) -> tuple[str]:
 
 _WHY = {
     "graphics_type": (
-        "a VM with a vGPU starts only on a host whose graphics type is Shared Direct; else it fails with: "
-        "The amount of graphics resource available in the parent resource pool is insufficient"
+        "a VM with a vGPU starts only on a host whose graphics type is Shared Direct; otherwise it fails "
+        "with: The amount of graphics resource available in the parent resource pool is insufficient"
     ),
     "gpu_graphics_type": (
-        "a GPU's own type outweighs the host's default: a GPU that is to serve vGPUs must be Shared Direct "
-        "itself. All VMs that use it must be off"
+        "the GPU's own type overrides the host's default: for vGPUs, the GPU itself must be Shared "
+        "Direct. All VMs that use it must be powered off"
     ),
     "assignment_policy": (
-        "performance spreads vGPUs over all GPUs; consolidation fills one GPU before the next, which keeps "
-        "whole GPUs free for larger profiles"
+        "performance spreads vGPUs over all GPUs; consolidation fills one GPU before using the next, "
+        "which keeps whole GPUs free for larger profiles"
     ),
 }
 

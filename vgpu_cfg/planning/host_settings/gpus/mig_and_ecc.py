@@ -102,7 +102,7 @@ def _read_mig(view: HostView, device: str) -> Reading:
         return _states(current=facts.mig_current, pending=facts.mig_pending) or Reading(configured=OFF)
     gpu = view.gpu(device)
     if gpu is None:
-        return Reading(unread="the host lists no such GPU", is_absent=True)
+        return Reading(unread="the host does not list this GPU", is_absent=True)
     if gpu.sharing is not None and not gpu.is_passthrough and is_at_least(view.host.version, _API_TELLS_MIG):
         return Reading(configured=_word(gpu.sharing is Sharing.MIG))
     return Reading(unread=reason)
@@ -114,7 +114,9 @@ def _object_to_mig(view: HostView, desired: DesiredSetting) -> Objection | None:
     has_none = (board is not None and board.mig is None) or (facts is not None and facts.mig_current is None)
     if desired.value == ON and has_none:
         name = board.name if board is not None else "the GPU"
-        return Objection(Code.NOT_SUPPORTED, f"{name} has no MIG mode", "say `sharing: time_sliced` for it")
+        return Objection(
+            Code.NOT_SUPPORTED, f"{name} does not support MIG mode", "set `sharing: time_sliced` for it"
+        )
     return objection_to(view, desired)
 
 
@@ -148,16 +150,17 @@ def _show_mig(host: Host, desired: DesiredSetting) -> Host:
 def _how_mig(view: HostView, desired: DesiredSetting) -> Instructions:
     reboot = () if _is_at_once(view, desired) else ("esxcli system shutdown reboot --reason=MIG",)
     stays = (
-        "A reboot of the host switches it off again, so it is set after every reboot"
+        "A host reboot turns it off, so it is set again after every reboot"
         if _is_at_once(view, desired)
-        else "It is in force after a reboot, and then stays until it is switched off"
+        else "It takes effect after a reboot and remains on until it is turned off"
     )
     other = OFF if desired.value == ON else ON
     shown = "Enabled" if desired.value == ON else "Disabled"
     return Instructions(
         why=(
-            "a GPU in MIG mode takes only MIG-backed profiles, one out of it only time-sliced ones. vSphere "
-            f"makes the instances itself. The GPU must be idle, or the mode stays pending. {stays}"
+            "a GPU in MIG mode accepts only MIG-backed profiles; otherwise it accepts only time-sliced "
+            "ones. vSphere creates the instances. The GPU must be idle, or the mode remains pending. "
+            f"{stays}"
         ),
         commands=(" ".join(_nvidia_smi("-mig", desired, desired.value)),),
         expected=f"{shown} MIG Mode for GPU 0000{{device}}, then: All done.",
@@ -178,13 +181,13 @@ def _read_ecc(view: HostView, device: str) -> Reading:
     facts, reason = shell_facts(view, device)
     if facts is None:
         return Reading(unread=reason)
-    absent = Reading(unread="nvidia-smi prints N/A: the GPU has no ECC to switch", is_absent=True)
+    absent = Reading(unread="nvidia-smi prints N/A: the GPU does not support ECC", is_absent=True)
     return _states(current=facts.ecc_current, pending=facts.ecc_pending) or absent
 
 
 def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
     board = view.boards.get(desired.device)
-    cost = "On boards with HBM it is on by default and costs no framebuffer, with GDDR it takes 1/16"
+    cost = "On boards with HBM it is on by default and costs no framebuffer; with GDDR it uses 1/16"
     if board is not None:
         has_hbm = board.memory_type.upper().startswith("HBM")
         cost = (
@@ -192,9 +195,9 @@ def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
         )
     other = OFF if desired.value == ON else ON
     return Instructions(
-        why=f"ECC corrects single-bit errors. {cost}. A VM moves only between GPUs of equal ECC state.",
+        why=f"ECC corrects single-bit errors. {cost}. A VM moves only between GPUs with the same ECC state.",
         commands=(" ".join(_nvidia_smi("-e", desired, desired.value)),),
-        expected="Current and Pending of Ecc Mode are equal after the reboot",
+        expected="Current and Pending of Ecc Mode match after the reboot",
         verify=("nvidia-smi -i {device} -q | grep -A 2 -i 'ecc mode'",),
         undo=(" ".join(_nvidia_smi("-e", desired, other)), "esxcli system shutdown reboot --reason=ECC"),
     )
@@ -236,7 +239,7 @@ ECC = HostSetting(
     how=_how_ecc,
     group="ecc",
     # Another state is pending until the host has booted.
-    in_file="only nvidia-smi on the host tells it",
+    in_file="readable only with nvidia-smi on the host",
     remembered=Remembering(
         (Invalidator.BOOT, Invalidator.BUILD, Invalidator.DRIVER), attributes=2, words=(ON, OFF)
     ),
@@ -265,7 +268,7 @@ def _read_use(view: HostView, device: str) -> Reading:
     if found is None and gpu is not None and gpu.graphics_type is not None:
         return Reading(configured=HOST)
     if found is None:
-        return Reading(unread="the host's list of PCI functions lacks it")
+        return Reading(unread="not in the host's list of PCI functions")
     return Reading(
         configured=_gpu_passthrough_word(found.passthrough_enabled),
         runtime=_gpu_passthrough_word(found.passthrough_active),
@@ -289,15 +292,18 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
         return None
     board = view.boards.get(desired.device)
     if gpu.vm_moids and not gpu.is_passthrough:
-        message = f"it holds vGPUs of {len(gpu.vm_moids)} running VM(s)"
-        return Objection(Code.GPU_SERVES_VGPUS, message, "move or switch these VMs off, then plan again")
+        message = f"vGPUs of {len(gpu.vm_moids)} running VM(s) use it"
+        return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then plan again")
     if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
-        message = f"{board.name} sits on NVSwitch, whose GPUs vSphere before 9.0 does not pass through"
-        return Objection(Code.NVSWITCH_PASSTHROUGH, message, "give VMs full-size vGPUs or device groups")
+        message = (
+            f"{board.name} is connected to NVSwitch, and vSphere before 9.0 does not support passthrough "
+            "of such GPUs"
+        )
+        return Objection(Code.NVSWITCH_PASSTHROUGH, message, "use full-size vGPUs or device groups")
     found = _listed(view, desired.device)
     if found is not None and not found.passthrough_capable and desired.note != _WAITS_FOR_IOMMU:
-        message = "the host cannot pass it through"
-        return Objection(Code.NOT_SUPPORTED, message, "switch the IOMMU on: `bios: {iommu: true}`")
+        message = "the host does not support its passthrough"
+        return Objection(Code.NOT_SUPPORTED, message, "enable the IOMMU: `bios: {iommu: true}`")
     return None
 
 
@@ -316,7 +322,7 @@ def _desired_label(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetti
 def _read_label(view: HostView, device: str) -> Reading:
     found = _listed(view, device)
     if found is None:
-        return Reading(unread="the host's list of PCI functions lacks it")
+        return Reading(unread="not in the host's list of PCI functions")
     return Reading(configured=found.hardware_label or "")
 
 
@@ -328,9 +334,10 @@ def _esxcli(view: HostView, desired: DesiredSetting) -> tuple[str, ...]:
 def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
     other = HOST if desired.value == PASSTHROUGH else PASSTHROUGH
     why = (
-        "a VM gets the whole GPU only when the host hands it out. The host's NVIDIA driver no longer sees it"
+        "a VM gets the whole GPU only through passthrough. The host's NVIDIA driver can then no longer "
+        "access it"
         if desired.value == PASSTHROUGH
-        else "the NVIDIA host driver serves vGPUs only on a GPU that the host has not handed out"
+        else "the NVIDIA host driver provides vGPUs only on a GPU that is not passed through"
     )
     return Instructions(
         why=why,
@@ -344,9 +351,9 @@ def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
 
 def _how_label(_view: HostView, _desired: DesiredSetting) -> Instructions:
     return Instructions(
-        why="a VM with a Dynamic DirectPath device may ask for a GPU by this label, whatever host has it",
+        why="a VM with a Dynamic DirectPath device can request a GPU by this label, on any host that has it",
         client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",
-        expected="the label stands beside the device",
+        expected="the label is listed next to the device",
         verify=("govc object.collect -json -s {host} config.pciPassthruInfo",),
         undo=("# as above, with the label {before}",),
     )

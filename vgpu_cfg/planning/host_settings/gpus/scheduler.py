@@ -58,11 +58,11 @@ _BY_LOW_BYTE = {
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]+):(?P<slot>[0-9a-f]+)(?:\.(?P<function>[0-7]))?"
 )
-_IN_MIG_MODE = "a GPU of this board in MIG mode shares by slices and has no scheduler"
-_MIXED_SIZE = "the scheduler fixed_share does not go with mixed-size mode"
+_IN_MIG_MODE = "a GPU of this board in MIG mode is shared by slices and has no scheduler"
+_MIXED_SIZE = "the scheduler fixed_share is not available in mixed-size mode"
 _REMEDIES = {
-    _IN_MIG_MODE: "leave `scheduler` out, or say `sharing: time_sliced`",
-    _MIXED_SIZE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
+    _IN_MIG_MODE: "remove `scheduler`, or set `sharing: time_sliced`",
+    _MIXED_SIZE: "set `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
 }
 """The remedy for a note that the policy is impossible."""
 
@@ -174,7 +174,7 @@ def _read(view: HostView, device: str) -> Reading:
         return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))
     policy = read_policy(view, device)
     if policy is None:
-        return Reading(unread="the host knows no module nvidia: its driver is not there")
+        return Reading(unread="the host has no module nvidia: the driver is not installed")
     return Reading(configured=policy)
 
 
@@ -213,7 +213,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
 
 
 def _stays(before: str) -> str:
-    return "" if before in list(SchedulerPolicy) else f"{before} is no policy that this tool knows"
+    return "" if before in list(SchedulerPolicy) else f"{before} is not a supported policy"
 
 
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -222,9 +222,9 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     state = "DISABLED" if desired.value == _BEST else "ENABLED"
     return Instructions(
         why=(
-            "best effort gives a vGPU what the others leave; equal share gives every running vGPU the same "
-            "time; fixed share gives it the same whether or not others run, so figures repeat. The string is "
-            "written whole, so other words in it are repeated"
+            "best effort gives a vGPU the time that others do not use; equal share divides time equally "
+            "among running vGPUs; fixed share reserves the same time even if others are idle, so results "
+            "are repeatable. The whole string is written, including its other options"
         ),
         commands=(f'esxcli system module parameters set -m {MODULE} -p "{_options(view, [desired])}"',),
         expected=(

@@ -39,12 +39,12 @@ _FIRST_RELEASE = (8, 0, 3)
 _TOO_OLD_BOARDS = ("Volta", "Turing")
 
 _IN_MIG_MODE = "a GPU in MIG mode has no vGPU mode"
-_SHARED = "the GPU is to be of graphics type shared, and serves no vGPUs then"
-_FIXED_SHARE = "mixed sizes do not go with the scheduler fixed_share"
+_SHARED = "the GPU will have the graphics type shared, which does not support vGPUs"
+_FIXED_SHARE = "mixed sizes are not available with the scheduler fixed_share"
 _REMEDIES = {
-    _IN_MIG_MODE: "leave `vgpu_mode` out, or say `sharing: time_sliced`",
-    _SHARED: "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out",
-    _FIXED_SHARE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
+    _IN_MIG_MODE: "remove `vgpu_mode`, or set `sharing: time_sliced`",
+    _SHARED: "set `use: vgpu` or `graphics_type: sharedDirect`, or remove `vgpu_mode`",
+    _FIXED_SHARE: "set `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
 }
 """The remedy for a note that the mode is impossible."""
 
@@ -74,13 +74,15 @@ def _read(view: HostView, device: str) -> Reading:
     """Read the value in force: the configured one is void after the next reboot."""
     gpu = view.gpu(device)
     if gpu is None:
-        return Reading(unread="the host lists no such GPU", is_absent=True)
+        return Reading(unread="the host does not list this GPU", is_absent=True)
     if not is_at_least(view.host.version, _FIRST_RELEASE):
         return Reading(configured=VgpuMode.SAME_SIZE.value)
     if gpu.sharing is Sharing.MIG:
-        return Reading(configured="none, it is in MIG mode")
+        return Reading(configured="none, because it is in MIG mode")
     if gpu.vgpu_mode is None:
-        return Reading(unread="the host reports no vGPU mode of the GPU: its driver does not serve it")
+        return Reading(
+            unread="the host reports no vGPU mode for the GPU because its driver does not serve it"
+        )
     return Reading(configured=gpu.vgpu_mode.value)
 
 
@@ -90,13 +92,14 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if (found := objection_to(view, desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
         return found
     if not is_at_least(view.host.version, _FIRST_RELEASE):
-        message = f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}"
-        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size`, or update the host")
+        message = f"mixed sizes require ESXi 8.0 U3, but the host runs {view.host.version}"
+        return Objection(Code.NOT_SUPPORTED, message, "set `vgpu_mode: same_size`, or update the host")
     if architecture(view, desired.device) in _TOO_OLD_BOARDS:
         message = (
-            f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, desired.device)}"
+            "mixed sizes require a GPU of the Ampere generation or later; this one is "
+            f"{architecture(view, desired.device)}"
         )
-        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size` for this GPU")
+        return Objection(Code.NOT_SUPPORTED, message, "set `vgpu_mode: same_size` for this GPU")
     return None
 
 
@@ -104,9 +107,9 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[desired.value]
     return Instructions(
         why=(
-            "in same-size mode all vGPUs of a GPU have the framebuffer size of the first one; in mixed-size "
-            "mode sizes mix, at fewer vGPUs per GPU. No vGPU may run on the GPU while the mode changes, and "
-            "a reboot of the host sets it back to same size"
+            "in same-size mode, all vGPUs of a GPU have the framebuffer size of the first; in mixed-size "
+            "mode, sizes can differ, with fewer vGPUs per GPU. No vGPU may run on the GPU while the mode "
+            "changes. A host reboot resets it to same size"
         ),
         client=f"host > Configure > Hardware > Graphics > Graphics Devices > {{device}} > Edit: {shown}",
         commands=(),

@@ -16,13 +16,7 @@ from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.modules import (
-    NONE,
-    STAGED,
-    WantedPackage,
-    is_staged,
-    is_wanted_package,
-)
+from vgpu_cfg.planning.host_settings.modules import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
 
 KEY = "firmware_tools"
 _TOOLS, _MODULE = "mft", "nmst"
@@ -93,8 +87,8 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     wanted = WantedPackage.parse(desired.value)
     return Instructions(
         why=(
-            "a NIC's firmware is asked and set by mlxconfig alone, which comes with MFT and takes NMST, its "
-            "kernel module. Both are of one release, for this release of ESXi."
+            "NIC firmware can be read and set only with mlxconfig, which is part of MFT and requires its "
+            "kernel module, NMST. Both must be of the same release, for this release of ESXi."
         ),
         client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
         # Where an image owns the software, esxcli must not install beside it.
@@ -123,9 +117,9 @@ FIRMWARE_TOOLS = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how,
     group=KEY,
-    in_file="nobody wrote down which version is wanted",
+    in_file="no required version is specified",
     remembered=None,
     facts=frozenset({FactGroup.SOFTWARE}),
-    stays=lambda _before: "firmware tools are neither removed nor replaced by older ones",
+    stays=lambda _before: "firmware tools are neither removed nor downgraded",
     by_hand=_by_hand,
 )

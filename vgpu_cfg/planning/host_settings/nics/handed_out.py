@@ -40,9 +40,9 @@ HANDED_OUT, HOSTS_OWN = "passthrough", "host"
 GROUP = "passthrough"
 """Of GPUs and NICs alike: `UpdatePassthruConfig` takes all functions of a host at once."""
 
-TAKE_IT_OUT = "have its owner take the device out of the VM first, or say `use: passthrough`"
+TAKE_IT_OUT = "have its owner remove the device from the VM first, or set `use: passthrough`"
 
-BY_FIRMWARE = "the plan's own firmware settings bring them"
+BY_FIRMWARE = "the plan's firmware settings enable them"
 WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
 
 _LABELS_SINCE = (7, 0, 2)
@@ -95,16 +95,16 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"it is not known whether the host itself uses {desired.device}: {reason}"
-        return Objection(Code.SETTING_UNREAD, message, "fix that and plan again")
+        message = f"whether the host uses {desired.device} is unknown: {reason}"
+        return Objection(Code.SETTING_UNREAD, message, "fix this and plan again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
-        message = f"{desired.device} cannot be passed through"
-        remedy = "switch the IOMMU on: `bios: {iommu: true}`, or leave the NIC out"
+        message = f"{desired.device} does not support passthrough"
+        remedy = "enable the IOMMU: `bios: {iommu: true}`, or remove the NIC"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     lost = cut_off(view, nic.device) if nic is not None else None
     if nic is not None and lost is not None and str(lost) != desired.cuts_off:
-        remedy = f"name it, `match: {{vmnic: {nic.device}}}`, if it shall be taken all the same"
+        remedy = f"to use it anyway, name it: `match: {{vmnic: {nic.device}}}`"
         return Objection(Code.NIC_IN_USE, str(lost), remedy)
     return None
 
@@ -154,12 +154,12 @@ def _how_passthrough(view: HostView, desired: DesiredSetting) -> Instructions:
     command = "esxcli hardware pci pcipassthru set -d {} -e {}{}"
     return Instructions(
         why=(
-            "A NIC that is passed through belongs to one VM, with its firmware and all of its RDMA; the host "
-            "no longer sees it, and nothing of the host may depend on it."
+            "A passthrough NIC belongs to one VM, including its firmware and RDMA. The host can no longer "
+            "access it, so nothing on the host may depend on it."
         ),
         client="host > Configure > Hardware > PCI Devices > Passthrough > {device} > Toggle passthrough",
         commands=(command.format(desired.device, str(is_out).lower(), now),),
-        expected="nothing is printed" if now else "the host must be rebooted",
+        expected="no output" if now else "the host must be rebooted",
         verify=("esxcli hardware pci pcipassthru list",),
         undo=(command.format(desired.device, str(not is_out).lower(), now),),
     )
@@ -182,14 +182,14 @@ def _read_label(view: HostView, device: str) -> Reading:
 def object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
     if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
-    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
-    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
+    message = f"hardware labels require ESXi 7.0 U2, but the host runs {view.host.version}"
+    return Objection(Code.NOT_SUPPORTED, message, "remove `label`, or update the host")
 
 
 def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
     label = desired.value or "(empty)"
     return Instructions(
-        why="VMs ask for a device by its hardware label (Dynamic DirectPath): any host with one will do.",
+        why="VMs can request a device by its hardware label (Dynamic DirectPath), on any host that has one.",
         client=f"host > Configure > Hardware > PCI Devices > {{device}} > Hardware Label: {label}",
         expected=f"Hardware Label of {{device}}: {label}",
         verify=(f"govc object.collect -json HostSystem:{view.host.moid} config.pciPassthruInfo",),
@@ -237,10 +237,11 @@ def _objects_to_sriov(view: HostView, desired: DesiredSetting) -> Objection | No
     if not wanted or desired.note == BY_FIRMWARE:
         return None
     remedy = (
-        f"add `firmware: {{SRIOV_EN: true, NUM_OF_VFS: {wanted}}}` to the rule; SR-IOV must be on in the BIOS"
+        f"add `firmware: {{SRIOV_EN: true, NUM_OF_VFS: {wanted}}}` to the rule; SR-IOV must be enabled in "
+        "the BIOS"
     )
     if found is None or not found.is_capable:
-        message = f"{desired.device} offers no virtual functions as it is set now"
+        message = f"{desired.device} currently offers no virtual functions"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     if wanted > found.most:
         message = f"{desired.device} offers at most {found.most} virtual functions"
@@ -264,12 +265,13 @@ def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
     name = nic.device if nic is not None and nic.device else "vmnicN"
     return Instructions(
         why=(
-            "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, NUM_OF_VFS), "
-            "and SR-IOV must be on in the BIOS. The host keeps the NIC, and its driver sets PFC and trust "
-            "for all of them. Where the driver's option string names `max_vfs`, keep the two numbers alike."
+            "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, "
+            "NUM_OF_VFS), and SR-IOV must be enabled in the BIOS. The host keeps the NIC, and its driver "
+            "sets PFC and trust for all functions. If the driver's option string contains `max_vfs`, use "
+            "the same number there."
         ),
         client=f"host > Configure > Networking > Physical adapters > {name} > Edit > SR-IOV: {{value}}",
-        expected="the host must be rebooted; then as many functions as asked for",
+        expected="the host must be rebooted; afterwards, the requested number of functions",
         verify=(f"esxcli network sriovnic vf list -n {name}",),
         undo=(f"in the vSphere Client, set the virtual functions of {name} back to {{before}}",),
     )
@@ -346,7 +348,7 @@ NIC_LABEL = HostSetting(
     other_way=passthrough_by_esxcli,
     show=lambda host, desired: with_function(host, desired.device, hardware_label=desired.value or None),
     by_hand=lambda _view, desired: (
-        f"in the vSphere Client, give {desired.device} the label {desired.value!r}"
+        f"in the vSphere Client, set the label of {desired.device} to {desired.value!r}"
     ),
 )
 
@@ -369,6 +371,6 @@ NIC_SRIOV = HostSetting(
     other_way=passthrough_by_esxcli,
     show=_show_sriov,
     by_hand=lambda _view, desired: (
-        f"in the vSphere Client, give {desired.device} {desired.value} virtual functions"
+        f"in the vSphere Client, enable {desired.value} virtual functions on {desired.device}"
     ),
 )

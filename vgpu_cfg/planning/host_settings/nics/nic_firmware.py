@@ -40,8 +40,8 @@ the addresses (`mt4123_pciconf0`); the shell puts them in.
 """
 
 _INSTALL_TOOLS = (
-    "say in its entry who installs MFT and NMST: `firmware_tools: {by: esxcli, depot: [MFT.zip, NMST.zip]}`, "
-    "or `{by: lifecycle}`, or `{by: hand}`"
+    "set how MFT and NMST are installed: `firmware_tools: {by: esxcli, depot: [MFT.zip, NMST.zip]}`, or "
+    "`{by: lifecycle}`, or `{by: hand}`"
 )
 
 _LINK_TYPES = {"1": "IB", "2": "ETH", "3": "VPI"}
@@ -82,12 +82,12 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSe
 def _read(view: HostView, device: str) -> Reading:
     pci_id, _, name = device.partition(" ")
     if _is_handed_out(view, pci_id):
-        return Reading(unread=f"{pci_id} is passed through, so the host cannot ask it", is_absent=True)
+        return Reading(unread=f"{pci_id} is passed through, so the host cannot query it", is_absent=True)
     shell = view.facts.shell
     if shell is None:
-        return Reading(unread=view.facts.unread.get(FactGroup.SHELL_NICS, "the host's shell was not asked"))
+        return Reading(unread=view.facts.unread.get(FactGroup.SHELL_NICS, "the host's shell was not queried"))
     if pci_id not in shell.firmware:
-        reason = shell.unread.get(pci_id) or shell.unread.get("") or "mlxconfig told nothing of it"
+        reason = shell.unread.get(pci_id) or shell.unread.get("") or "mlxconfig did not report it"
         return Reading(unread=reason)
     found = shell.firmware[pci_id].get(name)
     if found is None and pci_id in shell.unread:
@@ -113,11 +113,11 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if shell is not None and shell.has_firmware_tools is False:
         if desired.tools_come:
             return None
-        message = f"NVIDIA's firmware tools are not on the host, so {name} can be neither read nor set"
+        message = f"NVIDIA's firmware tools are not installed on the host, so {name} cannot be read or set"
         return Objection(Code.NO_FIRMWARE_TOOLS, message, _INSTALL_TOOLS)
     if _read(view, desired.device).is_absent:
-        message = f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it"
-        remedy = "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1"
+        message = f"mlxconfig does not list {name} for {pci_id}: the firmware is too old, or does not show it"
+        remedy = "update the NIC's firmware; some parameters are visible only if ADVANCED_PCI_SETTINGS is 1"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
 
@@ -125,10 +125,10 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
 def _guests_matter(view: HostView, desired: DesiredSetting, pci_id: str, name: str) -> Objection:
     check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {desired.value} under Current"
     if pci_id in view.facts.vmnics:
-        message = f"{pci_id} has been passed through by this tool, and its firmware cannot be read any more"
+        message = f"{pci_id} has been passed through by vgpu-cfg, so its firmware is no longer readable"
         return Objection(Code.FIRMWARE_UNPROVEN, message, check)
     message = f"{pci_id} is passed through: only its guest can set {name}"
-    remedy = f"{check}; else set it there and switch the host off and on, or give the NIC `use: host` first"
+    remedy = f"{check}; otherwise set it there and power-cycle the host, or set the NIC to `use: host` first"
     return Objection(Code.FIRMWARE_IN_GUEST, message, remedy)
 
 
@@ -165,14 +165,14 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     pci_id, _, name = desired.device.partition(" ")
     reading = _read(view, desired.device)
-    before = reading.configured if not reading.unread and reading.configured else "the value noted before"
+    before = reading.configured if not reading.unread and reading.configured else "the previous value"
     return Instructions(
         why=(
-            f"{name} is kept by the NIC itself and survives reinstalling the host. It is set before the NIC "
-            "is passed through, since the host cannot reach the firmware of a NIC that it has handed out. "
-            "ATS_ENABLED is one link of the ATS chain, which works whole or not at all. "
-            "`/opt/mellanox/bin/mst status -vv` lists the name to write in place "
-            f"of {pci_id}. If a reboot does not bring the value under Current, switch the host off and on."
+            f"The NIC itself stores {name}, also when the host is reinstalled. Set it before passthrough, "
+            "because the host cannot access the firmware of a passthrough NIC. ATS_ENABLED is one link of "
+            f"the ATS chain, which requires all links. In place of {pci_id}, use the name that "
+            "`/opt/mellanox/bin/mst status -vv` lists. If a reboot does not change the value under "
+            "Current, power-cycle the host."
         ),
         commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(desired.value, desired.value)}",),
         expected="Applying... Done!\n-I- Please reboot machine to load new configurations.",
@@ -192,7 +192,7 @@ NIC_FIRMWARE = HostSetting(
     how=_how,
     group=KEY,
     # Another value, and another firmware, are pending until the host has booted.
-    in_file="only mlxconfig on the host tells it",
+    in_file="readable only with mlxconfig on the host",
     remembered=Remembering((Invalidator.BOOT, Invalidator.BUILD), attributes=4, words=_WORDS),
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,

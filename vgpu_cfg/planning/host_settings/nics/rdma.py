@@ -87,7 +87,7 @@ def _desired_settings_of(module: str, entry: DesiredHosts, view: HostView) -> It
         wanted += [word for word in words if word not in wanted]
     if ruled:
         others = [nic.device for nic in view.host.nics if nic.driver == CORE and nic.device not in ruled]
-        note = f"holds for {listed(others)} too, of the same driver" if others else ""
+        note = f"also applies to {listed(others)}, with the same driver" if others else ""
         yield DesiredSetting(module, " ".join(wanted), note=note)
 
 
@@ -100,7 +100,7 @@ def _read_module(module: str, view: HostView, device: str) -> Reading:
     if FactGroup.MODULES in facts.unread or FactGroup.MODULES not in facts.groups:
         return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))
     if module not in facts.modules:
-        return Reading(unread=f"the kernel module {module} is not there", is_absent=True)
+        return Reading(unread=f"the kernel module {module} does not exist", is_absent=True)
     return Reading(configured=_ours(module, facts.modules[module]))
 
 
@@ -126,13 +126,16 @@ def _bitmap(value: str) -> str:
 def _objects_to(module: str, view: HostView, desired: DesiredSetting) -> Objection | None:
     reading = _read_module(module, view, desired.device)
     if reading.is_absent:
-        remedy = f"use a NIC that {CORE} drives, or leave `roce` out for this one"
+        remedy = f"use a NIC with the driver {CORE}, or remove `roce` for this one"
         return Objection(Code.NOT_SUPPORTED, reading.unread, remedy)
     names = [word.partition("=")[0] for word in desired.value.split()]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        message = f"the rules ask different things of one driver: {desired.value}"
-        remedy = f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them"
+        message = f"the rules conflict for one driver: {desired.value}"
+        remedy = (
+            f"set the same `roce` for all NICs of {CORE} on a host; it applies to all of them "
+            f"({listed(twice)})"
+        )
         return Objection(Code.HOST_TWICE, message, remedy)
     return None
 
@@ -161,17 +164,17 @@ def _call(module: str, options: str) -> EsxcliCall:
 
 def _how(module: str, view: HostView, desired: DesiredSetting) -> Instructions:
     before = view.facts.modules.get(module, "")
-    what = "which priority PFC keeps lossless, and whether DSCP or PCP names it"
+    what = "which priority PFC makes lossless, and whether DSCP or PCP selects it"
     if module == RDMA:
-        what = "the DSCP and the priority that the host's own RDMA traffic bears"
+        what = "the DSCP and the priority of the host's own RDMA traffic"
     return Instructions(
         why=(
-            f"The option string of {module} says {what}. `pfctx` must equal `pfcrx`; where they are set, "
-            "global pause is off. The string is written whole, so other words in it are repeated. It holds "
-            "for all ports of the driver; the physical switch must trust and protect the same values."
+            f"The option string of {module} sets {what}. `pfctx` must equal `pfcrx`; if they are set, "
+            "global pause is off. The whole string is written, including its other options. It applies to "
+            "all ports of the driver; the physical switch must use the same values."
         ),
         commands=(_call(module, _merged(module, view, desired)).line,),
-        expected="nothing is printed; the host must be rebooted",
+        expected="no output; the host must be rebooted",
         verify=(
             f"esxcli system module parameters list -m {module}",
             *(("esxcli network nic dcb status get -n vmnicN",) if module == CORE else ()),
@@ -194,7 +197,7 @@ def _module_setting(module: str, title: str) -> HostSetting:
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=partial(_how, module),
         group=f"module {module}",
-        in_file="only esxcli tells it, host by host",
+        in_file="readable only with esxcli, per host",
         remembered=None,
         facts=frozenset({FactGroup.MODULES}),
         objects=partial(_objects_to, module),
@@ -205,7 +208,7 @@ def _module_setting(module: str, title: str) -> HostSetting:
 
 
 NMLX5_CORE = _module_setting(CORE, "PFC and trust of nmlx5_core")
-NMLX5_RDMA = _module_setting(RDMA, "marks of nmlx5_rdma")
+NMLX5_RDMA = _module_setting(RDMA, "DSCP and priority of nmlx5_rdma")
 
 
 def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:
@@ -253,16 +256,16 @@ def _pvrdma_how(view: HostView, desired: DesiredSetting) -> Instructions:
     chosen = _chosen(view, desired)
     return Instructions(
         why=(
-            "Virtual RDMA adapters (PVRDMA) talk between hosts through one VMkernel NIC of each. Their RDMA "
-            "NIC must be the only uplink of the distributed switch; else the traffic falls back to TCP "
-            "silently. PVRDMA does no GPUDirect."
+            "Paravirtual RDMA adapters (PVRDMA) communicate between hosts through one VMkernel NIC per "
+            "host. Their RDMA NIC must be the only uplink of the distributed switch; otherwise traffic "
+            "silently falls back to TCP. PVRDMA does not support GPUDirect."
         ),
         client=f"host > Configure > System > Advanced System Settings > {OPTION}: {chosen or '(empty)'}",
         commands=(
             f"govc host.option.set -host {{host}} {OPTION} '{chosen}'",
             _pvrdma_call(view, desired).line,
         ),
-        expected="nothing is printed",
+        expected="no output",
         verify=(f"govc host.option.ls -host {{host}} {OPTION}",),
         undo=(f"govc host.option.set -host {{host}} {OPTION} '{view.facts.options.get(OPTION, '')}'",),
     )
@@ -290,10 +293,13 @@ def _ruleset_call(is_open: bool) -> EsxcliCall:  # noqa: FBT001 - the one thing 
 def _how_ruleset(_view: HostView, desired: DesiredSetting) -> Instructions:
     is_open = desired.value == OPEN
     return Instructions(
-        why="Hosts set up RDMA connections for their VMs over TCP 28250 to 28761, which the firewall blocks.",
+        why=(
+            "Hosts establish RDMA connections for their VMs over TCP ports 28250 to 28761, which the "
+            "firewall blocks."
+        ),
         client=f"host > Configure > System > Firewall > {RULESET}: {desired.value}",
         commands=(_ruleset_call(is_open).line,),
-        expected="nothing is printed",
+        expected="no output",
         verify=(f"esxcli network firewall ruleset list --ruleset-id={RULESET}",),
         undo=(_ruleset_call(not is_open).line,),
     )
@@ -313,7 +319,7 @@ PVRDMA = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_pvrdma_how,
     group=OPTION_KEY,
-    in_file="only esxcli tells it, host by host",
+    in_file="readable only with esxcli, per host",
     remembered=None,
     facts=frozenset({FactGroup.OPTIONS}),
     after=(VMKNIC.key,),
@@ -334,7 +340,7 @@ PVRDMA_FIREWALL = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how_ruleset,
     group=FIREWALL_KEY,
-    in_file="only esxcli tells it, host by host",
+    in_file="readable only with esxcli, per host",
     remembered=None,
     other_way=lambda _view, desired_settings: by_esxcli(
         [_ruleset_call(desired.value == OPEN) for desired in desired_settings]

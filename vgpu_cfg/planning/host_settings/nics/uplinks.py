@@ -89,7 +89,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if home is None or home == switch or not switch:
         return None
     message = f"{desired.device} is an uplink of {home}"
-    return Objection(Code.NIC_IN_USE, message, f"take it out of {home} first, then plan again")
+    return Objection(Code.NIC_IN_USE, message, f"remove it from {home} first, then plan again")
 
 
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[SwitchWrite]:
@@ -144,14 +144,14 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         undo.append(f"{start} set --vswitch-name={write.switch} --mtu={before}")
     return Instructions(
         why=(
-            f"The host's RoCE traffic leaves through {desired.device}: no uplink, no traffic. A switch drops "
-            "packets above its MTU, and the physical switch must allow more than this one (9216 for 9000)."
+            f"The host's RoCE traffic uses {desired.device}, which must be an uplink. A switch drops "
+            "packets that exceed its MTU, and the physical switch must allow a larger MTU (9216 for 9000)."
         ),
         client=f"host > Configure > Networking > Virtual switches > {write.switch} > Manage adapters",
         commands=tuple(call.line for call in _calls(view, desired)),
-        expected="nothing is printed",
+        expected="no output",
         verify=(f"{start} list --vswitch-name={write.switch}",),
-        undo=tuple(undo) or ("nothing is to be undone: the host is as it was",),
+        undo=tuple(undo) or ("nothing to undo: the host is unchanged",),
     )
 
 

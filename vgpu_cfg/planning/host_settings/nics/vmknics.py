@@ -15,13 +15,7 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import Vmknic
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
-from vgpu_cfg.planning.host_settings.entry import (
-    DesiredSetting,
-    HostSetting,
-    HostView,
-    Instructions,
-    Reading,
-)
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.nics.uplinks import UPLINK, base_unread
 
@@ -91,13 +85,16 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     address, _ = _taken_apart(desired.value)
     found = vmknic_on(view, desired.device)
     if found is None and not address:
-        message = f"no VMkernel NIC is on {desired.device}, and the plan names no address to make one with"
-        return Objection(Code.NOT_SUPPORTED, message, "give it an `address`, or make it by hand")
+        message = f"{desired.device} has no VMkernel NIC, and the plan has no address to create one"
+        return Objection(Code.NOT_SUPPORTED, message, "add an `address`, or create it manually")
     if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
         return None
     if _MANAGEMENT in found.services:
-        message = f"{found.device} carries the host's management: with another address it would not answer"
-        return Objection(Code.NIC_IN_USE, message, "change that address by hand, at the host's console")
+        message = (
+            f"{found.device} carries the host's management traffic; after an address change the host would "
+            "be unreachable"
+        )
+        return Objection(Code.NIC_IN_USE, message, "change that address manually, on the host's console")
     return None
 
 
@@ -142,18 +139,18 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     remove = EsxcliCall("network.ip.interface.remove", (("interface-name", device),))
     return Instructions(
         why=(
-            "The host's own RDMA traffic (PVRDMA) leaves through a VMkernel NIC of its own. Its MTU must not "
-            "be above that of the switch; the physical switch takes at least 216 bytes more. On a "
-            "distributed portgroup only the vSphere Client makes one."
+            "The host's own RDMA traffic (PVRDMA) uses a separate VMkernel NIC. Its MTU must not exceed "
+            "the switch's MTU; the physical switch must allow at least 216 bytes more. On a distributed "
+            "portgroup, create it in the vSphere Client."
         ),
         client="host > Configure > Networking > VMkernel adapters (on {device}): {value}",
         commands=tuple(call.line for call in _calls(view, desired)),
-        expected="nothing is printed",
+        expected="no output",
         verify=(
             "esxcli network ip interface list",
             f"esxcli network ip interface ipv4 get --interface-name={device}",
         ),
-        undo=(remove.line if found is None else f"in the vSphere Client, give {device} back {{before}}",),
+        undo=(remove.line if found is None else f"in the vSphere Client, set {device} back to {{before}}",),
     )
 
 
@@ -175,5 +172,5 @@ VMKNIC = HostSetting(
     other_way=lambda view, desired_settings: by_esxcli(
         [call for desired in desired_settings for call in _calls(view, desired)]
     ),
-    stays=lambda before: "a VMkernel NIC that was made stays" if before == NONE else "",
+    stays=lambda before: "a created VMkernel NIC is kept" if before == NONE else "",
 )
