@@ -12,10 +12,10 @@ from vgpu_cfg.catalog.driver_branches import DatedFact, load_driver_branches
 from vgpu_cfg.model.compatibility import BranchVerdict, FitsBranch, StackPart, VmStack
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unknown, is_unproven
 
-_NOTES = "the release notes of that release of vGPU software, chapter 1.2"
+_NOTES = "the release notes of that vGPU software release, chapter 1.2"
 _LIST = "NVIDIA's list of GPUs supported by vGPU software"
-_DLS = "the release notes of the DLS, Licensed Client Support; nothing for the cloud's service (CLS)"
-_OPERATOR = "the version of the cluster's gpu-operator, and the drivers of its page Platform Support"
+_DLS = "the DLS release notes, Licensed Client Support; not documented for the cloud service (CLS)"
+_OPERATOR = "the version of the cluster's gpu-operator, and the drivers on its Platform Support page"
 _VERSIONS = "CUDA_VERSION, NCCL_VERSION and the framework's version inside the image"
 
 
@@ -89,16 +89,16 @@ def about_branch(number: str) -> tuple[str, ...]:
     branch = known.find(number)
     if branch is None:
         return (
-            f"No document that was read names R{number} as a branch of vGPU software: ask {_NOTES}.",
-            f"Known are R{', R'.join(one.number for one in known.branches)}.",
+            f"R{number} is not a documented branch of vGPU software; see {_NOTES}.",
+            f"Known branches: R{', R'.join(one.number for one in known.branches)}.",
         )
     takes = ", ".join(
-        f"{one} (not proven)" if is_unproven(number, one) else one for one in guest_branches(number)
+        f"{one} (unconfirmed)" if is_unproven(number, one) else one for one in guest_branches(number)
     )
     return (
         f"R{number} is vGPU {branch.release}, a {branch.kind} ({branch.sources['release']}).",
         f"Released {_dated(branch.released)}; end of life {_dated(branch.end_of_life)}.",
-        f"It takes guest drivers of {takes} ({known.rule}).",
+        f"It supports guest drivers of {takes} ({known.rule}).",
     )
 
 
@@ -120,42 +120,45 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
     known = load_driver_branches()
     branch = known.find(number)
     if not number:
-        return _unknown("nothing tells the host's driver", "esxcli software vib list on the host")
+        return _unknown("the host's driver is unknown", "esxcli software vib list on the host")
     if branch is None:
-        return _unknown(f"no document names R{number}", _NOTES)
+        return _unknown(f"no document lists R{number}", _NOTES)
     for name, board in facts.boards if facts.has_vgpus else ():
         end = known.end_of(board, name)
         if end is not None and branch.release > end.release:
-            why = f"vGPU {end.release} was the last to serve the {board.key if board is not None else name}"
+            why = (
+                f"vGPU {end.release} was the last release to support the "
+                f"{(board.key if board is not None else name)}"
+            )
             return BranchVerdict(fits=FitsBranch.NO, why=why, source=end.source)
     if number == facts.host_branch:
-        return BranchVerdict(fits=FitsBranch.YES, why="it is installed", source="the host's list of VIBs")
+        return BranchVerdict(fits=FitsBranch.YES, why="installed", source="the host's list of VIBs")
     boards = ", ".join(dict.fromkeys(board.key if board else name for name, board in facts.boards))
     return _unknown(
-        f"no document that was read ends {boards or 'its boards'} before vGPU {branch.release}", _LIST
+        f"no document ends support of {boards or 'its boards'} before vGPU {branch.release}", _LIST
     )
 
 
 def _guest(facts: StackFacts, number: str) -> BranchVerdict:
     guest = facts.guest_branch
     if not facts.has_vgpus:
-        why = "its GPUs are handed through whole, so that any driver will do"
+        why = "its GPUs are passed through, so any guest driver is compatible"
         return BranchVerdict(fits=FitsBranch.YES, why=why, source=load_driver_branches().rule)
     if not guest:
-        return _unknown("nothing tells the guest's driver", "nvidia-smi in the guest")
+        return _unknown("the guest's driver is unknown", "nvidia-smi in the guest")
     takes = guest_branches(number)
     if not takes or is_unknown(guest) or is_unproven(number, guest):
-        why = f"no document that was read puts a guest of R{guest} beside a host of R{number or '?'}"
+        why = f"no document covers a guest of R{guest} on a host of R{number or '?'}"
         return _unknown(why, _NOTES)
     rule = load_driver_branches().rule
     if guest in takes:
-        return BranchVerdict(fits=FitsBranch.YES, why=f"R{number} takes R{guest}", source=rule)
-    return BranchVerdict(fits=FitsBranch.NO, why=f"R{number} takes R{', R'.join(takes)}", source=rule)
+        return BranchVerdict(fits=FitsBranch.YES, why=f"R{number} supports R{guest}", source=rule)
+    return BranchVerdict(fits=FitsBranch.NO, why=f"R{number} supports R{', R'.join(takes)}", source=rule)
 
 
 def _licence(number: str) -> BranchVerdict:
     servers = load_driver_branches().licence_servers
-    which = f"which version of the DLS serves R{number or '?'} no document says"
+    which = f"no document states the DLS version for R{number or '?'}"
     why = f"{which}; {servers.note} ({servers.source})"
     return _unknown(why, _DLS)
 
@@ -166,30 +169,32 @@ def _cuda(cuda: str, guest: str) -> BranchVerdict:
     floor = next((one for one in known.cuda if one.major == major), None)
     if floor is None or not guest:
         why = (
-            "nothing tells the image's CUDA" if not cuda else f"no document names the driver for CUDA {cuda}"
+            "the image's CUDA version is unknown"
+            if not cuda
+            else f"no document names the driver for CUDA {cuda}"
         )
         return _unknown(
-            why if guest else "nothing tells the guest's driver",
+            why if guest else "the guest's driver is unknown",
             _VERSIONS if guest else "nvidia-smi in the guest",
         )
     fits = FitsBranch.YES if int(guest) >= int(floor.branch) else FitsBranch.NO
-    why = f"CUDA {major} needs a guest driver of R{floor.branch} or later, beside R{guest}"
+    why = f"CUDA {major} requires a guest driver of R{floor.branch} or later; the guest has R{guest}"
     return BranchVerdict(fits=fits, why=why, source=known.cuda_source)
 
 
 def _with_cuda(found: str, cuda: str, guest: str) -> BranchVerdict:
     """Judge the image's CUDA, and its requirements."""
     if not found:
-        return _unknown("nothing tells its version", _VERSIONS)
+        return _unknown("the version is unknown", _VERSIONS)
     verdict = _cuda(cuda, guest)
-    return verdict.model_copy(update={"why": f"it comes with the image's CUDA: {verdict.why}"})
+    return verdict.model_copy(update={"why": f"included with the image's CUDA: {verdict.why}"})
 
 
 def _operator(number: str) -> BranchVerdict:
     """Judge nothing if the operator's version is unknown: only list the versions with the branch."""
     listing = [one for one in load_driver_branches().gpu_operator if number in one.branches]
     known = "; ".join(f"{one.version} lists R{number} ({one.source})" for one in listing)
-    return _unknown(known or f"no version that was read about lists R{number or '?'}", _OPERATOR)
+    return _unknown(known or f"no known version lists R{number or '?'}", _OPERATOR)
 
 
 def _order(facts: StackFacts, target: str) -> tuple[str, ...]:
@@ -199,17 +204,20 @@ def _order(facts: StackFacts, target: str) -> tuple[str, ...]:
     verdict = _guest(facts, target)
     if verdict.fits is FitsBranch.YES:
         return (
-            f"the host first: R{target} takes the guest's R{facts.guest_branch}",
-            f"then the guest, to R{target}",
+            f"upgrade the host first: R{target} supports the guest's R{facts.guest_branch}",
+            f"then upgrade the guest to R{target}",
         )
     before = [one for one in guest_branches(facts.host_branch) if not is_unproven(facts.host_branch, one)]
     after = [one for one in guest_branches(target) if not is_unproven(target, one)]
     both = [one for one in before if one in after]
     if not both:
         return (
-            f"no guest driver goes with both R{facts.host_branch or '?'} and R{target}: by one between them",
+            (
+                f"no guest driver is compatible with both R{facts.host_branch or '?'} and R{target}; use "
+                "an intermediate branch"
+            ),
         )
     return (
-        f"the guest first, to R{both[0]}, which R{facts.host_branch} and R{target} both take",
-        f"then the host, to R{target}",
+        f"upgrade the guest first, to R{both[0]}, which R{facts.host_branch} and R{target} both support",
+        f"then upgrade the host to R{target}",
     )

@@ -44,21 +44,22 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     branch, who = _branch_of(driver)
     least, own = LEAST_OF_MAJOR.get(int(version.partition(".")[0])), OWN_DRIVER.get(version)
     if branch is not None and least is not None and branch < least:
-        message = f"CUDA {version} needs a driver of branch {least} or newer, and {who} is {branch}"
-        remedy = "name an older release of the toolkit in `guest.cuda`, or a newer driver in `guest.driver`"
+        message = f"CUDA {version} requires a driver of branch {least} or later, but {who} is {branch}"
+        remedy = "use an older toolkit release in `guest.cuda`, or a newer driver in `guest.driver`"
         findings.refuse_vm(Code.CUDA_DRIVER_OLD, vm, message, remedy)
     elif own is None:
-        message = f"nobody has said which driver CUDA {version} needs: the release is not known here"
+        message = f"the driver that CUDA {version} requires is unknown: the release is not in the catalog"
         remedy = (
-            f"look whether there is a package cuda-toolkit-{version.replace('.', '-')}, and what it needs"
+            f"check whether the package cuda-toolkit-{version.replace('.', '-')} exists, and which driver "
+            "it requires"
         )
         findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
     elif branch is not None and branch < own:
         message = (
-            f"CUDA {version} came with driver {own}, and {who} is {branch}: what is compiled for the GPU "
-            "runs, PTX of this release does not"
+            f"CUDA {version} was released with driver {own}, but {who} is {branch}: code compiled for the "
+            "GPU runs, PTX of this release does not"
         )
-        remedy = f"compile for the GPU's own architecture, or take a release up to {_newest(branch)}"
+        remedy = f"compile for the GPU's own architecture, or use a release up to {_newest(branch)}"
         findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
 
 
@@ -77,7 +78,7 @@ def _branch_of(driver: DriverModule | None) -> tuple[int | None, str]:
     if named:
         return int(named), "the guest's driver"
     taken = [int(one) for one in driver.branches if one.isdecimal()]
-    return (max(taken), "the newest that its host takes") if taken else (None, "")
+    return (max(taken), "the newest that its host supports") if taken else (None, "")
 
 
 def _newest(branch: int) -> str:

@@ -48,13 +48,16 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     """Whether a guest can be staged at all: there is a system in it, and it is a Linux."""
     vm = resolved.desired
     if isinstance(vm.source, ScratchSource) and resolved.existing is None:
-        message = "it is made empty, so that there is no system to stage anything in"
-        remedy = "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until it is installed"
+        message = "it is created without an operating system, so it cannot be staged"
+        remedy = (
+            "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until a system is "
+            "installed"
+        )
         findings.refuse_vm(Code.GUEST_NO_SYSTEM, vm, message, remedy)
         return False
     guest_id = resolved.base.guest_id
     if is_linux(guest_id) is False:
-        message = f"its system is {guest_id}, and guests are staged in Linux only"
+        message = f"its system is {guest_id}, but only Linux guests can be staged"
         remedy = "clone a Linux template; or remove `guest`, and `ip` and `rdma` of its NICs"
         findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, remedy)
         return False
@@ -68,20 +71,21 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         return True
     if update.is_new and update.will_run:
         message = (
-            "cloud-init is the only way into it: where the template has none, the run waits "
-            f"{spec.wait_seconds // 60} min for a report and then gives up"
+            "cloud-init is the only access to it; if the template does not have it, the run stops after "
+            f"waiting {spec.wait_seconds // 60} min"
         )
-        remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
+        remedy = "make sure that the template has cloud-init, or set `guest.login` for another access"
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
     elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
         minutes = update.spec.wait_seconds // 60
         message = (
-            f"cloud-init was silent for {minutes} min from its first boot on, and no other way in is named"
+            f"cloud-init has not reported for {minutes} min since its first boot, and no other access is "
+            "configured"
             if update.known.is_seeded
-            else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
-            "named"
+            else "it was created without `guest`: the first boot of cloud-init is over, and no other "
+            "access is configured"
         )
-        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
+        remedy = "set guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
         return False
     return True
@@ -94,8 +98,8 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
-        message = "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed"
-        remedy = "write guest: {licence: {secret: …}}, unless the template has a token"
+        message = "no license is named for its vGPUs; 20 minutes after startup their performance is reduced"
+        remedy = "set guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(resolved, update, findings)
     if update.spec.user_data and update.is_new:
@@ -112,9 +116,12 @@ def check_secrets(
         return
     words = sorted(f"`{name}`" for name in unseen)
     message = (
-        f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
+        "not compared with the staged values because they cannot be read on this machine: "
+        f"{listed(words, shown=6)}"
     )
-    findings.add_vm(Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan where its secrets can be read")
+    findings.add_vm(
+        Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan on a machine where its secrets are readable"
+    )
 
 
 def check_expired(
@@ -122,8 +129,8 @@ def check_expired(
 ) -> None:
     """Refuse to bring a token that has expired: what rests on it would fail once all else is done."""
     for name in dict.fromkeys(name for module in brought for name in module.secrets if name in expired):
-        message = f"the token in the secret `{name}` has expired on {expired[name]:%Y-%m-%d}"
-        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "put a new token there")
+        message = f"the token in the secret `{name}` expired on {expired[name]:%Y-%m-%d}"
+        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "store a new token there")
 
 
 def check_pinned(
@@ -141,9 +148,9 @@ def check_pinned(
     for module in update.spec.modules:
         if module.kind not in staged or not module.unpinned:
             continue
-        message = f"{module.kind}: root would run {module.unpinned}, fetched without a checksum"
+        message = f"{module.kind}: root would run {module.unpinned}, downloaded without a checksum"
         key = "archive_sha256" if isinstance(module, ImageModule) else "sha256"
-        remedy = f"add its `{key}` (sha256sum prints it), or `unpinned: true` to the plan file"
+        remedy = f"add its `{key}` (use sha256sum), or `unpinned: true`, to the plan file"
         severity = Severity.WARNING if desired.unpinned else None
         findings.add_vm(Code.NOT_PINNED, resolved.desired, message, remedy, severity)
 
@@ -156,26 +163,26 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     host = resolved.host.name if resolved.host is not None else "its host"
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
-            f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
-            "takes it: if not, the vGPU does not load"
+            f"the guest's driver is of branch {branch}; support by {host} with {host_branch} is "
+            "unconfirmed. If unsupported, the vGPU does not load"
         )
-        remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
+        remedy = f"use a package of branch {host_branch} in `guest.driver`, or test with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
     if branch and host_branch and is_unknown(branch) and branch != host_branch:
         message = (
-            f"the guest's driver is of branch {branch}, which no document that was read names as one of vGPU "
-            f"software ({load_driver_branches().rule}): whether {host} with {host_branch} takes it is unknown"
+            f"the guest's driver is of branch {branch}, which is not a documented branch of vGPU software "
+            f"({load_driver_branches().rule}); support by {host} with {host_branch} is unknown"
         )
-        remedy = f"read the release notes of the host's release, or name a package of branch {host_branch}"
+        remedy = f"check the release notes of the host's release, or use a package of branch {host_branch}"
         findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
         return
     if not branch or not module.branches or branch in module.branches:
         return
     message = (
-        f"the guest's driver is of branch {branch}, and {host} with {host_branch} takes "
-        f"{' or '.join(module.branches)}: the vGPU would not load"
+        f"the guest's driver is of branch {branch}, but {host} with {host_branch} supports "
+        f"{' or '.join(module.branches)}; the vGPU would not load"
     )
-    remedy = f"name a package of branch {module.branches[0]} in `guest.driver`"
+    remedy = f"use a package of branch {module.branches[0]} in `guest.driver`"
     findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
 
 
@@ -194,8 +201,10 @@ def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size = max([first, *grown])
     if size < needed:
-        message = f"its system disk has {gib(size)}, and {what} need some {gib(needed)}: {who} may not fit"
-        remedy = f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
+        message = (
+            f"its system disk has {gib(size)}, but {what} require about {gib(needed)}; {who} may not fit"
+        )
+        remedy = f"set disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
         findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
 
@@ -213,7 +222,7 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:
         keys = ", ".join(f"`{key}`" for key in clashes)
-        message = f"its `user_data` sets {keys} to something else than the plan does"
+        message = f"its `user_data` sets {keys} differently from the plan"
         findings.refuse_vm(Code.USER_DATA_CLASHES, resolved.desired, message, "remove it from the user data")
 
 
@@ -241,19 +250,19 @@ def remedy_absent(desired: DesiredPlan) -> str:
     """Say what to do where the keys that guests have are not here."""
     home = keys_home(desired)
     if is_printed_by_command(desired):
-        return f"none: `apply` runs the command of {home} once it has asked"
+        return f"none; `apply` runs the command of {home} after you confirm"
     if desired.training is not None and desired.training.keys is not None:
-        return f"let {home} be read here: {_HOW_TO}"
+        return f"make {home} readable on this machine: {_HOW_TO}"
     return f"copy {home} from the machine that applied the plan, or share the keys: {_HOW_TO}"
 
 
 def remedy_foreign(desired: DesiredPlan, *, is_former: bool) -> str:
     """Return the remedy for guests with other keys; `is_former` are those after the new ones."""
     if is_former:
-        return "`--rotate keys` replaces them in the guests"
+        return "to replace them in the guests, use `--rotate keys`"
     return (
-        f"bring the keys that it was set up with back to {keys_home(desired)}; "
-        "`--rotate keys` replaces them, where that is meant or they are lost"
+        f"copy the keys it was set up with to {keys_home(desired)}; to replace them, or if they are lost, "
+        "use `--rotate keys`"
     )
 
 
@@ -268,27 +277,21 @@ def check_keys(
     """Say where a guest has keys that cannot be seen here, or others, and where the tool cannot get in."""
     vm, mark = resolved.desired, update.known.mark_text
     if held is Held.UNSEEN:
-        message = "it has the plan's keys, which are not here: its secrets are not compared"
-        message += "" if is_printed_by_command(desired) else ", and apply refuses"
+        message = "it has the plan's keys, which are not on this machine; its secrets are not compared"
+        message += "" if is_printed_by_command(desired) else ", so apply rejects the plan"
         findings.add_vm(Code.KEYS_ABSENT, vm, message, remedy_absent(desired))
     elif held is Held.FOREIGN:
-        message = "it was set up with other keys than the plan has here"
+        message = "it was set up with keys other than the plan's keys on this machine"
         remedy = remedy_foreign(desired, is_former=keys.reaches(mark))
         findings.add_vm(Code.KEYS_FOREIGN, vm, message, remedy)
     elif held is Held.FORMER and update.will_run and not (keys.reaches(mark) or update.spec.login.user):
-        message = "its keys cannot be replaced: the one by which this tool logs in to it is not kept any more"
-        remedy = (
-            f"put the seed that it has behind the new one in {keys_home(desired)}, or write `guest.login`"
-        )
+        message = "its keys cannot be replaced: the key that vgpu-cfg uses to log in to it no longer exists"
+        remedy = f"append its current seed after the new one in {keys_home(desired)}, or set `guest.login`"
         findings.add_vm(Code.KEYS_NOT_ROTATED, vm, message, remedy)
 
 
 def check_rotation(
-    desired: DesiredPlan,
-    observed: Inventory,
-    keys: KeysOfGuests,
-    rotate: Collection[str],
-    findings: Findings,
+    desired: DesiredPlan, observed: Inventory, keys: KeysOfGuests, rotate: Collection[str], findings: Findings
 ) -> None:
     """Report missing new keys, and former ones that no guest needs."""
     if not keys.is_taken:
@@ -297,11 +300,13 @@ def check_rotation(
     home = keys_home(desired)
     marks = marks_of(desired.identity, observed).values()
     if keys.former and keys.is_over(marks):
-        message = f"every guest has the new keys, and those before them are still kept in {home}"
-        findings.add(Code.STAYS_VALID, subject, message, f"remove what stands behind the first in {home}")
+        message = f"every guest has the new keys, but {home} still contains the old ones"
+        findings.add(Code.STAYS_VALID, subject, message, f"remove the seeds after the first in {home}")
     elif KEYS in rotate and not keys.former and all(keys_in(one) <= {keys.now} for one in marks):
-        message = f"`--rotate keys`: every guest has the keys of {home} already"
-        remedy = "put a new seed there, before the old one (`openssl rand -hex 32`), and type the same again"
+        message = f"`--rotate keys`: every guest already has the keys of {home}"
+        remedy = (
+            "insert a new seed before the old one (`openssl rand -hex 32`), and run the same command again"
+        )
         findings.add(Code.KEYS_NOT_ROTATED, subject, message, remedy)
 
 
@@ -324,5 +329,5 @@ def check_replaced(
                 what, where = f"the password of {module.server}", module.server
             case _:
                 continue
-        message = f"{what} that it has now stays valid until it is revoked"
+        message = f"its current {what} remains valid until you revoke it"
         findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")

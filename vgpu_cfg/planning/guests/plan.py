@@ -59,9 +59,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
-_WARNED = (
-    "put it right in the guest or its template, and let `vgpu-cfg-stage` look again; `verify` measures it"
-)
+_WARNED = "fix it in the guest or its template, then run `vgpu-cfg-stage` again; `verify` measures it"
 
 
 class GuestPlanner:
@@ -165,12 +163,12 @@ class GuestPlanner:
         return changes
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
-        why = "is to be off" if resolved.desired.power is DesiredPower.OFF else "is off, and stays so"
-        message = f"it {why}: its guest is staged by the first run that finds it on"
-        remedy = "apply again once it runs"
+        why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"
+        message = f"it {why}; its guest is staged by the next run when it is powered on"
+        remedy = "apply again when it is running"
         if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
-            message += ", and by then cloud-init has had its first boot"
-            remedy = "let the plan power it on first, or write `guest.login` for a way in later"
+            message += ", but the first boot of cloud-init is over by then"
+            remedy = "let the plan power it on first, or set `guest.login` for later access"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
     def _assess_restart(
@@ -180,8 +178,8 @@ class GuestPlanner:
         modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
-            message = f"{listed(names)} may restart its guest, which runs: a power cycle is needed"
-            remedy = "allow it with --allow-power-cycle"
+            message = f"{listed(names)} may restart its running guest: a power cycle is required"
+            remedy = "to allow it, add --allow-power-cycle"
             self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
 
@@ -207,25 +205,26 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         return
     failed = report.first_in("failed")
     if report.state == "failed" and failed is not None:
-        why = failed.why or "the guest does not say why"
+        why = failed.why or "the guest gives no reason"
         message = f"{failed.name} failed in its guest: {why}"
         remedy = (
-            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated"
+            "check /var/log/vgpu-cfg.log in the guest, fix the problem, and apply again; completed "
+            "modules are not repeated"
         )
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
-            message = (
-                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
-            )
+            message = f"{module.name} requires a manual step: {module.why or 'the guest gives no details'}"
             remedy = (
-                "restart the host, then apply continues"
+                "restart the host; apply then continues"
                 if module.name == FIRMWARE
-                else "do what it says, and apply again"
+                else "complete the step, and apply again"
             )
             findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
         if module.state == "warned":
-            message = f"{module.name} is there but for this: {module.why or 'its guest does not say what'}"
+            message = (
+                f"{module.name} is installed with a limitation: {module.why or 'its guest gives no details'}"
+            )
             findings.add_vm(Code.GUEST_WARNED, resolved.desired, message, _WARNED)
 
 
@@ -235,17 +234,15 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
-        message = (
-            f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
-        )
+        message = f"{listed(left, shown=6)} was staged, but the plan file no longer requests it; it is kept"
         findings.add_vm(
-            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it is in the way"
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it causes problems"
         )
     if foreign:
         message = (
-            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
+            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not know"
         )
-        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or keep them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +285,14 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
             id=f"restart {hand.host_name} for NIC firmware",
             subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
             text=(
-                f"shut {listed(names)} down, restart {hand.host_name}, start them again: the firmware that "
-                "was set in them is in force only then, and a restart of a VM does not bring it; only where "
-                "Current still shows the old value switch the host off and on"
+                f"shut down {listed(names)}, restart {hand.host_name}, then start them again: the firmware "
+                "settings take effect only then, not after restarting a VM; if Current still shows the "
+                "old value, power-cycle the host"
             ),
-            proof=f"in the guest: mlxconfig -e query shows the same under Current and Next Boot ({hand.why})",
+            proof=(
+                "in the guest, mlxconfig -e query shows the same value under Current and Next Boot "
+                f"({hand.why})"
+            ),
             commands=restart_commands(hand.host_name),
             impact=Impact.HOST_REBOOT,
             host_moid=hand.host_moid,
@@ -322,28 +322,27 @@ def check_exposure(
         return
     if private and spec.is_exposed:
         message = (
-            f"`secrets: exposed`: its clone carries the secrets of {listed(private)}; whoever may read the "
-            "VM's configuration, or events, can read them there"
+            f"`secrets: exposed`: its clone contains the secrets of {listed(private)}; anyone with read "
+            "access to the VM's configuration or events can see them"
         )
         remedy = (
-            "leave it out where ssh or guest operations reach the guest; else change these secrets afterwards"
+            "remove it if the guest is reachable by ssh or guest operations; otherwise change these "
+            "secrets afterwards"
         )
         findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
     elif private and not _has_way_in(resolved, spec):
         message = (
-            f"nothing can bring it the secrets of {listed(private)}: it has no NIC for ssh, and no login "
+            f"the secrets of {listed(private)} cannot be delivered: it has no NIC for ssh, and no login "
             "with a password for guest operations"
         )
-        remedy = (
-            "give it a NIC; or write guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
-        )
+        remedy = "add a NIC; or set guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
         findings.refuse_vm(Code.GUEST_SECRETS_NO_WAY, vm, message, remedy)
     if spec.user_data:
         message = (
-            "its own `user_data` can be read in the VM's configuration until the guest has read it, and "
-            "maybe in events"
+            "its own `user_data` is readable in the VM's configuration until the guest has read it, and "
+            "possibly in events"
         )
-        remedy = "keep secrets out of it"
+        remedy = "do not include secrets"
         findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
 
 
@@ -353,8 +352,11 @@ def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
     settings = existing.detail.extra_config if existing is not None and existing.detail is not None else {}
     if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
         return
-    message = f"it is off, and its configuration still holds the secrets of {private}, readable in vCenter"
-    remedy = "apply: its first boot removes them; or destroy it; then change these secrets"
+    message = (
+        f"it is powered off, and its configuration still contains the secrets of {private}, readable in "
+        "vCenter"
+    )
+    remedy = "apply the plan (the first boot removes them) or destroy the VM; then change these secrets"
     findings.add_vm(Code.GUEST_SECRETS_EXPOSED, resolved.desired, message, remedy)
 
 
@@ -368,10 +370,10 @@ def _check_mesh(
     ]
     if others:
         message = (
-            f"`secrets: exposed`, and it trains with {listed(others)}, whose host keys are not known at its "
+            f"`secrets: exposed`, but it trains with {listed(others)}, whose host keys are unknown at its "
             "first boot"
         )
-        remedy = "write `secrets: exposed` for all that train together, or for none"
+        remedy = "set `secrets: exposed` for all VMs that train together, or for none"
         findings.refuse_vm(Code.GUEST_SECRETS_MIXED, resolved.desired, message, remedy)
 
 
@@ -396,9 +398,9 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     )
     if unasked:
         message = (
-            f"docker asks mirrors for images of {DEFAULT_REGISTRY} alone, not for those of {listed(unasked)}"
+            f"docker uses mirrors only for images of {DEFAULT_REGISTRY}, not for those of {listed(unasked)}"
         )
-        remedy = "write the mirror's host into the image's name; or write guest: {containers: containerd}"
+        remedy = "include the mirror's host in the image name; or set guest: {containers: containerd}"
         findings.add_vm(Code.SITE_MIRROR_UNASKED, resolved.desired, message, remedy)
     if not site.closed:
         return
@@ -406,12 +408,17 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     for one in brought:
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
-            message = f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts"
+            message = f"the site is closed, but `{one.key}` points to {where}, which is not one of its hosts"
             remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
             findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
     if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:
-        message = "the site is closed and has no package mirror: what the template lacks cannot be installed"
-        remedy = "write site: {apt: …} or {dnf: …}; or see that the template has all that is staged"
+        message = (
+            "the site is closed and has no package mirror, so packages missing from the template cannot "
+            "be installed"
+        )
+        remedy = (
+            "set site: {apt: …} or {dnf: …}; or make sure that the template includes all staged components"
+        )
         findings.add_vm(Code.SITE_WITHOUT_PACKAGES, resolved.desired, message, remedy)
 
 
@@ -425,10 +432,11 @@ def _is_within(one: Fetched, site: DesiredSite, hosts: tuple[str, ...], runtime:
 
 def _remedy(one: Fetched, runtime: str) -> str:
     if one.registry:
-        mirror = f", or write site.registry_mirrors: {{{one.registry}: …}}"
+        mirror = f", or set site.registry_mirrors: {{{one.registry}: …}}"
         return (
-            f"name an image of the site's own registry{mirror if takes_mirror(runtime, one.registry) else ''}"
+            "use an image from the site's own "
+            f"registry{(mirror if takes_mirror(runtime, one.registry) else '')}"
         )
     if one.key == "guest.toolkit_repository":
-        return "write site.toolkit_repository"
-    return f"let `{one.key}` name a place of the site"
+        return "set site.toolkit_repository"
+    return f"set `{one.key}` to a location inside the site"

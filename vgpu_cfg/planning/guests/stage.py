@@ -256,7 +256,7 @@ def _why(
         return other
     if host_keys_fingerprint(module, knowledge.host_keys) != staged.host_keys:
         return "other host keys"
-    return "brought again" if module.kind in again else ""
+    return "delivered again" if module.kind in again else ""
 
 
 def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:

@@ -32,15 +32,15 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     if len(team.workers) == 1:
-        message = "it trains over one worker: what joins several is staged, and not used"
-        findings.add(Code.ONE_WORKER, subject, message, "add workers, or leave it so")
+        message = "training has one worker; the components for several workers are staged but not used"
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or keep it")
     kinds: dict[str, list[str]] = {}
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
     if len(kinds) > 1:
         words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
-        message = f"its workers have unequal GPUs ({words}): every step waits for the slowest"
-        findings.add(Code.WORKERS_UNEQUAL, subject, message, "give all workers the same GPUs")
+        message = f"its workers have different GPUs ({words}), so every step waits for the slowest"
+        findings.add(Code.WORKERS_UNEQUAL, subject, message, "use the same GPUs for all workers")
 
 
 def _gpus_of(vm: DesiredVm) -> str:
@@ -59,11 +59,12 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         return
     unknown = [one.vm.name for one in members if not one.address]
     if unknown:
-        message = f"the plan knows no address of {listed(unknown)}, by which the others could reach it"
+        message = f"the plan does not know an address of {listed(unknown)} for the other VMs to connect to"
     else:
-        message = "there is no network on which all VMs of the training have an address that the plan knows"
+        message = "the plan does not know a network on which all training VMs have an address"
     remedy = (
-        "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand"
+        "add NICs on a common network with `ip: pool` or a fixed `ip`; DHCP addresses are not known in "
+        "advance"
     )
     findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
 
@@ -75,21 +76,23 @@ def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
         return
     network = team.training.rdma_network
     message = (
-        f"the plan knows no address of {listed(unknown)} on {network}: processes meet by the workers' names, "
-        "on another network"
+        f"the plan does not know an address of {listed(unknown)} on {network}; processes use the workers' "
+        "names on another network"
     )
-    remedy = f"write `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP is not known beforehand"
+    remedy = (
+        f"set `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP addresses are not known in advance"
+    )
     findings.add(Code.RENDEZVOUS_ELSEWHERE, subject, message, remedy)
 
 
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
     if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
-        message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
-        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: torchrun`"
+        message = f"{training.image} is NVIDIA's PyTorch image, which does not include Horovod"
+        remedy = "use a TensorFlow image with Horovod or your own image, or set `framework: torchrun`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
     if training.framework == "torchrun" and _TENSORFLOW.search(training.image or ""):
-        message = f"{training.image} is NVIDIA's TensorFlow image, which comes without PyTorch"
-        remedy = "name a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`"
+        message = f"{training.image} is NVIDIA's TensorFlow image, which does not include PyTorch"
+        remedy = "use a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`"
         findings.add(Code.IMAGE_WITHOUT_TORCH, subject, message, remedy)
 
 
@@ -98,18 +101,18 @@ def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
     if not training.elastic:
         return
     if training.framework not in _ELASTIC:
-        message = f"`elastic: {training.elastic}` asks for what `framework: {training.framework}` cannot do"
-        remedy = "write framework: torchrun or horovod, or remove `elastic`"
+        message = f"`elastic: {training.elastic}` is not supported by `framework: {training.framework}`"
+        remedy = "set framework: torchrun or horovod, or remove `elastic`"
         findings.add(Code.NOT_ELASTIC, subject, message, remedy)
         return
     _, most = parse_elastic(training.elastic)
     if most > len(team.workers):
         there = counted(len(team.workers), "worker")
         message = (
-            f"`elastic` allows {most} workers and there are {there}: torchrun waits half a minute for more"
+            f"`elastic` allows {most} workers, but only {there} exist; torchrun waits 30 seconds for more"
         )
         findings.add(
-            Code.ELASTIC_BEYOND, subject, message, f"write at most {len(team.workers)}, or add workers"
+            Code.ELASTIC_BEYOND, subject, message, f"set at most {len(team.workers)}, or add workers"
         )
 
 
@@ -120,11 +123,11 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
     ]
     if wanted and training.head is None:
         keys = " and ".join(f"`{key}`" for key in wanted)
-        message = f"the training asks for {keys}, which its head would serve, and names no head"
-        remedy = "name a VM as `training.head`, or remove it"
+        message = f"the training requests {keys}, which require a head, but none is named"
+        remedy = "set `training.head` to a VM, or remove it"
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        message = f"data and code must be brought to {count} one by one: nothing is shared or mounted"
-        remedy = "write training: {shared_folder: {}}, or `mounts` of a folder that all have"
+        message = f"you must copy data and code to {count} individually: no folder is shared or mounted"
+        remedy = "set training: {shared_folder: {}}, or `mounts` of a common folder"
         findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

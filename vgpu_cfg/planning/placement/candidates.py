@@ -22,17 +22,17 @@ Ranked = tuple[tuple[int, int], ...]
 """Hosts by index, each with the rank of its cluster in the plan file."""
 
 _REMEDIES = {
-    Code.HOST_GROUP_UNUSABLE: "put a host that runs into the group, in vCenter, or name another",
-    Code.HOSTS_EXCLUDED: "name fewer hosts in `place.not_hosts`, or more clusters",
-    Code.NO_HOST_MATCHES: "compare `place.hosts` with the names of the hosts",
-    Code.NO_USABLE_HOST: "connect a host, or take one out of maintenance mode",
+    Code.HOST_GROUP_UNUSABLE: "in vCenter, add a running host to the group, or name another group",
+    Code.HOSTS_EXCLUDED: "exclude fewer hosts in `place.not_hosts`, or add clusters",
+    Code.NO_HOST_MATCHES: "compare `place.hosts` with the host names",
+    Code.NO_USABLE_HOST: "connect a host, or exit maintenance mode on one",
     Code.NETWORK_NOT_ON_HOST: "add the network to a host, or name another cluster or network",
     Code.DATASTORE_NOT_ON_HOST: "mount the datastore on a host, or name another cluster or datastore",
-    Code.DEVICE_GROUP_ABSENT: "take a name that `vgpu-cfg inventory` lists, as it stands under DEVICE GROUPS",
+    Code.DEVICE_GROUP_ABSENT: "use a name that `vgpu-cfg inventory` lists under DEVICE GROUPS",
 }
 
 
-_BRING_BACK = "bring a host back that does not respond, or let the VM go to others: `place`, `cluster`"
+_BRING_BACK = "reconnect a host that does not respond, or allow others for the VM: `place`, `cluster`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Candidates:
 
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
         known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))
-        told = f"they offer {listed(known, shown=6)}" if known else "they offer none"
+        told = f"available: {listed(known, shown=6)}" if known else "none are available"
         return f"no host offers the device group {listed(sorted(wanted))}: {told}"
 
     def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
@@ -157,7 +157,7 @@ def host_group_not_found(name: str, clusters: Sequence[Cluster]) -> tuple[Code, 
     known = [group.name for cluster in clusters for group in cluster.host_groups]
     message = f"{listed(cluster.name for cluster in clusters)} has no host group {name!r}"
     remedy = (
-        did_you_mean(name, known, noun="host groups") or "make it in vCenter: VM/Host Groups of the cluster"
+        did_you_mean(name, known, noun="host groups") or "create it in vCenter: VM/Host Groups of the cluster"
     )
     return Code.HOST_GROUP_NOT_FOUND, message, remedy
 
@@ -189,7 +189,7 @@ def make_query(
 def forbidden_by(place: PlaceEntry, host: Host, cluster: Cluster | None) -> str:
     """Return in words what of `place` keeps a VM from a host of a cluster, "" where nothing does."""
     if place.hosts and not matches_any(host.name, place.hosts):
-        return f"which `place.hosts` ({', '.join(place.hosts)}) does not name"
+        return f"which is not in `place.hosts` ({', '.join(place.hosts)})"
     if matches_any(host.name, place.not_hosts):
         return f"which `place.not_hosts` ({', '.join(place.not_hosts)}) excludes"
     if place.host_group is None:
@@ -218,9 +218,9 @@ def _unreached(
     nowhere = [moid for moid in sorted(wanted) if not any(moid in _reach(host, code) for host in everyone)]
     if nowhere:
         called = listed(names[moid].name if moid in names else moid for moid in nowhere)
-        return f"the {noun} {called} is on none of {listed(host.name for host in everyone)}"
+        return f"the {noun} {called} is not available on {listed(host.name for host in everyone)}"
     called = listed(names[moid].name if moid in names else moid for moid in sorted(wanted))
-    return f"no host has all of the {noun}s {called}"
+    return f"no host has all of these {noun}s: {called}"
 
 
 def _state(host: Host) -> str:

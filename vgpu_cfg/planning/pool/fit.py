@@ -26,7 +26,7 @@ _STATES = {
     Code.GPU_IN_PASSTHROUGH: "passed through",
     Code.NOT_SHARED_DIRECT: "not of graphics type sharedDirect",
     Code.NO_HOST_DRIVER: "not served by the host driver",
-    Code.HOLDER_UNKNOWN: "held in a way that cannot be told",
+    Code.HOLDER_UNKNOWN: "used in an unknown way",
 }
 """How GPUs are that refuse whatever is asked of them."""
 
@@ -78,7 +78,7 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
             continue
         peers = sum(need.peers is not None for need in variant)
         if peers and has_group_api(host.host) and _has_board(host, variant) and host.fit(shape) is None:
-            words = f"no {peers} GPUs that NVLink joins are all idle"
+            words = f"no set of {peers} NVLink-connected GPUs is fully idle"
             short.append(Limit(Code.NVLINK_GROUP_BROKEN, words))
         _collect(host, shape, variant, refused, short)
         if code is not None and not refused and _has_board(host, variant):
@@ -112,7 +112,7 @@ def _collect(
                 if all(gpu is not other for other in group.gpus):
                     group.gpus.append(gpu)
         if 0 < room < variant.count(need):
-            words = f"room for {room} of the {variant.count(need)} {need.name} that a VM needs at once"
+            words = f"capacity for {room} of the {variant.count(need)} {need.name} that a VM needs"
             short.append(Limit(Code.GPU_FULL, words))
 
 
@@ -123,7 +123,7 @@ def _others(host: HostState, shape: Shape) -> Iterator[Limit]:
     if not any(_has_board(host, variant) for variant in shape.variants):
         yield Limit(Code.NO_SUCH_BOARD, boards_text(host))
     else:
-        yield Limit(Code.GPU_FULL, "no GPUs that take all vGPUs of a VM at once")
+        yield Limit(Code.GPU_FULL, "no GPUs can run all vGPUs of a VM together")
 
 
 def _limit(code: Code, refused: _Refused) -> Limit:
@@ -149,15 +149,15 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
             size = refused.need.size_gb if refused.need else 0
             return f"{gpus} without a placement for {size} GB"
         case Code.NO_MIG_SLICE:
-            return f"{gpus} without free slices where {name} may start"
+            return f"{gpus} without free slices at a valid position for {name}"
         case Code.MIXED_SIZE_NOT_SUPPORTED:
             return f"{gpus} in mixed-size mode, which is not documented for {name}"
         case Code.CLASSES_CANNOT_SHARE:
             return f"{gpus} with another series ({listed(vms)})"
         case Code.NOT_CREATABLE_NOW:
-            return f"vCenter says that {name} cannot be created now"
+            return f"vCenter reports that {name} cannot be created now"
         case Code.SPREAD_IMPOSSIBLE:
-            return f"{gpus} {verb} taken by a VM of this line"
+            return f"{gpus} {verb} used by a VM of this line"
         case _:
             return f"{gpus} {_STATES[code]}" if code in _STATES else f"{gpus}: {code.summary}"
 
@@ -176,7 +176,7 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.NUMA_NODE_ABSENT:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:
-            return "one VM of this line for each host"
+            return "one VM of this line per host"
         case _:
             return code.summary
 
@@ -185,11 +185,11 @@ def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
-            return f"runs ESXi {host.host.version}, {_names(variant)} needs {least}"
+            return f"runs ESXi {host.host.version}; {_names(variant)} requires {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
-            return f"vSphere {host.host.version} gives a VM several vGPUs only of full framebuffer"
+            return f"vSphere {host.host.version} supports several vGPUs per VM only with full framebuffer"
         case Code.TOO_MANY_VGPUS:
-            return f"allows fewer than {len(variant)} vGPUs in a VM"
+            return f"allows fewer than {len(variant)} vGPUs per VM"
         case _:
             return code.summary
 
@@ -202,7 +202,7 @@ def _device_limit(code: Code, host: HostState) -> Limit:
     vms = tuple(vm for vm in dict.fromkeys(host.holders.values()) if vm != COPY)
     if code is not Code.PASSTHROUGH_TAKEN:
         return Limit(code, code.summary)
-    return Limit(code, f"all such devices in use{f' ({listed(vms)})' if vms else ''}", vms=vms)
+    return Limit(code, f"all such devices in use{(f' ({listed(vms)})' if vms else '')}", vms=vms)
 
 
 MOST_COPIES = 10_000
@@ -253,7 +253,7 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
     kept = shape.keep_free - sum(found[place].count == 0 for place in idle) if shape.has_gpus else 0
     for place in sorted((place for place in idle if found[place].count), key=lambda one: found[one].count):
         if kept > 0:
-            limit = Limit(Code.SPREAD_IMPOSSIBLE, f"kept free, as one of {shape.keep_free}")
+            limit = Limit(Code.SPREAD_IMPOSSIBLE, f"kept free, one of {shape.keep_free}")
             found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
             kept -= 1
     return tuple(found)
@@ -269,9 +269,9 @@ def next_step(fits: Sequence[HostFit]) -> str:
         default=None,
     )
     if closest is None:
-        return "no host is in question"
+        return "no eligible host"
     limit, fit = closest
-    steps = [f"without {gain.vm} there would be room for {gain.more}" for gain in fit.gains[:1]]
+    steps = [f"without {gain.vm}, {gain.more} more would fit" for gain in fit.gains[:1]]
     steps += [f"or {remedy}" if steps else remedy] if (remedy := REMEDIES.get(limit.code, "")) else []
     return "; ".join([f"nothing fits: {limit.text} ({fit.host.name})", *steps])
 

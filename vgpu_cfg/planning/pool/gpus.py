@@ -135,7 +135,7 @@ class PoolReader:
             if not runs and state.pci_id in holders:
                 runs = (GpuUser(holders[state.pci_id] or "", ""),)
             is_unknown = state.obstacle is None and state.board is None
-            words = "board not in the catalogue" if is_unknown else obstacle_text(state, gpu)
+            words = "board not in the catalog" if is_unknown else obstacle_text(state, gpu)
             obstacle = words or out_of_use(host, state.pci_id)
             room = {name: count for name, count in room.items() if name not in drawn}
             yield PooledGpu(
@@ -226,7 +226,7 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
             return ""
         case Code.NO_HOST_DRIVER:
-            return "no host driver serves it"
+            return "not served by a host driver"
         case Code.NOT_SHARED_DIRECT:
             return "graphics type not sharedDirect"
         case None:
@@ -284,8 +284,9 @@ def _is_alone(index: int, holders: Sequence[Sequence[str]], found: HostCapacity)
 
 def _words(sizes: Sequence[int], addresses: Sequence[str], vms: Sequence[str], *, is_alone: bool) -> str:
     if sizes == [PAIR] and len(addresses) == 1 and is_alone:
-        return f"NVLink peer {addresses[0]} is used alone by {listed(vms)}"
+        return f"NVLink peer {addresses[0]} is used individually by {listed(vms)}"
     groups = " or ".join(str(size) for size in sizes)
     return (
-        f"in no NVLink group of {groups} now: {listed(vms)} {'has' if len(vms) == 1 else 'have'} GPUs of it"
+        f"not in an NVLink group of {groups} now: {listed(vms)} {('has' if len(vms) == 1 else 'have')} "
+        "GPUs of it"
     )

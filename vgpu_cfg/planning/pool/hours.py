@@ -61,8 +61,10 @@ def key_of(observed: Inventory, by: str) -> KeyOf:
     if by.startswith("attribute:") and (name := by.removeprefix("attribute:")):
         there = {found for vm in observed.vms for found in (vm.detail.attributes if vm.detail else ())}
         if name not in there:
-            hint = did_you_mean(name, there, noun="attributes") or "`vgpu-cfg usage --by folder` needs none"
-            raise ValueError(f"no VM has the custom attribute {name!r}: {hint}")
+            hint = did_you_mean(name, there, noun="attributes") or (
+                "`vgpu-cfg usage --by folder` works without one"
+            )
+            raise ValueError(f"no VM has the custom attribute {name!r}; {hint}")
         return lambda vm: vm.detail.attributes.get(name, "") if vm.detail else ""
 
     def folder(vm: Vm) -> str:

@@ -29,7 +29,7 @@ from vgpu_cfg.planning.pool.stranding import most_that
 from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
-ENFORCES_NONE = "vCenter enforces none of it"
+ENFORCES_NONE = "not enforced by vCenter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class ShareUse:
     @property
     def words(self) -> str:
         """Say how much is held of how much, and by whom."""
-        held = f"{self.share.holder}: {self.worded(self.held)} of {self.share.called} held already"
+        held = f"{self.share.holder}: {self.worded(self.held)} of {self.share.called} already in use"
         by = f" by {_named(self.vms)}" if self.vms else ""
-        return f"{held}, of at most {self.worded(self.limit)} ({self.share.origin}){by}"
+        return f"{held}{by}; the limit is {self.worded(self.limit)} ({self.share.origin})"
 
     def worded(self, amount: float) -> str:
         """Spell an amount in the unit of the share."""
@@ -172,19 +172,19 @@ def _report(
     share = then.share
     ours = [name for name in then.vms if name in own]
     held = f"{share.holder}: {then.worded(then.held)} of {share.called}"
-    most = f"of at most {then.worded(then.limit)} ({share.origin})"
+    most = f"the limit is {then.worded(then.limit)} ({share.origin})"
     by = f" by {_named(now.vms)}" if now.vms else ""
     if then.held <= then.limit:
         if ours:
-            message = f"{held} held after this plan, {most}; {ENFORCES_NONE}"
+            message = f"{held} in use after this plan; {most}; {ENFORCES_NONE}"
             findings.add(Code.SHARE_KEPT, subject, message)
     elif not now.allows(then):
-        added = f"{then.worded(then.held - now.held)} more by this plan, with {_named(ours)}"
-        message = f"{held} would be held, {most}: {then.worded(now.held)} now{by}, {added}"
-        remedy = f"take less, or ask whoever keeps the file for a larger share: {ENFORCES_NONE}"
+        added = f"{then.worded(then.held - now.held)} more with this plan, for {_named(ours)}"
+        message = f"{held} would be in use; {most}; {then.worded(now.held)} now{by}, {added}"
+        remedy = f"use fewer, or ask the owner of the file for a larger quota; {ENFORCES_NONE}"
         findings.add(Code.SHARE_EXCEEDED, subject, message, remedy)
     elif ours:
-        remedy = f"give some of it back, or ask for a larger share: {ENFORCES_NONE}"
+        remedy = f"release some, or ask for a larger quota; {ENFORCES_NONE}"
         findings.add(Code.SHARE_EXCEEDED_ALREADY, subject, now.words, remedy)
 
 

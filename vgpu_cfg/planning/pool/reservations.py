@@ -34,7 +34,8 @@ Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""
 _MOMENT = "%Y-%m-%d %H:%M"
 _ANOTHER_TIME = (
-    "take fewer, or another time (`from`, `until`); `vgpu-cfg inventory --reservations` lists all of them"
+    "reserve fewer, or for another time (`from`, `until`); `vgpu-cfg inventory --reservations` lists all "
+    "reservations"
 )
 
 
@@ -50,8 +51,8 @@ def is_waiting(desired: DesiredPlan, observed: Inventory) -> bool:
 
 def report_waiting(desired: DesiredPlan, findings: Findings) -> None:
     """Say when a plan begins, and what becomes of it until then."""
-    begins = f"it begins at {desired.begins:{_MOMENT}} UTC"
-    message = f"{begins}: until then `apply` reserves its GPUs, and makes no VM"
+    begins = f"it starts at {desired.begins:{_MOMENT}} UTC"
+    message = f"{begins}; until then, `apply` reserves its GPUs and creates no VM"
     findings.add(Code.RESERVED_FIRST, Subject(kind="plan", name=desired.name), message)
 
 
@@ -104,8 +105,8 @@ def reservation_wanted(
     if wanted is None or kept.of_plan(desired.identity) is not None:
         return wanted
     if (other := kept.named(wanted.alarm_name)) is not None:
-        message = f"another plan of this name has reserved GPUs: {_words(other)}"
-        remedy = "give this plan another name, or take that plan's id"
+        message = f"another plan with this name has reserved GPUs: {_words(other)}"
+        remedy = "rename this plan, or use that plan's ID"
         findings.add(Code.GPUS_RESERVED, Subject(kind="plan", name=desired.name), message, remedy)
     return wanted
 
@@ -114,8 +115,11 @@ def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -
     running = [vm.name for vm in observed.vms if vm.is_on and vm.is_of(desired.identity)]
     if running:
         ended = f"its reservation ended at {desired.ends:{_MOMENT}} UTC"
-        message = f"{ended}, and VMs of it run on: {fold_names(running)}"
-        remedy = "write a later `until`, or give the GPUs back: `vgpu-cfg destroy`; nothing stops by itself"
+        message = f"{ended}, but its VMs are still running: {fold_names(running)}"
+        remedy = (
+            "set a later `until`, or release the GPUs with `vgpu-cfg destroy`; VMs are not stopped "
+            "automatically"
+        )
         findings.add(Code.RESERVATION_ENDED, Subject(kind="plan", name=desired.name), message, remedy)
 
 
@@ -134,14 +138,14 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
             continue
         clusters = site.clusters_of(vm) if len(vm.clusters) == 1 else ()
         if len(clusters) != 1:
-            message = "GPUs are reserved in one cluster, and it does not name one alone"
-            findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "write one `cluster`")
+            message = "GPUs can be reserved only in one cluster, but the plan does not name exactly one"
+            findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "set one `cluster`")
             is_told = False
             continue
         for gpu in vm.gpus:
             found = _need(gpu, gpus, clusters[0].moid)
             if isinstance(found, str):
-                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "name one profile, or one model")
+                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "set one profile, or one model")
                 is_told = False
                 continue
             board, profile, shares[profile] = found
@@ -164,18 +168,18 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
 def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int] | str:
     """Return the board, the profile and how many of it fit on a GPU, or why that is unknown."""
     if gpu.pin:
-        return "a GPU by its PCI address cannot be reserved: reservations count GPUs"
+        return "a GPU cannot be reserved by its PCI address: reservations count GPUs"
     if gpu.kind == "vgpu":
         if len(gpu.profile) != 1:
-            return "of a list of profiles nobody can tell which it will be"
+            return "with a list of profiles, the profile to reserve is not determined"
         needs = gpus.reader.needs(gpu.profile[0].name)
         boards = [key for key in needs if (cluster, key) in gpus.totals]
         if len(boards) != 1:
-            return f"{gpu.profile[0].name} is not of one board of the cluster"
+            return f"{gpu.profile[0].name} does not belong to a board of the cluster"
         return boards[0], gpu.profile[0].name, needs[boards[0]].max_per_gpu
     boards = sorted(gpus.boards_for(gpu.device, cluster))
     if len(boards) != 1:
-        return f"a GPU with {gpu.device} is not of one board of the cluster"
+        return f"a GPU with {gpu.device} does not belong to a board of the cluster"
     return boards[0], "", 1
 
 
@@ -371,7 +375,7 @@ class Booking:
 
     def words(self, moment: Moment) -> str:
         """Say who holds what of a pool at a moment, and till when."""
-        held = [f"VMs of no reservation stand on {moment.staying}"] if moment.staying else []
+        held = [f"VMs without a reservation use {moment.staying}"] if moment.staying else []
         for one, count in moment.reserved:
             by = self.account_of(one)
             held.append(f"the plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
@@ -394,11 +398,11 @@ def _refuse_overbooking(
             told.add(short.pool)
             where = booking.where(short.pool)
             message = (
-                f"{counted(short.take, 'GPU')} of {where} would be taken, and {booking.words(short.moment)}"
+                f"{counted(short.take, 'GPU')} of {where} would be used, but {booking.words(short.moment)}"
             )
             subject = Subject(kind="plan", name=desired.name)
             findings.add(Code.GPUS_RESERVED, subject, message, _ANOTHER_TIME)
 
 
 def _words(kept: KeptReservation) -> str:
-    return kept.reservation.words if kept.reservation is not None else "its text cannot be read"
+    return kept.reservation.words if kept.reservation is not None else "its text is not readable"

@@ -101,9 +101,9 @@ def _of_same_size(gpu: GpuState) -> Iterable[Stranding]:
         words = f"locked to {need.size_gb} GB by {listed(vms)}"
         yield Stranding(StrandedKind.SIZE_LOCK, words, bound, size_gb=need.size_gb, vms=vms)
     if lost >= LEAST_MIB:
-        words = f"{whole_gib(lost)} too little for another {need.size_gb} GB"
+        words = f"{whole_gib(lost)} too small for another {need.size_gb} GB"
         if not room and lost >= need.framebuffer_mib:
-            words = f"{whole_gib(lost)} beyond the most vGPUs of {need.size_gb} GB"
+            words = f"{whole_gib(lost)} beyond the maximum number of {need.size_gb} GB vGPUs"
         yield Stranding(StrandedKind.FRAMEBUFFER, words, lost, vms=vms)
 
 
@@ -118,7 +118,7 @@ def _of_mixed_sizes(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Strand
     free = [place for place in range(region) if place not in taken]
     lost = len(free) - _most(frozenset(places), taken, region, 0, counts_memory=True)
     if lost:
-        words = f"{lost} GB where no size may start (free: GB {_runs(free)})"
+        words = f"{lost} GB at invalid positions (free: GB {_runs(free)})"
         yield Stranding(
             StrandedKind.PLACEMENT, words, lost * gpu.board.framebuffer_mib // region, vms=_vms(gpu)
         )
@@ -129,7 +129,7 @@ def _of_unpublished_placements(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iter
     lost = gpu.free_framebuffer_mib
     if lost >= LEAST_MIB and all(gpu.refuse(need) is not None for need in needs):
         yield Stranding(
-            StrandedKind.FRAMEBUFFER, f"{whole_gib(lost)} too little for any size", lost, vms=_vms(gpu)
+            StrandedKind.FRAMEBUFFER, f"{whole_gib(lost)} too small for any size", lost, vms=_vms(gpu)
         )
 
 
@@ -149,14 +149,14 @@ def _of_mig(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
     idle = compute - _most(places, taken, region, compute, counts_memory=False)
     vms = _vms(gpu)
     if lost:
-        why = "no compute left" if not compute else "no profile may start there"
+        why = "no compute slices left" if not compute else "not a valid position for any profile"
         where = f"slice {_runs(free)}" if len(free) == 1 else f"slices {_runs(free)}"
-        words = f"{counted(lost, 'memory slice')} cut off: {why} (free: {where})"
+        words = f"{counted(lost, 'memory slice')} unusable: {why} (free: {where})"
         size = lost * gpu.board.framebuffer_mib // region
         yield Stranding(StrandedKind.MEMORY_SLICES, words, size, vms=vms)
     if idle:
-        why = "no memory left for it" if not free else "no profile may start there"
-        words = f"{counted(idle, 'compute slice')} left over: {why}"
+        why = "no memory left" if not free else "not a valid position for any profile"
+        words = f"{counted(idle, 'compute slice')} unused: {why}"
         yield Stranding(StrandedKind.COMPUTE_SLICES, words, compute_slices=idle, vms=vms)
     yield from _of_shared_instances(gpu)
 

@@ -101,22 +101,22 @@ def _kernel(view: HostView, reported: Mapping[str, str]) -> ChainLink:
             reading,
             "the host's atsSupport",
             is_on=reading.configured == ON,
-            remedy="write `ats: true` under `hosts`",
+            remedy="set `ats: true` under `hosts`",
         )
     if is_at_least(view.host.version, _ON_BY_DEFAULT) and view.host.version:
         return ChainLink(
             KERNEL,
             LinkState.UNKNOWN,
-            "the host's atsSupport was not read; from ESXi 7.0 U3 on it is on by default",
+            "the host's atsSupport was not read; since ESXi 7.0 U3 it is on by default",
         )
-    return ChainLink(KERNEL, LinkState.UNKNOWN, f"the host's atsSupport is not known: {reading.unread}")
+    return ChainLink(KERNEL, LinkState.UNKNOWN, f"the host's atsSupport is unknown: {reading.unread}")
 
 
 def _read_link(link: str, reading: Reading, what: str, *, is_on: bool, remedy: str) -> ChainLink:
     if not is_on:
         return ChainLink(link, LinkState.OFF, f"{what} is {reading.configured}", remedy)
     if reading.runtime is not None and not is_same_word(reading.configured or "", reading.runtime):
-        return ChainLink(link, LinkState.PENDING, f"{what} is set, and {reading.runtime} is still in force")
+        return ChainLink(link, LinkState.PENDING, f"{what} is set, but {reading.runtime} is still active")
     return ChainLink(link, LinkState.ON, f"{what} is {reading.configured}")
 
 
@@ -135,7 +135,7 @@ def _options(placed: Placed, changes: Sequence[Change]) -> ChainLink:
     if wanted <= then:
         return ChainLink(OPTIONS, LinkState.SET_BY_PLAN, "the plan sets the VM's P2P options")
     lacking = listed(key for key in P2P_KEYS if key.casefold() not in then)
-    remedy = "let the plan file state the VM's `nics`, and the plan sets them"
+    remedy = "state the VM's `nics` in the plan file, so that the plan sets them"
     return ChainLink(OPTIONS, LinkState.OFF, f"the VM lacks {lacking}", remedy)
 
 
@@ -152,7 +152,7 @@ def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> Ch
             reading,
             what,
             is_on=is_same_word("True", reading.configured or ""),
-            remedy=f"write `firmware: {{{ATS}: true}}` on the NIC's rule under `hosts`, with `access`",
+            remedy=f"set `firmware: {{{ATS}: true}}` in the NIC's rule under `hosts`, with `access`",
         )
     staged = firmware_in_guest(placed.extra_config)
     if staged is not None and staged.state in ("present", "done"):
@@ -161,17 +161,20 @@ def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> Ch
     if staged is not None and staged.state == "hand":
         return ChainLink(FIRMWARE, LinkState.PENDING, f"its guest has set {what}")
     if staged is not None and staged.state == "failed":
-        remedy = "see the guest's log; a NIC whose mlxconfig lists no ATS_ENABLED needs newer firmware"
+        remedy = (
+            "see the guest's log; if mlxconfig does not list ATS_ENABLED for a NIC, its firmware must be "
+            "updated"
+        )
         return ChainLink(FIRMWARE, LinkState.OFF, f"its guest could not set {what}: {staged.why}", remedy)
     if reading.is_absent and _is_handed_out(view, placed.nic):
-        where = "its guest sets it" if placed.has_guest else "only its guest can tell and set it"
+        where = "its guest sets it" if placed.has_guest else "only its guest can read and set it"
         return ChainLink(
-            FIRMWARE, LinkState.UNKNOWN, f"{what} is not known, since it is passed through: {where}"
+            FIRMWARE, LinkState.UNKNOWN, f"{what} is unknown because the NIC is passed through; {where}"
         )
     if reading.is_absent:
         remedy = "update the NIC's firmware"
-        return ChainLink(FIRMWARE, LinkState.OFF, f"{what} is not there: {reading.unread}", remedy)
-    return ChainLink(FIRMWARE, LinkState.UNKNOWN, f"{what} is not known: {reading.unread}")
+        return ChainLink(FIRMWARE, LinkState.OFF, f"{what} is not available: {reading.unread}", remedy)
+    return ChainLink(FIRMWARE, LinkState.UNKNOWN, f"{what} is unknown: {reading.unread}")
 
 
 def _is_handed_out(view: HostView, pci_id: str) -> bool:
@@ -195,39 +198,39 @@ def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts
     """Return whether the set value is in force: the host has restarted since, or does so with this plan."""
     states = {kernel.state, firmware.state}
     if firmware_in_guest(placed.extra_config) is not None and firmware.state is LinkState.PENDING:
-        remedy = "restart the host, and switch it off and on where the guest still reads False afterwards"
+        remedy = "restart the host; if the guest still reads False afterwards, power-cycle the host"
         return ChainLink(
-            RESTART, LinkState.PENDING, "the host must restart to bring what its guest has set", remedy
+            RESTART, LinkState.PENDING, "the host must restart to activate the guest's setting", remedy
         )
     if states & {LinkState.SET_BY_PLAN, LinkState.PENDING}:
         if restarts:
             return ChainLink(RESTART, LinkState.SET_BY_PLAN, "the plan restarts the host")
-        remedy = "restart the host; only where it does not help, switch it off and on"
-        return ChainLink(RESTART, LinkState.PENDING, "the host must restart to bring it", remedy)
+        remedy = "restart the host; power-cycle it only if this does not help"
+        return ChainLink(RESTART, LinkState.PENDING, "the host must restart to activate it", remedy)
     if LinkState.OFF in states:
-        return ChainLink(RESTART, LinkState.UNKNOWN, "the host restarts once it is set")
+        return ChainLink(RESTART, LinkState.UNKNOWN, "the host restarts after it is set")
     if LinkState.UNKNOWN in states:
-        return ChainLink(RESTART, LinkState.UNKNOWN, "whether the host has restarted since is not known")
-    return ChainLink(RESTART, LinkState.ON, "all of it is in force")
+        return ChainLink(RESTART, LinkState.UNKNOWN, "whether the host has restarted since then is unknown")
+    return ChainLink(RESTART, LinkState.ON, "all settings are active")
 
 
 def _path(placed: Placed, topology: Topology) -> ChainLink:
     """Say whether the nearest GPU is of the NIC's NUMA node and root complex."""
     if not placed.gpus:
-        return ChainLink(PATH, LinkState.UNKNOWN, "which GPU it gets is not known")
+        return ChainLink(PATH, LinkState.UNKNOWN, "its GPU is not known yet")
     node = topology.numa_node(placed.nic)
     nodes = [topology.numa_node(gpu) for gpu in placed.gpus]
     if any(topology.is_one_root(gpu, placed.nic) for gpu in placed.gpus):
-        return ChainLink(PATH, LinkState.ON, "GPU and NIC are of one root complex")
+        return ChainLink(PATH, LinkState.ON, "GPU and NIC share a root complex")
     if node is not None and None not in nodes and node not in nodes:
-        remedy = "take a NIC of the GPU's node"
-        words = f"its NIC {placed.nic} is of NUMA node {node}, its GPU of another"
+        remedy = "use a NIC of the GPU's node"
+        words = f"its NIC {placed.nic} is on NUMA node {node}, but its GPU is on another"
         return ChainLink(PATH, LinkState.OFF, words, remedy)
     if all(topology.is_one_root(gpu, placed.nic) is False for gpu in placed.gpus):
         # NVIDIA's guide asks for one node, its later documents for one root complex: servers with one root
         # for each slot have no such pair.
-        words = "GPU and NIC are of one NUMA node and of different root complexes"
+        words = "GPU and NIC are on one NUMA node, but on different root complexes"
         return ChainLink(PATH, LinkState.UNKNOWN, words)
     if node is not None and node in nodes:
-        return ChainLink(PATH, LinkState.ON, "GPU and NIC are of one NUMA node")
+        return ChainLink(PATH, LinkState.ON, "GPU and NIC are on one NUMA node")
     return ChainLink(PATH, LinkState.UNKNOWN, "the host does not report where GPU and NIC are")

@@ -79,14 +79,14 @@ class RdmaChecks:
         if not nics or len(resolved.gpus) in (0, nics):
             return
         message = (
-            f"it has {len(resolved.gpus)} GPUs and {nics} NICs for GPUDirect, "
-            "and each GPU should have its own"
+            f"it has {len(resolved.gpus)} GPUs and {nics} NICs for GPUDirect, but each GPU should have its "
+            "own NIC"
         )
         if nics == 1:
             message = (
-                f"its {len(resolved.gpus)} GPUs share one NIC for GPUDirect, and each should have its own"
+                f"its {len(resolved.gpus)} GPUs share one NIC for GPUDirect, but each should have its own"
             )
-        remedy = "give each VM one GPU and one NIC of the GPU's NUMA node, or as many NICs as GPUs (`count`)"
+        remedy = "use one GPU and one NIC of the same NUMA node per VM, or as many NICs as GPUs (`count`)"
         self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
 
     def _check_fractions(self, resolved: ResolvedVm) -> None:
@@ -99,11 +99,12 @@ class RdmaChecks:
         parts = dict.fromkeys(need.name for need in resolved.fit.variant if not need.is_full)
         if parts:
             message = (
-                f"{listed(parts)} is a part of a GPU, and NVIDIA supports GPUDirect RDMA for some vGPUs only "
-                "without saying which"
+                f"{listed(parts)} is a fraction of a GPU; NVIDIA supports GPUDirect RDMA only for some "
+                "vGPUs and does not list them"
             )
             remedy = (
-                "take a profile of the whole GPU, or let `vgpu-cfg verify` measure bandwidth from GPU memory"
+                "use a profile with the whole GPU, or measure the bandwidth from GPU memory with "
+                "`vgpu-cfg verify`"
             )
             self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)
 
@@ -118,9 +119,10 @@ class RdmaChecks:
                 continue
             found = mtu_of_switch(nic.network, self._observed)
             if found is not None and found < mtu:
-                message = f"a NIC on {nic.network} shall have the MTU {mtu}, its switch has {found}"
+                message = f"a NIC on {nic.network} requires the MTU {mtu}, but its switch has {found}"
                 remedy = (
-                    f"name the switch under `networks`, and it gets {mtu}; or give the network `mtu: {found}`"
+                    f"name the switch under `networks` so that it gets {mtu}; or set `mtu: {found}` on the "
+                    "network"
                 )
                 self._findings.add_vm(Code.MTU_TOO_SMALL, vm, message, remedy)
 
@@ -137,16 +139,20 @@ class RdmaChecks:
             if isinstance(nic, WantedNic) and nic.kind == PVRDMA and nic.backing.portgroup_key is None
         ]
         if standard:
-            message = f"a PVRDMA NIC needs a distributed portgroup, and {listed(standard)} is none"
-            remedy = "name a portgroup of a distributed switch, or write type: vmxnet3"
+            message = f"a PVRDMA NIC requires a distributed portgroup, but {listed(standard)} is not one"
+            remedy = "name a portgroup of a distributed switch, or set type: vmxnet3"
             self._findings.refuse_vm(Code.PVRDMA_NOT_DISTRIBUTED, vm, message, remedy)
         guest_id = resolved.base.guest_id
         if guest_id and ("64" not in guest_id or is_linux(guest_id) is False):
-            message = f"its guest is {guest_id}, and PVRDMA is supported for 64-bit Linux alone"
-            self._findings.refuse_vm(Code.PVRDMA_GUEST, vm, message, "write type: vmxnet3, or clone another")
+            message = f"its guest is {guest_id}, but PVRDMA supports only 64-bit Linux"
+            self._findings.refuse_vm(
+                Code.PVRDMA_GUEST, vm, message, "set type: vmxnet3, or clone another template"
+            )
         if resolved.gpus:
-            message = "its PVRDMA NIC reaches the guest's memory alone: no GPUDirect, and no ATS chain"
-            remedy = "take type: passthrough or sriov with `rdma: gpudirect` where GPUs shall talk directly"
+            message = "its PVRDMA NIC accesses only the guest's memory: no GPUDirect and no ATS chain"
+            remedy = (
+                "for direct communication between GPUs, set type: passthrough or sriov with `rdma: gpudirect`"
+            )
             self._findings.add_vm(Code.PVRDMA_NO_GPUDIRECT, vm, message, remedy)
         if view is None or standard:
             return
@@ -154,8 +160,11 @@ class RdmaChecks:
             switch = switch_of(nic, view, self._desired, self._observed)
             if switch is not None and len(switch.uplinks) != 1:
                 has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplink"
-                message = f"{switch.name} has {has} on {view.host.name}, and PVRDMA needs its RDMA NIC alone"
-                remedy = "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP silently"
+                message = (
+                    f"{switch.name} has {has} on {view.host.name}, but PVRDMA requires its RDMA NIC as the "
+                    "only uplink"
+                )
+                remedy = "keep the RDMA NIC as the only uplink; otherwise traffic silently falls back to TCP"
                 self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
         self._check_vmknic(vm, view, changes)
 
@@ -169,11 +178,11 @@ class RdmaChecks:
             return
         is_read = FactGroup.OPTIONS in view.facts.groups and FactGroup.OPTIONS not in view.facts.unread
         reported = "names none" if is_read else "was not read"
-        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {reported} there"
+        message = f"PVRDMA uses a VMkernel NIC of {view.host.name}, but {OPTION} {reported} there"
         remedy = (
-            "give the host `vmknics` on the NIC's switch and `pvrdma: {network: …}` under `hosts`"
+            "under `hosts`, set `vmknics` on the NIC's switch and `pvrdma: {network: …}` for the host"
             if is_read
-            else f"let `hosts` name {view.host.name}, or see that {OPTION} is set"
+            else f"add {view.host.name} to `hosts`, or make sure that {OPTION} is set"
         )
         self._findings.add_vm(Code.PVRDMA_NO_VMKNIC, vm, message, remedy)
 
@@ -218,8 +227,8 @@ class RdmaChecks:
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies), hindrances=rows)
         elif open_ones:
             why = "; ".join(one.text for one in open_ones if one.link != RESTART) or open_ones[0].text
-            message = f"of the ATS chain of NIC {pci_id} of {host.name} not all can be told here: {why}"
-            remedy = "`vgpu-cfg verify` proves it in the guest: `ATSCtl: Enable+` in lspci"
+            message = f"the ATS chain of NIC {pci_id} of {host.name} cannot be fully determined: {why}"
+            remedy = "`vgpu-cfg verify` checks it in the guest: `ATSCtl: Enable+` in lspci"
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)
 
     def _restart_step(self, moid: str, names: Sequence[str]) -> ManualStep:
@@ -230,9 +239,9 @@ class RdmaChecks:
             id=restart_for_ats(host.name),
             subject=Subject(kind="host", name=host.name, moid=moid),
             text=(
-                f"The guest of {guests} has set ATS_ENABLED in its NIC's firmware. A restart of the VM does "
-                f"not bring it: shut {guests} down, restart {host.name}, start them again, and look in the "
-                "guest; only where Current still shows False switch the host off and on."
+                f"The guest of {guests} has set ATS_ENABLED in its NIC's firmware. Restarting the VM does "
+                f"not activate it: shut {guests} down, restart {host.name}, start them again, and check in "
+                "the guest. If Current still shows False, power-cycle the host."
             ),
             proof="in the guest, `mlxconfig -d DEVICE -e query ATS_ENABLED` shows True(1) under Current",
             commands=restart_commands(host.name),
