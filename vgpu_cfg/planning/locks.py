@@ -65,15 +65,15 @@ def report_locks(
             findings.add(
                 Code.SILENT_RUN,
                 subject,
-                f"{message}; silent since {beat_at:{_MOMENT}} UTC",
-                f"see that it does not run any more; then `{observed.locks.unlock_command(run)}`",
+                f"{message}; inactive since {beat_at:{_MOMENT}} UTC",
+                f"make sure that it is no longer running; then run `{observed.locks.unlock_command(run)}`",
             )
         else:
             findings.add(
                 Code.ANOTHER_RUN,
                 subject,
-                f"{message}; last heard of at {beat_at:%H:%M:%S} UTC",
-                "wait for it to end: until then `apply` changes nothing and ends with exit code 6",
+                f"{message}; last active at {beat_at:%H:%M:%S} UTC",
+                "wait for it to end; until then, `apply` makes no changes and exits with code 6",
             )
 
 

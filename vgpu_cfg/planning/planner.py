@@ -199,11 +199,7 @@ class _Planning:
         ]
         changes = within_windows(changes, self.host_planner.windows, self.observed)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
-        changes = [
-            *self.cluster_options,
-            *plan_networks(self.desired, self.as_read, self.findings),
-            *changes,
-        ]
+        changes = [*self.cluster_options, *plan_networks(self.desired, self.as_read, self.findings), *changes]
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.assess(resolved_vms, result.placements, changes)
@@ -467,7 +463,7 @@ class _Planning:
         if not (chosen or has_networks or of_hosts.changes or of_hosts.in_sync or of_hosts.unknown):
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
-            remedy = "give a VM's name or glob, or host:NAME"
+            remedy = "use a VM's name or glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
 
@@ -486,5 +482,5 @@ def check_approvals(
         notes = "; ".join(dict.fromkeys(one.note for one in found if one.note))
         why = f" ({notes})" if approval is Approval.IRREVERSIBLE and notes else ""
         message = f"{what} for {names}{why}: not approved"
-        remedy = f"to approve it, {how_to_approve(approval)}"
+        remedy = f"to approve, {how_to_approve(approval)}"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

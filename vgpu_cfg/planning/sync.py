@@ -32,7 +32,7 @@ def waits_for(plan: Plan) -> str:
     """Say when a plan begins that only holds its reservation until then; "" for any other."""
     if plan.desired.begins is None or all(one.code != Code.RESERVED_FIRST for one in plan.diagnostics):
         return ""
-    return f"reserved: begins {plan.desired.begins:%Y-%m-%d %H:%M} UTC"
+    return f"reserved: starts {plan.desired.begins:%Y-%m-%d %H:%M} UTC"
 
 
 def is_known(plan: Plan) -> bool:

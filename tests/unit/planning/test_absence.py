@@ -58,14 +58,16 @@ def test_what_must_be_off_starts_again_on_another_gpu_of_its_host() -> None:
 def test_a_vm_that_could_move_as_it_runs_restarts_where_no_other_host_has_room() -> None:
     (one,) = without(f"gpu:esx-01/{A}", hosts(1, {"a": WHOLE | {"on": [A]}})).vms
     assert (one.drained.how.value, one.drained.to) == ("restart", "esx-01")
-    assert one.drained.why == "no other host takes it as it runs"
+    assert one.drained.why == "no other host can run it while it is powered on"
 
 
 def test_without_another_gpu_it_is_off() -> None:
     vms = {"a": WHOLE | {"on": [A]}, "b": WHOLE | {"on": [B]}}
     (one,) = without(f"gpu:esx-01/{A}", hosts(1, vms)).vms
     assert (one.vm, one.drained.how.value, one.died.to) == ("a", "off", "")
-    assert one.drained.why == one.died.why == "neither its host nor another of its cluster has room for it"
+    assert (
+        one.drained.why == one.died.why == "neither its host nor another of its cluster has capacity for it"
+    )
 
 
 def test_a_death_heeds_no_protection_and_a_gpu_takes_its_vgpus_along() -> None:
@@ -124,7 +126,7 @@ def test_what_ha_leaves_is_told_by_name() -> None:
     overrides = {"gpu": {"ha": True, "vm_overrides": {"b": {"ha_restart": "disabled"}}}}
     found = without("host:esx-01", hosts(2, {"a": small("esx-01"), "b": small("esx-01")}, clusters=overrides))
     assert {one.vm: one.died.by_ha for one in found.vms} == {"a": True, "b": False}
-    assert dict(view_absence(found).lines)["HA"].endswith("; b it leaves to somebody's hand")
+    assert dict(view_absence(found).lines)["HA"].endswith("; restart b manually")
     nics = with_nics({"c": function(None)}, functions=4)
     clusters = tuple(one.model_copy(update={"ha_enabled": True}) for one in nics.clusters)
     (one,) = without("host:esx-01", nics.model_copy(update={"clusters": clusters})).vms
@@ -139,7 +141,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
         "c": small("esx-01", on=[B], **own),
     }
     (note,) = without("host:esx-01", hosts(2, vms)).notes
-    assert "ESXi could choose GPUs such that a VM that moves there finds none" in note
+    assert "ESXi could choose GPUs so that a VM that moves there finds none" in note
     assert without("host:esx-01", hosts(2, {"a": vms["a"], "c": vms["c"]})).notes == ()
 
 
@@ -147,7 +149,7 @@ def test_without_a_cluster_nothing_moves_and_ha_starts_nothing() -> None:
     vms = {"a": small("esx-01"), "b": small("esx-02"), "plain": {"host": "esx-02"}}
     found = without("cluster:gpu", estate(2, vms, clusters={"gpu": {"ha": True}}))
     assert ways(found) == {"a": ("off", "", ""), "b": ("off", "", ""), "plain": ("off", "", "")}
-    assert {one.died.why for one in found.vms} == {"no other host of its cluster could run it"}
+    assert {one.died.why for one in found.vms} == {"no other host of its cluster can run it"}
     assert not any(one.died.by_ha for one in found.vms)
     assert (found.totals.vms, found.totals.ways[How.OFF], found.totals.dies) == (3, 3, 3)
     assert found.loss.gpus == {"A100 PCIe 40GB": 2}
@@ -168,7 +170,7 @@ def test_of_a_cluster_a_host_that_does_not_respond_is_left_out() -> None:
     )
     found = without("cluster:gpu", observed.model_copy(update={"hosts": silent}))
     assert [one.vm for one in found.vms] == ["a"]
-    assert "esx-02 does not respond: what ran there is left out" in found.notes
+    assert "esx-02 does not respond: its VMs are not included" in found.notes
 
 
 NIC, OTHER = "0000:24:00.0", "0000:e4:00.0"
@@ -195,8 +197,8 @@ def test_a_virtual_function_keeps_its_vm_from_vmotion_and_its_address_from_any_m
     assert ways(found) == {"pinned": ("off", "", "")}
     (one,) = found.vms
     assert (one.functions, one.died.dies, one.died.by_ha) == (1, None, False)
-    assert "a virtual function of a NIC that is named by its address" in one.drained.why
-    assert any("is not proven" in note for note in found.notes)
+    assert "a virtual function of a NIC with a fixed address" in one.drained.why
+    assert any("is not verified" in note for note in found.notes)
     assert ways(without(f"nic:esx-01/{OTHER}", observed)) == {"any": ("cold", "esx-02", "esx-02")}
 
 
@@ -224,7 +226,7 @@ def test_the_last_uplink_takes_its_networks_along_and_one_of_two_does_not() -> N
     assert (one.died.dies, one.died.loses, one.died.to) == (False, ("vm-network",), "esx-02")
     (uplink,) = cut.uplinks
     assert (uplink.is_last, uplink.names, uplink.vmknics) == (True, ("vm-network",), ("vmk0 (management)",))
-    assert "the management of esx-01 is on it: vCenter would not hear from the host any more" in cut.notes
+    assert "esx-01's management network is on it: vCenter would lose contact with the host" in cut.notes
     kept = without("nic:esx-01/vmnic2", with_nics(vms, "vmnic2", "vmnic3"))
     assert (kept.vms, [one.up for one in kept.uplinks]) == ((), [("vmnic3",)])
     assert without("nic:esx-01/vmnic2", with_nics(vms, "vmnic3")).uplinks == ()
@@ -252,14 +254,14 @@ def test_of_several_standard_switches_nobody_tells_whose_a_network_is() -> None:
     observed = with_nics({"a": {"host": "esx-01", "nics": ["vm-network"]}}, switches=switches)
     found = without("nic:esx-01/vmnic2", observed)
     assert found.vms == ()
-    assert "which portgroups are on vSwitch0 nobody tells: vm-network could be cut off" in found.notes
+    assert "the portgroups on vSwitch0 are unknown: vm-network could be disconnected" in found.notes
 
 
 def test_a_host_whose_switches_were_not_read_says_so() -> None:
     observed = with_nics({"a": {"host": "esx-01", "nics": ["vm-network"]}}, "vmnic2")
     unread = observed.model_copy(update={"facts": EstateFacts()})
     (note,) = without("nic:esx-01/vmnic2", unread).notes
-    assert note.startswith("esx-01 does not tell its switches")
+    assert note.startswith("esx-01 does not report its switches")
 
 
 def test_nothing_leaves_a_host_that_does_not_respond() -> None:
@@ -267,7 +269,7 @@ def test_nothing_leaves_a_host_that_does_not_respond() -> None:
     silent = tuple(
         host.model_copy(update={"connection": Connection.NOT_RESPONDING}) for host in observed.hosts
     )
-    with pytest.raises(UnsafePlan, match="nothing can leave it"):
+    with pytest.raises(UnsafePlan, match="its VMs cannot be moved"):
         without(f"gpu:esx-01/{A}", observed.model_copy(update={"hosts": silent}))
 
 
@@ -276,7 +278,7 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
     (known,) = (one for one in observed.clusters if one.name == "gpu")
     twin = known.model_copy(update={"moid": "other", "inventory_path": "/dc2/host/gpu"})
     both = observed.model_copy(update={"clusters": (*observed.clusters, twin)})
-    with pytest.raises(Ambiguous, match="2 clusters are called gpu") as told:
+    with pytest.raises(Ambiguous, match="2 clusters are named gpu") as told:
         away_of("cluster:gpu", both)
     assert "cluster:/dc2/host/gpu" in told.value.remedy
     assert away_of(f"cluster:{known.inventory_path}", both).hosts == observed.hosts
@@ -285,22 +287,22 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
 @pytest.mark.parametrize(
     ("word", "message", "remedy"),
     [
-        ("esx-01", "'esx-01' does not say what is thought away", "write `host:esx-01`; kinds: host:NAME"),
-        ("hots:esx-01", "does not say what is thought away", "did you mean `host:esx-01`?"),
-        ("", "'' does not say what is thought away", "kinds: host:NAME"),
-        ("gpu:esx-01", "'gpu:esx-01' names no GPU", "write `gpu:esx-01/PCI`"),
+        ("esx-01", "'esx-01' does not specify what to remove", "use `host:esx-01`; kinds: host:NAME"),
+        ("hots:esx-01", "does not specify what to remove", "did you mean `host:esx-01`?"),
+        ("", "'' does not specify what to remove", "kinds: host:NAME"),
+        ("gpu:esx-01", "'gpu:esx-01' does not name a GPU", "use `gpu:esx-01/PCI`"),
         ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
-        ("gpu:esx-01/*", "names 2 GPUs, and one is meant", f"name one: gpu:esx-01/{A}"),
-        ("host:esx-*", "names 2 hosts", "name one: esx-01, esx-02"),
-        ("gpu:/21:00.0", "no host is named", "`vgpu-cfg inventory` lists the hosts"),
-        ("nic:/vmnic2", "no host is named", "`vgpu-cfg inventory` lists the hosts"),
-        ("nic:esx-01/", "'nic:esx-01/' names no NIC", "write `nic:esx-01/VMNIC`"),
-        ("cluster:", "does not say what is thought away", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
-        ("cluster:*", "no cluster is called *", "known clusters: gpu"),
-        ("cluster:gqu", "no cluster is called gqu", "did you mean 'gpu'?"),
-        ("gpu", "'gpu' does not say what is thought away", "write `cluster:gpu`;"),
-        ("nic:esx-01", "'nic:esx-01' names no NIC", "write `nic:esx-01/VMNIC`"),
-        ("nic:esx-01/vmnic4", "esx-01 has no NIC vmnic4", "`vgpu-cfg inventory` lists the NICs"),
+        ("gpu:esx-01/*", "matches 2 GPUs, but exactly one is required", f"name one: gpu:esx-01/{A}"),
+        ("host:esx-*", "matches 2 hosts", "name one: esx-01, esx-02"),
+        ("gpu:/21:00.0", "no host given", "run `vgpu-cfg inventory` to list the hosts"),
+        ("nic:/vmnic2", "no host given", "run `vgpu-cfg inventory` to list the hosts"),
+        ("nic:esx-01/", "'nic:esx-01/' does not name a NIC", "use `nic:esx-01/VMNIC`"),
+        ("cluster:", "does not specify what to remove", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
+        ("cluster:*", "cluster * not found", "available clusters: gpu"),
+        ("cluster:gqu", "cluster gqu not found", "did you mean 'gpu'?"),
+        ("gpu", "'gpu' does not specify what to remove", "use `cluster:gpu`;"),
+        ("nic:esx-01", "'nic:esx-01' does not name a NIC", "use `nic:esx-01/VMNIC`"),
+        ("nic:esx-01/vmnic4", "esx-01 has no NIC vmnic4", "run `vgpu-cfg inventory` to list the NICs"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
     ],
 )

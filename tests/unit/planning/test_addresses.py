@@ -211,9 +211,10 @@ def test_a_pool_that_is_too_small_says_how_much() -> None:
     assert told == {"a": ["10.111.0.11/24"], "b": [], "c": []}
     assert (found.code, found.subject.name) == (SHORT, "roce-111")
     assert found.message == (
-        "the pool 10.111.0.11-10.111.0.13 of roce-111 is 2 addresses short, for b, c: of its 3 others have 2"
+        "the pool 10.111.0.11-10.111.0.13 of roce-111 is 2 addresses short, for b, c: of its 3, 2 are "
+        "used by others"
     )
-    assert "10.111.0.12 (a name server of roce-111), 10.111.0.13 (x)" in found.remedy
+    assert "10.111.0.12 (a DNS server of roce-111), 10.111.0.13 (x)" in found.remedy
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_where_nothing_is_known_and_nothing_is_wrong_the_log_is_what_to_read() -
 @pytest.mark.parametrize(
     ("written", "note"),
     [
-        (log(PAGES, at=AT + timedelta(hours=1)), "of a later start, 2026-11-20 23:31:00 UTC"),
+        (log(PAGES, at=AT + timedelta(hours=1)), "from a later start, 2026-11-20 23:31:00 UTC"),
         (log(PAGES, at=AT - timedelta(hours=1)), "before the task"),
     ],
 )
@@ -161,10 +161,10 @@ def test_a_change_that_failed_has_no_log() -> None:
 
 def test_a_vm_without_a_failed_task_is_judged_all_the_same() -> None:
     found = told(None, None, firmware="bios")
-    assert found.notes == ("vCenter knows of no failed task of this VM",)
+    assert found.notes == ("vCenter has no failed task of this VM",)
     assert abouts(found.causes) == [ConditionKind.FIRMWARE]
     running = told(None, None, firmware="bios", power=PowerState.ON)
-    assert "with the VM off" in running.next_reason
+    assert "with the VM powered off" in running.next_reason
 
 
 def test_what_lies_behind_a_failure_names_failures_that_there_are() -> None:

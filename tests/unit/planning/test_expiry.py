@@ -57,7 +57,7 @@ def test_an_expired_vm_that_is_off_stays_off_and_another_is_started() -> None:
 def test_an_expired_vm_that_is_not_there_is_not_made() -> None:
     expired, lasting = planned(wanted(days=-1), estate()), planned(wanted(days=8), estate())
     assert (expired.changes, expired.placements, codes(expired)) == ((), (), ["VG010"])
-    assert "it is not made" in expired.diagnostics[0].message
+    assert "it is not created" in expired.diagnostics[0].message
     assert is_in_sync(expired)
     assert lasting.changes[0].kind == "create_vm"
     row = view_status(expired, estate()).vms[0]

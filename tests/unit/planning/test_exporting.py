@@ -204,11 +204,11 @@ def test_these_are_meant(choice: Choice, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (Choice(vms=("trian-1",)), ("none of the VMs matches trian-1", "did you mean 'train-1'?")),
-        (Choice(folders=("student",)), ("none of the folders matches student", "did you mean 'students'?")),
-        (Choice(clusters=("gpus",)), ("none of the clusters matches gpus", "did you mean 'gpu'?")),
-        (Choice(hosts=("esx-1",)), ("none of the hosts matches esx-1", "did you mean 'esx-01'?")),
-        (Choice(hosts=("esx-01",), vms=("mail",)), ("together the globs mean no VM", "leave one of")),
+        (Choice(vms=("trian-1",)), ("no VMs match trian-1", "did you mean 'train-1'?")),
+        (Choice(folders=("student",)), ("no folders match student", "did you mean 'students'?")),
+        (Choice(clusters=("gpus",)), ("no clusters match gpus", "did you mean 'gpu'?")),
+        (Choice(hosts=("esx-1",)), ("no hosts match esx-1", "did you mean 'esx-01'?")),
+        (Choice(hosts=("esx-01",), vms=("mail",)), ("no VM matches all of the globs", "omit one of")),
     ],
 )
 def test_a_glob_that_matches_nothing_is_refused(choice: Choice, words: tuple[str, str]) -> None:
@@ -220,7 +220,7 @@ def test_a_glob_that_matches_nothing_is_refused(choice: Choice, words: tuple[str
 
 def test_a_template_that_is_not_there_is_refused() -> None:
     assert file_of(template="ubuntu")["defaults"]["template"] == "ubuntu"
-    with pytest.raises(NotFound, match="no template 'ubunto'"):
+    with pytest.raises(NotFound, match="template 'ubunto' not found"):
         file_of(template="ubunto")
 
 

@@ -57,7 +57,7 @@ def test_where_nothing_fits_the_next_step_names_who_is_in_the_way() -> None:
     said = next_step(found.hosts)
     assert said.startswith(
         "nothing fits: small-01, small-02 lock 2 GPUs to 4 GB (esx-01); "
-        "without small-01 there would be room for 2; or take the size"
+        "without small-01, 2 more would fit; or use the size"
     )
     assert next_step(fit("grid_a100-4c", host, vms).hosts) == ""
 
@@ -110,7 +110,7 @@ def test_a_host_that_cannot_give_it_says_why(host: dict[str, Any], code: Code, t
 
 def test_hosts_that_take_no_vm_are_not_in_question() -> None:
     assert fit("grid_a100-40c", {"gpus": [a100()], "maintenance": True}).hosts == ()
-    assert next_step(()) == "no host is in question"
+    assert next_step(()) == "no eligible host"
 
 
 # ---------------------------------------------------------------- a VM of a plan file
@@ -132,7 +132,7 @@ def test_a_vm_of_several_vgpus_counts_whole_vms() -> None:
     texts = [limit.text for limit in short.hosts[0].limits]
     assert (short.total, texts) == (
         0,
-        ["room for 1 of the 2 grid_a100-40c that a VM needs at once", "1 GPU full"],
+        ["capacity for 1 of the 2 grid_a100-40c that a VM needs", "1 GPU full"],
     )
 
 
@@ -154,7 +154,7 @@ def test_what_is_too_tight_for_a_numa_node_is_counted_and_told() -> None:
 def test_a_line_that_is_spread_over_hosts_fits_once_on_each() -> None:
     place = {"spread": "hosts", "must": True}
     found = fit_vm("grid_a100-10c", place=place)
-    assert (found.total, found.hosts[0].limits[0].text) == (1, "one VM of this line for each host")
+    assert (found.total, found.hosts[0].limits[0].text) == (1, "one VM of this line per host")
     assert fit_vm("grid_a100-10c").total == 7
 
 

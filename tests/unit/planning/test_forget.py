@@ -119,7 +119,7 @@ def test_overrides_stay_and_are_told() -> None:
     plan = forgotten(estate({"a": OFF}, clusters={"gpu": cluster}), wanted=plan_for(vm("a")))
     (found,) = plan.diagnostics
     assert (found.code, found.severity) == ("VG233", Severity.INFO)
-    assert found.message == "gpu goes on overriding for it: DRS manual, HA restart high"
+    assert found.message == "gpu keeps its overrides for this VM: DRS manual, HA restart high"
     assert ids(plan) == ["forget a"]
 
 

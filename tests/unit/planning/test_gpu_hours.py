@@ -72,10 +72,10 @@ def test_how_far_vcenters_history_reaches_is_said() -> None:
     found = hours(observed, ("a", OFF, 30), reaches_hours=50)
     (row,) = found.rows
     assert row.device_hours == 20  # what it was before the oldest event, nobody knows
-    assert "vCenter's events reach back to" in plain(render_hours(found, "vm", 100, server="vc"))
+    assert "The oldest vCenter event is from" in plain(render_hours(found, "vm", 100, server="vc"))
     whole = hours(observed, ("a", OFF, 30), reaches_hours=500)
     assert (whole.reaches, whole.rows[0].device_hours) == (None, 70)
-    assert "reach back" not in plain(render_hours(whole, "vm", 100, server="vc"))
+    assert "oldest vCenter event" not in plain(render_hours(whole, "vm", 100, server="vc"))
 
 
 def test_by_plan_folder_and_attribute() -> None:
@@ -86,7 +86,7 @@ def test_by_plan_folder_and_attribute() -> None:
     assert by_plan == {"": (("b",), 20), "one": (("a",), 10)}
     assert [row.name for row in hours(observed, by="folder").rows] == ["/dc1/vm/training"]
     assert [row.name for row in hours(observed, by="attribute:Team").rows] == ["ml", ""]
-    with pytest.raises(ValueError, match="no VM has the custom attribute 'team': did you mean 'Team'"):
+    with pytest.raises(ValueError, match="no VM has the custom attribute 'team'; did you mean 'Team'"):
         hours(observed, by="attribute:team")
     with pytest.raises(ValueError, match="'plans' is not plan, folder, vm, owner or attribute:NAME"):
         hours(observed, by="plans")

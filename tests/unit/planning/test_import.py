@@ -60,10 +60,13 @@ def test_what_it_tells_of_apply_is_what_plan_says_then() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"mark": "other/a", "marked": {"by": "jo"}}, "its mark says that it is other/a with the id"),
+        ({"mark": "other/a", "marked": {"by": "jo"}}, "it has the mark other/a with the ID"),
         ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its mark was written for"),
-        ({"name": "A"}, "it is called 'A' there"),
-        ({"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}}, "its mark says"),
+        ({"name": "A"}, "its name there is 'A'"),
+        (
+            {"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}},
+            "it has the mark demo/a with the ID",
+        ),
     ],
 )
 def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None:
@@ -76,7 +79,7 @@ def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None
 
 def test_a_vm_of_the_plan_that_was_renamed_to_another_name_of_it_is_refused_as_that() -> None:
     plan = imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | {"mark": "demo/b"}})
-    assert [one.message for one in plan.errors] == ["it is this plan's already, as its VM b"]
+    assert [one.message for one in plan.errors] == ["it already belongs to this plan, as its VM b"]
     assert (ids(plan), plan.in_sync) == ([], ("b",))
 
 

@@ -108,7 +108,7 @@ def test_no_vlan_is_changed_under_what_is_not_the_plans(
 ) -> None:
     changes, diagnostics = planned(inhabited(*vmknics, vms=vms), OTHER_VLAN, hosts=hosts)
     assert (changes, codes(diagnostics)) == ([], ["VG514"])
-    assert diagnostics[0].message == f"VLAN 112 would cut off what is on roce-111: {told}"
+    assert diagnostics[0].message == f"VLAN 112 would disconnect objects on roce-111: {told}"
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_of_what_was_not_read_a_warning_tells(vms: Any, unread: Any, told: str) 
     changes, diagnostics = planned(inhabited(vms=vms, unread=unread), OTHER_VLAN)
     assert [one.id for one in changes] == ["network roce-111"]
     assert [(one.code, one.severity) for one in diagnostics] == [("VG514", "warning")]
-    assert diagnostics[0].message.endswith(f"was not read of {told}")
+    assert diagnostics[0].message.endswith(f"could not be read for {told}")

@@ -131,7 +131,7 @@ def test_a_whole_function_is_one_running_vms() -> None:
     have = stock(whole(FIRST), vms=vms)
     assert have.held == {FIRST: "others-01"}
     told = explain_nics([NicNeed(WHOLE)], have, [])
-    assert told == (Code.NIC_TAKEN, f"no function is left: {FIRST} by others-01")
+    assert told == (Code.NIC_TAKEN, f"no free function: {FIRST} by others-01")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_whole_function_is_one_running_vms() -> None:
         (
             NicNeed(WHOLE),
             (cut(FIRST, 0, passthrough_pending=True),),
-            (Code.NIC_NOT_READY, f"{FIRST}: not passed through; {FIRST} will be after a restart"),
+            (Code.NIC_NOT_READY, f"{FIRST}: not passed through; {FIRST} available after a restart"),
         ),
         (NicNeed(VIRTUAL), (cut(FIRST, 0),), (Code.NIC_NOT_READY, f"no virtual functions on {FIRST}")),
         (NicNeed(VIRTUAL), (cut(FIRST, 1),), None),

@@ -110,7 +110,7 @@ def _leaves_some(board: str) -> bool:
         # 4 GB are free from 28 on, and a 4c starts at 26 or 30
         (
             ["grid_a100-20c", "grid_a100-8c", "grid_a100-8c"],
-            [(StrandedKind.PLACEMENT, 4, 0, "4 GB where no size may start (free: GB 28-31)")],
+            [(StrandedKind.PLACEMENT, 4, 0, "4 GB at invalid positions (free: GB 28-31)")],
         ),
     ],
 )
@@ -128,11 +128,18 @@ def test_gaps_between_placements_are_lost_in_mixed_size_mode(
         (["grid_a100-4-20c"], []),
         (
             ["grid_a100-3-20c"] * 2,
-            [(StrandedKind.COMPUTE_SLICES, 0, 1, "1 compute slice left over: no memory left for it")],
+            [(StrandedKind.COMPUTE_SLICES, 0, 1, "1 compute slice unused: no memory left")],
         ),
         (
             ["grid_a100-1-5c"] * 7,
-            [(StrandedKind.MEMORY_SLICES, 5, 0, "1 memory slice cut off: no compute left (free: slice 7)")],
+            [
+                (
+                    StrandedKind.MEMORY_SLICES,
+                    5,
+                    0,
+                    "1 memory slice unusable: no compute slices left (free: slice 7)",
+                )
+            ],
         ),
         (["grid_a100-4-20c", "grid_a100-3-20c"], []),
         (["grid_a100-7-40c"], []),
@@ -192,7 +199,7 @@ def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str,
 
 def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
     pair = ("A100", "grid_a100-40c", [2], 2)
-    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used alone by a"]]
+    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used individually by a"]]
     assert links(*pair, {"a": runs("grid_a100-40c", "grid_a100-40c", on=[A, B])}) == [[], []]
     assert links(*pair, {}) == [[], []]
 
@@ -203,7 +210,7 @@ def test_without_device_groups_nobody_knows_the_pairs() -> None:
 
 def test_one_gpu_of_an_nvswitch_that_is_used_alone_leaves_smaller_groups() -> None:
     four = ("H100XM", "nvidia_h100xm-80c", [2, 4], 4)
-    words = "in no NVLink group of 4 now: a has GPUs of it"
+    words = "not in an NVLink group of 4 now: a has GPUs of it"
     assert links(*four, {"a": runs("nvidia_h100xm-80c")}) == [[], [words], [words], [words]]
     both = runs(*["nvidia_h100xm-80c"] * 2, on=[A, B])
     assert links(*four, {"a": both}) == [[], [], [words], [words]]
@@ -248,7 +255,7 @@ def test_each_gpu_tells_its_mode_what_runs_and_what_it_takes() -> None:
         (a100(type="shared"), {}, "graphics type not sharedDirect"),
         (a100(), {"maintenance": True}, "host is in maintenance mode"),
         (a100(), {"connection": "notResponding"}, "host is notResponding"),
-        ({"board": "unknown", "pci": A}, {}, "board not in the catalogue"),
+        ({"board": "unknown", "pci": A}, {}, "board not in the catalog"),
         (a100(), {}, ""),
     ],
 )

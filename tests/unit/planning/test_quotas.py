@@ -113,5 +113,5 @@ def test_the_table_tells_what_is_left_and_what_is_too_much() -> None:
     lines = plain(render_shares(share_uses(quotas, observed, load_catalog()), 120))
     assert "all others  any board   1 GPU  0.5 GPUs  0.5 GPUs  a" in lines
     assert "all others  any board  10 GiB    20 GiB     0 GiB  a" in lines
-    assert "vCenter enforces none of it" in lines
+    assert "not enforced by vCenter" in lines
     assert render_shares((), 120) == []

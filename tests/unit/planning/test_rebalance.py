@@ -80,8 +80,8 @@ def test_without_an_estimate_there_is_no_stun() -> None:
 @pytest.mark.parametrize(
     ("migrates", "why"),
     [
-        (None, "vCenter does not report whether its vGPUs can move"),
-        (False, "vCenter says that its vGPUs cannot move"),
+        (None, "vCenter does not report whether its vGPUs can be migrated"),
+        (False, "vCenter reports that its vGPUs cannot be migrated"),
     ],
 )
 def test_a_vm_that_vmotion_cannot_move_is_moved_cold(migrates: bool | None, why: str) -> None:
@@ -236,5 +236,5 @@ def test_a_device_of_a_kind_goes_along_cold_where_the_other_host_has_one_free(*,
         desires.plan_for(vm), make_inventory({"hosts": rows, "vms": vms}), load_catalog(), PlanOptions()
     )
     assert [(move.vm, move.how, move.why_cold) for move in found.moves] == (
-        [("a", MoveMethod.COLD, "a device is passed through to it")] if free else []
+        [("a", MoveMethod.COLD, "it has a passthrough device")] if free else []
     )

@@ -227,7 +227,7 @@ def test_a_rule_that_went_comes_back_with_its_group() -> None:
     assert isinstance(again, SetHostRule)
     assert (again.vm_group, again.has_group, again.rule_key) == ("g", False, None)
     assert told(undone(with_rules(groups=(group,)), with_rules(), removed)) == [
-        ("VG555", "remove VM group g in gpu: a VM group without a rule is not made again")
+        ("VG555", "remove VM group g in gpu: a VM group without a rule is not recreated")
     ]
 
 
@@ -270,11 +270,11 @@ STANDING = estate(vm_at("vm-1"))
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (of_vm(UpgradeVm, hardware_version=21), "a hardware version is never lowered"),
-        (of_vm(DestroyVm), "a VM that was deleted is gone with its disks"),
-        (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "the guest stays there"),
-        (of_vm(AwaitCustomization, wait_seconds=60), "what a customisation set in the guest stays there"),
-        (of_vm(MarkVm, spec=VmSpec(), mark="none"), "the VM carries no mark any more"),
+        (of_vm(UpgradeVm, hardware_version=21), "a hardware version cannot be downgraded"),
+        (of_vm(DestroyVm), "a deleted VM and its disks cannot be restored"),
+        (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "components installed in the guest are kept"),
+        (of_vm(AwaitCustomization, wait_seconds=60), "customization in the guest cannot be undone"),
+        (of_vm(MarkVm, spec=VmSpec(), mark="none"), "the VM no longer has a mark"),
         (ManualStep(id="by hand", subject=Subject(kind="host", name="esx-01"), text="turn it"), "by hand"),
     ],
     ids=["upgrade", "delete", "guest", "customisation", "mark", "by hand"],
@@ -342,7 +342,7 @@ def test_what_did_not_begin_and_what_was_so_already_is_not_undone() -> None:
 
 def test_what_has_no_way_back_is_told_before_the_run() -> None:
     plan = with_no_way_back(plan_of(of_vm(UpgradeVm, hardware_version=21), of_vm(PowerOffVm)))
-    assert told(plan) == [("VG557", "UpgradeVm hvd-01: a hardware version is never lowered")]
+    assert told(plan) == [("VG557", "UpgradeVm hvd-01: a hardware version cannot be downgraded")]
     assert with_no_way_back(plan_of(of_vm(PowerOffVm))).diagnostics == ()
 
 

@@ -72,7 +72,7 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"firmware": "bios"},
             ConditionKind.FIRMWARE,
-            "firmware bios, needs EFI",
+            "firmware bios, requires EFI",
             "device.boot -vm {} -firmware efi",
         ),
         (
@@ -84,41 +84,41 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"extra_config": {}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO is not set, needs TRUE",
+            "pciPassthru.use64bitMMIO is not set, must be TRUE",
             "vm.change -vm {} -e pciPassthru.use64bitMMIO=TRUE -e pciPassthru.64bitMMIOSizeGB=128",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.use64bitMMIO": "FALSE"}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO FALSE, needs TRUE",
+            "pciPassthru.use64bitMMIO FALSE, must be TRUE",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "64"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB 64, needs 128",
+            "pciPassthru.64bitMMIOSizeGB 64, must be 128",
             "vm.change",
         ),
         (
             {"extra_config": {"pciPassthru.use64bitMMIO": "TRUE"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB is not set, needs 128",
+            "pciPassthru.64bitMMIOSizeGB is not set, must be 128",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "much"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB much, needs 128",
+            "pciPassthru.64bitMMIOSizeGB much, must be 128",
             "vm.change",
         ),
-        ({"hardware_version": 22}, ConditionKind.HARDWARE_VERSION, "esx-01 runs up to 21", ""),
+        ({"hardware_version": 22}, ConditionKind.HARDWARE_VERSION, "esx-01 supports up to 21", ""),
         (
             {"hardware_version": 10},
             ConditionKind.HARDWARE_VERSION,
-            "its devices need 11",
+            "its devices require 11",
             "vm.upgrade -version=11 -vm {}",
         ),
-        ({"cpus": 129}, ConditionKind.CPUS, "129 vCPUs need a virtual IOMMU", ""),
+        ({"cpus": 129}, ConditionKind.CPUS, "129 vCPUs require a virtual IOMMU", ""),
     ],
 )
 def test_what_is_wrong_with_the_vm_is_said_with_the_command_that_mends_it(
@@ -179,7 +179,7 @@ def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
 def test_gpus_of_another_graphics_type() -> None:
     found = assessed(*estate({"gpus": [a100(type="shared")]}))
     assert (
-        found[ConditionKind.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, needs sharedDirect"
+        found[ConditionKind.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, must be sharedDirect"
     )
     assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
@@ -187,7 +187,7 @@ def test_gpus_of_another_graphics_type() -> None:
 
 def test_a_host_without_gpus_for_vgpus() -> None:
     found = assessed(*estate({"gpus": [a100(passthrough=True)]}))
-    assert found[ConditionKind.GRAPHICS_TYPE].says == "esx-01 has no GPU that could give a vGPU"
+    assert found[ConditionKind.GRAPHICS_TYPE].says == "esx-01 has no GPU for vGPUs"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_gpu_that_is_taken_names_its_holder(wanted: str, running: str, why: st
     holder = {"host": "esx-01", "gpus": [running], "on": [A], "memory_gib": 16}
     found = assessed(*estate(vms={"early": holder}, vgpus=(VgpuDevice(key=13000, profile=wanted),)))
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
-    assert found[ConditionKind.GPU_ROOM].says == f"no GPU of esx-01 takes {wanted} now: {A} {why}"
+    assert found[ConditionKind.GPU_ROOM].says == f"no GPU of esx-01 can run {wanted} now: {A} {why}"
 
 
 def test_a_second_gpu_that_is_free_is_room() -> None:
@@ -213,7 +213,7 @@ def test_a_second_gpu_that_is_free_is_room() -> None:
 def test_a_vm_that_runs_has_its_room() -> None:
     vm, observed = estate()
     running = vm.model_copy(update={"power_state": PowerState.ON})
-    assert assessed(running, observed)[ConditionKind.GPU_ROOM].says == "room on the GPUs (it runs)"
+    assert assessed(running, observed)[ConditionKind.GPU_ROOM].says == "GPU capacity (it is running)"
 
 
 def test_a_profile_that_nobody_knows_is_not_judged() -> None:
@@ -252,7 +252,7 @@ A100_IDS = ((0x10DE, 0x20F1),)
     ids=["fixed", "fixed without system id", "dynamic", "labelled"],
 )
 def test_a_device_that_is_passed_through_and_free(device: dict[str, Any]) -> None:
-    assert with_device(PASSED, **device).says == "passthrough active and free"
+    assert with_device(PASSED, **device).says == "passthrough active and available"
 
 
 @pytest.mark.parametrize(
@@ -263,15 +263,15 @@ def test_a_device_that_is_passed_through_and_free(device: dict[str, Any]) -> Non
         (
             {"gpus": [a100(passthrough_pending=True)]},
             {"pci_id": A},
-            f"{A} is not in passthrough mode, it waits for a reboot",
+            f"{A} is not in passthrough mode, pending reboot",
         ),
         (PASSED, {"pci_id": A, "system_id": "other"}, f"{A} was configured for another host (systemId)"),
-        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 has no device of the ids that it allows"),
+        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 has no device with the IDs that it allows"),
         (PASSED, {"allowed": A100_IDS, "label": "small"}, "esx-01 has no device labelled small"),
         (
             {"gpus": [a100(passthrough_pending=True)]},
             {"allowed": A100_IDS},
-            "no device of the ids that it allows is in passthrough mode",
+            "no device with the IDs that it allows is in passthrough mode",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_what_has_no_room_elsewhere_is_switched_off_by_name_alone() -> None:
     plan = drain(observed, power_off=("a",))
     assert findings(plan) == []
     assert kinds(plan) == ["set_cordon esx-01", "set_attributes a", "power_off_vm a"]
-    with pytest.raises(NotFound, match="no VM is called c"):
+    with pytest.raises(NotFound, match="VM c not found"):
         drain(observed, power_off=("c",))
 
 
@@ -112,7 +112,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
     }
     plan = drain(that_move(make_inventory({"hosts": rows, "vms": vms})))
     assert findings(plan) == [("VG549", "esx-01")]
-    assert "ESXi could choose GPUs such that a VM that moves there finds none" in plan.diagnostics[0].message
+    assert "ESXi could choose GPUs so that a VM that moves there finds none" in plan.diagnostics[0].message
     without = drain(that_move(make_inventory({"hosts": rows, "vms": {"a": vms["a"], "c": vms["c"]}})))
     assert findings(without) == []
     moves = [change for change in without.changes if change.kind == "relocate_vm"]
@@ -130,7 +130,7 @@ def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
 
     taken = given_back(b=small("esx-01", "grid_a100-40c", on=[A]))
     assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
-    assert "it cannot go home to esx-01: neither its host nor another" in taken.diagnostics[0].message
+    assert "it cannot be moved back to esx-01: neither its host nor another" in taken.diagnostics[0].message
     assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
 
 
@@ -197,9 +197,9 @@ def test_a_name_of_two_vms_is_no_leave_to_switch_either_off() -> None:
     observed = estate(2, {"a": small("esx-01", **OWN), "b": small("esx-02")})
     twins = tuple(vm.model_copy(update={"name": "a"}) for vm in observed.vms)
     observed = observed.model_copy(update={"vms": twins})
-    with pytest.raises(Ambiguous, match="2 VMs are called a"):
+    with pytest.raises(Ambiguous, match="2 VMs are named a"):
         drain(observed, power_off=("a",))
-    with pytest.raises(Ambiguous, match="2 VMs are called a"):
+    with pytest.raises(Ambiguous, match="2 VMs are named a"):
         make_uncordon_plan(targets_of(["host:esx-01"], observed), observed, load_catalog(), power_off=("a",))
 
 
@@ -242,7 +242,7 @@ def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
     observed = estate(2, {"a": small("esx-01", **OWN)})
     seen = Drained.of(observed.hosts[0], observed)
     told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
-    assert "esx-01 still runs a: the same command goes on, its options with it" in told
+    assert "esx-01 still runs a; to continue, run the same command with the same options" in told
 
 
 @pytest.mark.parametrize(("where", "is_moving"), [("esx-02", True), ("esx-02", False), ("esx-01", True)])

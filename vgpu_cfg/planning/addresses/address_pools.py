@@ -103,7 +103,7 @@ class AddressPools:
     def _take_stated(self, vms: list[DesiredVm]) -> None:
         """Reserve the plan file's addresses: gateways, name servers, addresses of single NICs."""
         for network in self._desired.networks:
-            reported = [(network.gateway, "the gateway"), *((dns, "a name server") for dns in network.dns)]
+            reported = [(network.gateway, "the gateway"), *((dns, "a DNS server") for dns in network.dns)]
             for text, what in reported:
                 if (address := _address(text or "")) is not None:
                     self._users.setdefault(address, f"{what} of {network.name}")
@@ -114,8 +114,10 @@ class AddressPools:
                     continue
                 other = self._users.setdefault(address, vm.name)
                 if other != vm.name or [_stated(one) for one in vm.nics].count(address) > 1:
-                    message = f"{address} is stated for it, and is {_of(other)}"
-                    self._findings.refuse_vm(Code.ADDRESS_TWICE, vm, message, "give each NIC one of its own")
+                    message = f"the plan file assigns {address} to it, but this is {_of(other)}"
+                    self._findings.refuse_vm(
+                        Code.ADDRESS_TWICE, vm, message, "assign a different address to each NIC"
+                    )
 
     def _take_observed(self, observed: Inventory) -> None:
         """Note the addresses that VMs keep and guests show, and VMkernel NICs of hosts that were read."""
@@ -151,8 +153,8 @@ class AddressPools:
 
     def _assess_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
-            message = f"its address {address} is in use already, by {listed(others, shown=_SHOWN)}"
-            remedy = "give it another one, or free this one"
+            message = f"its address {address} is already used by {listed(others, shown=_SHOWN)}"
+            remedy = "assign another address, or free this one"
             self._findings.add_vm(Code.ADDRESS_IN_USE, vm, message, remedy)
 
     # -------------------------------------------------------------- giving them
@@ -209,12 +211,12 @@ class AddressPools:
             given = (_address(text) for text in self.given.values())
             used = pool.size - sum(one is not None and pool.has(one) for one in given)
             message = (
-                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short, for {names}: "
-                f"of its {pool.size} others have {used}"
+                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short, for {names}: of "
+                f"its {pool.size}, {used} are used by others"
             )
-            remedy = "widen `pool`, or free addresses"
+            remedy = "enlarge `pool`, or free addresses"
             if used:
-                remedy = f"{remedy}; taken are {self._taken_text(pool)}"
+                remedy = f"{remedy}; in use: {self._taken_text(pool)}"
             self._findings.add(Code.POOL_EXHAUSTED, Subject(kind="network", name=name), message, remedy)
 
     def _taken_text(self, pool: _AddressPool) -> str:
@@ -264,4 +266,4 @@ def _addresses(count: int) -> str:
 
 
 def _of(user: str) -> str:
-    return f"that of {user} too" if user.startswith(("the ", "a ")) else f"stated for {user} too"
+    return f"the address of {user} too" if user.startswith(("the ", "a ")) else f"also assigned to {user}"

@@ -93,9 +93,14 @@ class NicIdentities:
         if vm.guest is None or not vm.guest.is_staged or not alike:
             return
         numbers = " and ".join(str(index + 1) for index in alike)
-        what = f"NIC {numbers} apart from others" if len(alike) == 1 else f"its NICs {numbers} apart"
-        message = f"its guest cannot tell {what}: they have one driver, and their MACs are not known here"
-        remedy = "write `mac` for each: the card's label tells it, and `ip link` in a guest that has it"
+        what = (
+            f"NIC {numbers} from its other NICs" if len(alike) == 1 else f"its NICs {numbers} from each other"
+        )
+        message = (
+            f"its guest cannot tell {what}, because they use the same driver and their MAC addresses are "
+            "unknown"
+        )
+        remedy = "set `mac` for each NIC; see the card's label, or run `ip link` in a guest that uses it"
         self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
 
     # -------------------------------------------------------- virtual NICs' MACs

@@ -127,7 +127,7 @@ def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Itera
             yield from _of_vm(vm.name, found, places.get(vm.name), after)
     for change in left.changes:
         if change.subject.kind in ("host", "vm") and change.subject.name in canary.names:
-            yield f"{change.subject.name}: {change.id} would have to be done again"
+            yield f"{change.subject.name}: {change.id} would have to be repeated"
     for error in left.errors:
         if error.subject.name in canary.names:
             yield f"{error.subject.name}: {error.code} {error.message}"
@@ -135,20 +135,20 @@ def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Itera
 
 def _of_host(name: str, host: Host | None, *, is_held: bool) -> Iterator[str]:
     if host is None:
-        yield f"{name}: it has gone from vCenter"
+        yield f"{name}: no longer in vCenter"
     elif host.connection is not Connection.CONNECTED:
         yield f"{name}: it {host.connection.words}"
     elif host.is_in_maintenance_mode and not is_held:
-        yield f"{name}: it is in maintenance mode"
+        yield f"{name}: in maintenance mode"
 
 
 def _of_vm(name: str, vm: Vm | None, planned: str | None, after: Inventory) -> Iterator[str]:
     if vm is None:
-        yield f"{name}: it has gone from vCenter"
+        yield f"{name}: no longer in vCenter"
     elif not vm.is_on:
-        yield f"{name}: it does not run"
+        yield f"{name}: not running"
     elif planned is not None and vm.host_moid != planned:
         names = [
             after.host_by_moid[one].name for one in (vm.host_moid or "", planned) if one in after.host_by_moid
         ]
-        yield f"{name}: it runs on {' and was planned for '.join(names)}"
+        yield f"{name}: runs on {', planned for '.join(names)}"

@@ -60,9 +60,9 @@ _DEVICES = {
 }
 """By the key of an edit, the kinds of devices whose events report it."""
 
-NO_EVENT = "no event of vCenter's tells"
-IN_GUEST = "what happens in a guest is no event of vCenter's"
-NOT_MADE = "it was not made yet, or its removal is no longer known"
+NO_EVENT = "no vCenter event shows this"
+IN_GUEST = "changes in a guest are not vCenter events"
+NOT_MADE = "not created yet, or its removal is too long ago"
 
 
 def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastScope:
@@ -117,7 +117,7 @@ def _why(one: Difference, event: PastEvent | None, past: Past) -> str:
         return NOT_MADE
     made = past.made_at.get(one.subject.moid or "")
     if event is None and past.since is not None and (made is None or made < past.since):
-        return f"before vCenter's events reach back (since {past.since:%Y-%m-%d %H:%M})"
+        return f"before the oldest vCenter event (since {past.since:%Y-%m-%d %H:%M})"
     return NO_EVENT
 
 

@@ -30,17 +30,17 @@ def refuse_many_deletions(
         return
     subject = Subject(kind="plan", name=desired.name)
     what = counted(count, "VM")
-    remedy = f"--allow-destroy {count} lets it, if you mean all of them"
+    remedy = f"to delete all of them, add --allow-destroy {count}"
     if options.allow_destroy:
-        message = f"{what} would be deleted, and --allow-destroy says {options.allow_destroy}"
+        message = f"{what} would be deleted; --allow-destroy allows {options.allow_destroy}"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
         return
     most, source = _most(desired)
     if count > most:
-        message = f"{what} would be deleted, and without leave at most {most}{source}"
+        message = f"{what} would be deleted; the limit is {most}{source}"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
     elif of is not None and count > FEW and count * 2 > of:
-        message = f"{count} of the plan's {of} VMs would be deleted, and without leave at most half of them"
+        message = f"{count} of the plan's {of} VMs would be deleted; the limit is half of them"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
 
 

@@ -29,7 +29,7 @@ def report_left(host: Host, mark: HostMark, findings: Findings, remedy: str) -> 
     """Report that a host is in maintenance mode for a plan, and why."""
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     message = f"in maintenance mode for plan {mark.plan} since {mark.since:%Y-%m-%d %H:%M}"
-    why = mark.reason or "no reason was kept"
+    why = mark.reason or "no reason recorded"
     findings.add(Code.STANDS_WAITING, subject, f"{message}: {why}", remedy)
 
 
@@ -39,10 +39,12 @@ def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
     if mark is None or not mark.maintenance:
         return ()
     if host.connection is not Connection.CONNECTED:
-        report_left(host, mark, findings, f"it {host.connection.words}: bring it back, and repeat this")
+        report_left(
+            host, mark, findings, f"it {host.connection.words}; reconnect it, and repeat this command"
+        )
         return ()
     if host.is_in_maintenance_mode:  # else only the mark is left
-        report_left(host, mark, findings, "it is given back as it is, with what was set there so far")
+        report_left(host, mark, findings, "it is returned to use in its current state")
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     ref = HostRef(name=host.name, moid=host.moid)
     return (ExitMaintenance(id=exit_id(host.name), subject=subject, host=ref, host_moid=host.moid),)
@@ -66,5 +68,5 @@ def report_all_left(
         is_up = host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode
         mark = None if is_up or host.moid in known else host.mark
         if mark is not None and mark.maintenance and mark.is_of(plan):
-            remedy = f"{way_back(host.name)} gives it back; `apply` continues if `hosts` names it"
+            remedy = f"to end it, run {way_back(host.name)}; `apply` continues if `hosts` includes the host"
             report_left(host, mark, findings, remedy)

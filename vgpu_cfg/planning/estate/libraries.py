@@ -33,8 +33,8 @@ def template_of_library(
     known = {(one.library, one.name): one for one in observed.library_items or ()}
     item = known.get(wanted)
     if item is None:
-        message = f"nobody told whether there is a library item {source}"
-        remedy = "a recording holds no content libraries: plan against the vCenter itself"
+        message = f"cannot determine whether the library item {source} exists"
+        remedy = "a recording contains no content libraries; plan against the vCenter"
         return None, LibraryObjection(Code.LIBRARIES_NOT_READ, message, remedy)
     template = observed.vm_by_moid.get(item.template_moid or "")
     if template is not None and item.count == 1:
@@ -44,26 +44,30 @@ def template_of_library(
 
 def _objection(item: LibraryItem) -> LibraryObjection:
     if not item.has_library:
-        remedy = did_you_mean(item.library, item.others, noun="libraries") or "`govc library.ls` lists them"
-        message = f"there is no content library {item.library!r}"
+        remedy = did_you_mean(item.library, item.others, noun="libraries") or (
+            "run `govc library.ls` to list them"
+        )
+        message = f"content library {item.library!r} not found"
         return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
     if not item.kind:
-        remedy = did_you_mean(item.name, item.others, noun="items") or "`govc library.ls` lists what is there"
+        remedy = did_you_mean(item.name, item.others, noun="items") or (
+            "run `govc library.ls` to list the libraries"
+        )
         message = f"the content library {item.library} has no item {item.name!r}"
         return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
     if item.count > 1:
-        message = f"{item.count} items are called {item.name!r} in content libraries called {item.library!r}"
-        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, "give one of the libraries another name")
+        message = f"{item.count} items named {item.name!r} exist in content libraries named {item.library!r}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, "rename one of the libraries")
     if item.kind != VM_TEMPLATE:
         message = (
-            f"the item {item.library}/{item.name} is of type {item.kind}: what a VM of it would have is known"
-            " only once it is there"
+            f"the item {item.library}/{item.name} is of type {item.kind}, so the hardware of its VMs is "
+            "unknown until they are deployed"
         )
         remedy = (
-            "deploy it once by hand, clone that VM into the library as a VM template, or make a template of "
-            "it, and name that"
+            "deploy it once, clone that VM to the library as a VM template, or convert it to a template, "
+            "and name that template"
         )
         return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
-    message = f"the VM template of the item {item.library}/{item.name} is not among those that were read"
-    remedy = "see that the account may read it in the inventory, or name a template of the inventory"
+    message = f"the VM template of the item {item.library}/{item.name} could not be read"
+    remedy = "grant the account read access to it in the inventory, or name a template from the inventory"
     return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)

@@ -27,9 +27,9 @@ class Intent:
     meanwhile: str
 
 
-DELETED = Intent("deleted", "delete it again", "it is kept")
-GIVEN_UP = Intent("given up", "forget it again", "it stays the plan's")
-TAKEN_IN = Intent("taken in", "import it again", "its mark is left as it is")
+DELETED = Intent("deleted", "delete it again", "it is not deleted")
+GIVEN_UP = Intent("released", "run forget again", "it remains under management")
+TAKEN_IN = Intent("imported", "import it again", "its owner mark is unchanged")
 
 
 def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
@@ -61,15 +61,15 @@ def can_go(
         kept.setdefault(host.moid, []).append(vm.name)
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         message = f"it is on {host.name}, which {host.connection.words}: {intent.meanwhile}"
-        remedy = f"bring {host.name} back, then {intent.again}"
+        remedy = f"reconnect {host.name}, then {intent.again}"
         findings.add(Code.KEPT_WITH_ITS_HOST, subject, message, remedy)
     return going, [_step_before(intent, observed.host_by_moid[moid], names) for moid, names in kept.items()]
 
 
 def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
     text = (
-        f"Power {host.name} on, give it its network back, or connect it again in vCenter: "
-        f"{listed(names, shown=8)} cannot be {intent.done} while it {host.connection.words}."
+        f"Power on {host.name}, restore its network, or reconnect it in vCenter: {listed(names, shown=8)} "
+        f"cannot be {intent.done} while it {host.connection.words}."
     )
     return step_of_return(host, text, f"{host.name} is connected in vCenter")
 

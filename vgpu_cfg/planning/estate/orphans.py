@@ -39,7 +39,7 @@ def orphans_to_delete(
         vm = named[0]
         if any(other.name == vm.name for other in chosen.values()):
             subject = Subject(kind="plan", name=desired.name)
-            message = f"--delete {name}: another VM that is called so is to be deleted too"
+            message = f"--delete {name}: another VM with this name is also selected for deletion"
             findings.add(Code.NOTHING_SELECTED, subject, message, "delete one after the other")
             continue
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
@@ -56,13 +56,13 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings:
     for vm in owned.orphans:
         if vm.moid in gone:
             message = (
-                f"is deleted, as --delete says: this plan's VM, {_origin(vm)}, not named by the plan file"
+                f"will be deleted (--delete): a VM of this plan, {_origin(vm)}, that is not in the plan file"
             )
             findings.add(Code.ORPHAN, _subject(vm), message)
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
-        message = f"it is this plan's VM, {_origin(vm)}, and the plan file does not name it: it is kept"
-        remedy = f"name it in the plan file; `{verb}` with --delete {quote(word)} deletes it"
+        message = f"belongs to this plan, {_origin(vm)}, but is not in the plan file; it is kept"
+        remedy = f"add it to the plan file, or delete it: `{verb}` with --delete {quote(word)}"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
 
 
@@ -71,17 +71,19 @@ def _refuse(
 ) -> None:
     subject = Subject(kind="plan", name=desired.name)
     if paths := [vm.inventory_path or vm.moid for vm in named]:
-        message = f"--delete {name}: the plan has {len(paths)} orphans of this name"
-        remedy = f"give one's path: {' or '.join(sorted(paths))}"
+        message = f"--delete {name}: the plan has {len(paths)} orphans with this name"
+        remedy = f"enter the path of one: {' or '.join(sorted(paths))}"
     elif any(vm.name == name for vm in desired.vms):
         message = f"--delete {name}: the plan file names this VM"
-        remedy = f"leave that --delete away; `destroy` with --only {quote(name)} deletes it"
+        remedy = f"omit this --delete; to delete the VM, use `destroy` with --only {quote(name)}"
     elif owned.orphans:
-        message = f"--delete {name}: the plan has no orphan of this name; globs are not taken"
-        remedy = did_you_mean(name, (vm.name for vm in owned.orphans), noun="orphans") or "see `status`"
+        message = f"--delete {name}: the plan has no orphan with this name (globs are not accepted)"
+        remedy = did_you_mean(name, (vm.name for vm in owned.orphans), noun="orphans") or (
+            "run `status` to list orphans"
+        )
     else:
-        message = f"--delete {name}: the plan has no orphans, its file names all of its VMs"
-        remedy = "leave --delete away"
+        message = f"--delete {name}: the plan has no orphans; its file names all of its VMs"
+        remedy = "omit --delete"
     findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
 
 
@@ -91,7 +93,7 @@ def _origin(vm: Vm) -> str:
     when = "at an unknown time"
     if origin.made_at is not None:
         when = f"{origin.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"made {when} by {origin.made_by or 'unknown'}"
+    return f"created {when} by {origin.made_by or 'unknown'}"
 
 
 def _subject(vm: Vm) -> Subject:

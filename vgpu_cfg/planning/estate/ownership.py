@@ -100,30 +100,31 @@ def assess_ownership(
 def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, findings: Findings) -> None:
     if found.mark is None:
         what = "a template" if found.is_template else "a VM"
-        message = f"{what} of this name is in the folder and carries no owner mark"
+        message = f"{what} with this name exists in the folder and has no owner mark"
         remedy = "choose another name or folder for the plan's VM"
         if not found.is_template:
-            remedy += ", or take this one in with `vgpu-cfg import`"
+            remedy += ", or bring it under management with `vgpu-cfg import`"
         findings.refuse_vm(Code.NOT_OURS, wanted, message, remedy)
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
-            "the VM of this name is a copy: its mark was written for instance UUID "
-            f"{found.mark.instance_uuid}, and it has {found.instance_uuid or 'none'}"
+            "the VM with this name is a copy: its mark was written for instance UUID "
+            f"{found.mark.instance_uuid}, but the VM has {found.instance_uuid or 'none'}"
         )
         remedy = (
-            "rename or move it, and the plan makes its own; if it is the plan's VM, restored from a backup, "
-            f"set its extraConfig {MARK_PLAN_KEY} to {desired.name} alone: `apply` then takes it as its own"
+            "rename or move it, and the plan creates its own VM. If it is the plan's VM, restored from a "
+            f"backup, set {MARK_PLAN_KEY} in its extraConfig to {desired.name} only; `apply` then takes "
+            "ownership"
         )
         findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
         return
     if _is_namesake(found, desired):
         return  # its plan is told of as a whole
     message = (
-        f"a VM of this name is in the folder, and its mark says {found.mark.plan}/{found.mark.vm}, "
-        f"not {desired.name}/{wanted.name}"
+        f"the folder contains a VM with this name whose mark is {found.mark.plan}/{found.mark.vm}, not "
+        f"{desired.name}/{wanted.name}"
     )
-    remedy = "choose another name for the plan's VM; what becomes of this one is for its owner to decide"
+    remedy = "choose another name for the plan's VM; its owner decides about the existing VM"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -147,15 +148,14 @@ def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findi
         names = listed(sorted((vm.name for vm in vms), key=as_counted))
         when = "" if newest.made_at is None else f" at {newest.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         is_kept = bool(desired.id) and not desired.id_file
-        own = f"this plan's id is {desired.id}" if is_kept else "this plan file has no id"
+        own = f"this plan's ID is {desired.id}" if is_kept else "this plan file has no ID"
         message = (
-            f"{names} {'bears' if len(vms) == 1 else 'bear'} the name of this plan and the id {plan_id}, and "
-            f"{own}; {newest.vm} was marked"
-            f"{when} by {newest.made_by or 'unknown'}"
+            f"{names} {'has' if len(vms) == 1 else 'have'} this plan's name and the ID {plan_id}, "
+            f"but {own}; {newest.vm} was marked{when} by {newest.made_by or 'unknown'}"
         )
         remedy = (
-            f"if it is the same plan, write `id: {plan_id}` into the plan file, or bring its .id file; "
-            "if it is another, give this one another `name`"
+            f"if it is the same plan, add `id: {plan_id}` to the plan file, or copy its .id file here; if "
+            "it is a different plan, change this plan's `name`"
         )
         findings.add(Code.NAMESAKE, Subject(kind="plan", name=desired.name), message, remedy)
 
@@ -174,19 +174,19 @@ def _refuse_unclear(
     first = found[0]
     where = names.get(first.folder_moid or "", "another folder")
     called = first.called or first.name
-    message = f"the VM with this plan's mark for it is called {called!r} and is in {where}"
+    message = f"the VM with this plan's mark for it is named {called!r} and is in {where}"
     if first.is_template:
-        message = f"the VM with this plan's mark for it is a template now, {called!r} in {where}"
+        message = f"the VM with this plan's mark for it is now a template, {called!r} in {where}"
     elif len(found) > 1:
         message = f"several VMs have this plan's mark for it: {listed(vm.called or vm.name for vm in found)}"
     remedy = (
-        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}; or remove its "
-        f"extraConfig {MARK_PLAN_KEY} and {MARK_VM_KEY}, and it is not this plan's any more"
+        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}; or remove "
+        f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig to stop managing it"
     )
     if len(found) > 1:
         remedy = f"remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from the extraConfig of all but one"
     elif first.is_template:
-        remedy = f"make a VM of it again, or remove its extraConfig {MARK_PLAN_KEY} and {MARK_VM_KEY}"
+        remedy = f"convert it back to a VM, or remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -208,8 +208,8 @@ def _assess_rest(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         after = desired.moved.get(mark.vm)
         if after in result.existing and is_marked(vm, desired.identity):
-            message = f"`moved` says that it is {after} now, and {after} is there, too: it is left alone"
-            remedy = "remove the item from `moved`; what the plan file does not name is deleted by `--delete`"
+            message = f"`moved` says that it is now {after}, but {after} also exists; it is left unchanged"
+            remedy = "remove the item from `moved`; use `--delete` for VMs that are not in the plan file"
             findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
         is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
         if is_left_out and vm.folder_moid in places:
@@ -217,15 +217,15 @@ def _assess_rest(
         elif desired.moved.get(mark.vm, mark.vm) in result.blocked:
             continue
         elif is_left_out:
-            message = "left the plan file, and no line names its folder any more: it is left alone"
-            remedy = f"put its line back, with this folder, and run `destroy` with --only {quote(vm.name)}"
+            message = "removed from the plan file together with its folder; it is left unchanged"
+            remedy = f"put its line back with this folder, then run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)
         else:
-            message = f"carries the owner mark {mark.plan}/{mark.vm}, is not this plan's VM and is left alone"
+            message = (
+                f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM; it is left unchanged"
+            )
             if vm.is_copy:
-                message += (
-                    f": the mark was written for instance UUID {mark.instance_uuid}, and this is a copy"
-                )
+                message += f": the mark was written for instance UUID {mark.instance_uuid}, so this is a copy"
             remedy = f"if it is a clone, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
@@ -234,13 +234,16 @@ def refuse_to_delete(vm: Vm, findings: Findings) -> None:
     """Refuse to delete a VM whose mark holds no id, and one that was imported and not allowed to go."""
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     if vm.mark is not None and vm.mark.is_imported:
-        message = "it was there before the plan and was imported: nobody has allowed yet that it is deleted"
-        remedy = f"`vgpu-cfg import` with --may-destroy --only {quote(vm.name)} allows it; then delete it"
+        message = "deletion of this imported VM is not allowed"
+        remedy = (
+            f"to allow it, use `vgpu-cfg import` with --may-destroy --only {quote(vm.name)}; then delete "
+            "the VM"
+        )
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:
         return
-    message = "its owner mark holds no plan id, and a VM is not deleted because of names alone"
-    remedy = "`apply` completes the marks of VMs that the plan file names; then delete it"
+    message = "its owner mark has no plan ID; VMs are not deleted by name alone"
+    remedy = "run `apply`, which completes the marks of VMs in the plan file; then delete it"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)
 
 

@@ -71,7 +71,7 @@ class Covering:
     def message(self) -> str:
         """Say that it is protected, and by whom."""
         if self.unread:
-            return f"{self.what} was not read, and {self.source} protects some {self.unread}"
+            return f"{self.what} was not read, and {self.source} protects certain {self.unread}"
         return f"{self.what} is protected by {self.source}"
 
     def remedy(self, or_else: str = "", alone: str = "") -> str:
@@ -80,8 +80,8 @@ class Covering:
         A plan file cannot override a context.
         """
         if self.unread:
-            return f"see that the account may read {self.what}, and those above it"
+            return f"grant the account read access to {self.what} and its parent objects"
         if self.source == PLAN_FILE:
             return f"remove it from `protect`, or {or_else}" if or_else else "remove it from `protect`"
         only = f"{alone}; " if alone else ""
-        return f"{only}what a context protects is for whoever keeps it to change"
+        return f"{only}contact the owner of the context to change its protection"

@@ -74,7 +74,7 @@ class Site:
             roots = [folder for folder in self.folders if folder.is_root]
             if len(roots) == 1:
                 return roots[0]
-            message = "the datacenter's VM folder was not found in what was read"
+            message = "the datacenter's VM folder could not be read"
             self._findings.refuse_vm(Code.FOLDER_NOT_FOUND, vm, message, "name a folder")
             return None
         folders = [folder for folder in self.folders if not folder.is_root]
@@ -109,7 +109,7 @@ class Site:
         found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
         if found is not None and not found.is_accessible:
             message = f"the datastore {found.name} is not accessible"
-            remedy = "see its state in vCenter, or name another"
+            remedy = "check its state in vCenter, or name another datastore"
             self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
         return found
 
@@ -117,9 +117,9 @@ class Site:
         """Return a network by name, None with a finding where a VM cannot use it."""
         codes = (Code.NETWORK_NOT_FOUND, Code.NETWORK_AMBIGUOUS)
         if name in self._to_be_made and not find_named(name, self.networks):
-            message = f"the network {name!r} is made by this plan, and a NIC takes one that is there already"
+            message = f"this plan creates the network {name!r}, but a NIC requires an existing network"
             remedy = (
-                "apply once with --only 'host:*', which makes networks and prepares hosts; then without it"
+                "apply once with --only 'host:*' to create networks and prepare hosts, then again without it"
             )
             self._findings.refuse_vm(Code.NETWORK_NOT_FOUND, vm, message, remedy)
             return None
@@ -151,8 +151,8 @@ class Site:
             return self._only(vm, name, self.templates, "template", codes)
         found = self._only(vm, name, others, "template", codes)
         if found is not None:
-            message = f"{found.name} is a VM, not a template: it may change or run while it is cloned"
-            self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "make a template of it")
+            message = f"{found.name} is a VM, not a template; it may change or run while it is being cloned"
+            self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "convert it to a template")
         return found
 
     def _below_root(self, name: str, folders: Sequence[Folder]) -> list[Folder]:
@@ -170,16 +170,16 @@ class Site:
         if not found:
             known = sorted({one.name for one in objects})
             named = (
-                f"name one that is there: {listed(known, shown=12)}" if known else "make it in vCenter first"
+                f"name an existing one: {listed(known, shown=12)}" if known else "create it in vCenter first"
             )
             remedy = did_you_mean(name, known, noun="names") or named
             if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
-                remedy = f"make it in vCenter, or name another; {remedy}"
-            self._findings.refuse_vm(codes[0], vm, f"there is no {noun} {name!r}", remedy)
+                remedy = f"create it in vCenter, or name another one; {remedy}"
+            self._findings.refuse_vm(codes[0], vm, f"{noun} {name!r} not found", remedy)
             return None
         paths = listed((one.inventory_path or one.moid for one in found), shown=6)
-        remedy = f"write its path: {paths}"
-        self._findings.refuse_vm(codes[1], vm, f"{len(found)} things are called {name!r} ({noun})", remedy)
+        remedy = f"specify its path: {paths}"
+        self._findings.refuse_vm(codes[1], vm, f"{len(found)} objects are named {name!r} ({noun})", remedy)
         return None
 
 
@@ -192,12 +192,12 @@ def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None
         found = find_named(network.name, site.networks)
         if not found:
             remedy = did_you_mean(network.name, (one.name for one in site.networks), noun="networks")
-            message = f"there is no network {network.name!r}"
+            message = f"network {network.name!r} not found"
             findings.add(Code.NETWORK_NOT_FOUND, subject, message, remedy)
         elif len(found) > 1:
             paths = listed((one.inventory_path or one.moid for one in found), shown=6)
-            message = f"{len(found)} networks are called {network.name!r}"
-            findings.add(Code.NETWORK_AMBIGUOUS, subject, message, f"write its path: {paths}")
+            message = f"{len(found)} networks are named {network.name!r}"
+            findings.add(Code.NETWORK_AMBIGUOUS, subject, message, f"specify its path: {paths}")
 
 
 def datacenter_of(desired: DesiredPlan, observed: Inventory) -> ManagedObject | None:
@@ -241,14 +241,14 @@ def _refuse_datacenter(desired: DesiredPlan, observed: Inventory, findings: Find
     known = observed.datacenters
     if desired.datacenter is None:
         if known:
-            remedy = "write vcenter: {server: …, datacenter: …}; there are " + listed(
+            remedy = "set vcenter: {server: …, datacenter: …}; available: " + listed(
                 (one.name for one in known), shown=8
             )
-            message = f"the vCenter has {len(known)} datacenters and the plan names none"
+            message = f"the vCenter has {len(known)} datacenters, but the plan does not name one"
             findings.add(Code.DATACENTER_NOT_NAMED, subject, message, remedy)
         return
     found = find_named(desired.datacenter, known)
     remedy = did_you_mean(desired.datacenter, (one.name for one in known), noun="datacenters")
     code = Code.DATACENTER_NOT_NAMED if found else Code.DATACENTER_NOT_FOUND
-    message = f"{len(found) or 'no'} datacenters are called {desired.datacenter!r}"
+    message = f"{len(found) or 'no'} datacenters are named {desired.datacenter!r}"
     findings.add(code, subject, message, remedy)

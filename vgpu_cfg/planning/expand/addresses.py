@@ -24,8 +24,8 @@ def check_nic_networks(keys: VmKeys, layers: Layers, networks: Networks | None) 
     gateways: list[str] = []
     for index, nic in enumerate(keys.nics or ()):
         if nic.rdma == "gpudirect" and "rdma" in nic.model_fields_set and not keys.gpus:
-            message = "`rdma: gpudirect` is asked of a VM without `gpus`"
-            yield layers.fault(("nics", index, "rdma"), message, "write rdma: host")
+            message = "`rdma: gpudirect` requires `gpus` in the VM"
+            yield layers.fault(("nics", index, "rdma"), message, "set rdma: host")
         for k in range(1, (nic.count or 1) + 1):
             found = list(_check_one(nic, index, k, layers, networks))
             network = (networks or {}).get(counted(nic.network, k) or "")
@@ -35,7 +35,7 @@ def check_nic_networks(keys: VmKeys, layers: Layers, networks: Networks | None) 
                     both = f"the networks {gateways[0]!r} and {network.name!r} both have a `gateway`"
                     same = f"the VM has two addresses on {network.name!r}, which has a `gateway`"
                     message = same if gateways[0] == network.name else both
-                    hint = "a guest has one default route: take a network without a gateway"
+                    hint = "a guest has one default route; use a network without a gateway"
                     found = [layers.fault(("nics", index, "ip"), message, hint)]
             yield from found
             if found:
@@ -49,7 +49,7 @@ def _check_one(
     try:
         address = parse_nic_address(counted(nic.ip, k) or "")
     except ValueError:
-        message = f"with {{k}} at {k}, {nic.ip} is no address"
+        message = f"with {{k}} at {k}, {nic.ip} is not an address"
         yield layers.fault((*loc, "ip"), message, "list the NICs one by one")
         return
     if networks is None:
@@ -57,18 +57,20 @@ def _check_one(
     name = counted(nic.network, k) or ""
     network = networks.get(name)
     if network is not None and network.is_physical and nic.kind != "passthrough":
-        message = f"{name!r} is cabling alone (`physical`), and a NIC of type {nic.kind} needs a portgroup"
-        yield layers.fault((*loc, "network"), message, "write type: passthrough, or choose another network")
+        message = (
+            f"{name!r} describes cabling only (`physical`), but a NIC of type {nic.kind} requires a portgroup"
+        )
+        yield layers.fault((*loc, "network"), message, "set type: passthrough, or choose another network")
     if address == "pool":
         if network is None:
             hint = (
                 did_you_mean(name, networks)
                 or f"add {{name: {name}, subnet: SUBNET, pool: POOL}} to `networks`"
             )
-            message = f"no line of `networks` is called {name!r}, so it has no pool"
+            message = f"`networks` has no entry named {name!r}, so there is no pool"
             yield layers.fault((*loc, "ip"), message, hint)
         elif network.pool is None:
-            hint = "add `subnet` and `pool` to it, or write dhcp or an address"
+            hint = "add `subnet` and `pool` to it, or use dhcp or a fixed address"
             yield layers.fault((*loc, "ip"), f"the network {name!r} has no pool", hint)
     elif address not in (None, "dhcp") and network is not None:
         for message, hint in _misplaced(ipaddress.IPv4Interface(str(address)), network):
@@ -80,16 +82,21 @@ def _misplaced(address: ipaddress.IPv4Interface, network: DesiredNetwork) -> Ite
         return
     subnet = ipaddress.IPv4Network(network.subnet)
     if address.ip not in subnet:
-        message = f"{address.ip} is outside of {subnet}, the subnet of {network.name!r}"
-        yield message, f"as in {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "fix it"
+        message = f"{address.ip} is outside {subnet}, the subnet of {network.name!r}"
+        yield (
+            message,
+            f"example: {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "correct it",
+        )
     elif address.network != subnet:
-        message = f"the prefix of {address} is not that of {network.name!r}, which is {subnet}"
-        yield message, f"write {address.ip}/{subnet.prefixlen}"
+        message = f"the prefix of {address} differs from that of {network.name!r}, which is {subnet}"
+        yield message, f"set {address.ip}/{subnet.prefixlen}"
     elif str(address.ip) == network.gateway:
-        yield f"{address.ip} is the gateway of {network.name!r}", "give the NIC another address"
+        yield f"{address.ip} is the gateway of {network.name!r}", "assign another address to the NIC"
     elif in_pool(address.ip, network.pool):
-        message = f"{address.ip} is in the pool of {network.name!r}, which is given away by itself"
-        yield message, "write ip: pool, or an address outside of it"
+        message = (
+            f"{address.ip} is in the pool of {network.name!r}, whose addresses are assigned automatically"
+        )
+        yield message, "set ip: pool, or an address outside the pool"
 
 
 def in_pool(address: ipaddress.IPv4Address, pool: tuple[str, str] | None) -> bool:
@@ -110,8 +117,8 @@ def check_same_addresses(vms: Iterable[DesiredVm], places: Mapping[str, Part]) -
                 owner != vm.name
                 or [one.ip for one in vm.nics if one.network == nic.network].count(nic.ip) > 1
             ):
-                message = f"the address {ip} of {vm.name!r} is that of {owner!r} too"
-                hint = "give each NIC its own ({n}, {i} and {k} count), or write ip: pool"
+                message = f"the address {ip} of {vm.name!r} is also used by {owner!r}"
+                hint = "assign a different address to each NIC (use {n}, {i} or {k}), or set ip: pool"
                 yield places[vm.name.casefold()].fault(("nics",), message, hint)
                 break
 
@@ -125,11 +132,11 @@ def check_host_names(vms: Iterable[DesiredVm], places: Mapping[str, Part]) -> It
         part = places[vm.name.casefold()]
         name = vm.guest.host_name
         if not name:
-            hint = "write guest: {hostname: NAME}, of letters, digits and '-'"
-            yield part.fault((), f"the name {vm.name!r} gives no host name", hint)
+            hint = "set guest: {hostname: NAME}, with letters, digits and '-'"
+            yield part.fault((), f"the name {vm.name!r} cannot be used as a host name", hint)
             continue
         owner = owners.setdefault(name.casefold(), vm.name)
         if owner != vm.name:
-            message = f"the host name {name!r} of {vm.name!r} is that of {owner!r} too"
-            hint = "write another `hostname` under `guest`; {n} and {i} count"
+            message = f"the host name {name!r} of {vm.name!r} is also used by {owner!r}"
+            hint = "set another `hostname` under `guest`; {n} and {i} are replaced by numbers"
             yield part.fault(("guest", "hostname"), message, hint)

@@ -19,7 +19,7 @@ Raises ValueError if there is no such file, DocumentError if its content is inva
 
 def no_files(_document: str, path: str) -> str:
     """Refuse every file: without a folder there are none."""
-    raise ValueError(f"the file {path!r} cannot be read here")
+    raise ValueError(f"cannot read the file {path!r} on this machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class VmContext:
         """
         if name is None or name in self.secrets:
             return None
-        hint = did_you_mean(name, self.secrets) or "as in secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"
-        return "no secret of this name stands under `secrets`", hint
+        hint = did_you_mean(name, self.secrets) or "example: secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"
+        return "`secrets` has no secret with this name", hint
 
 
 def value_of(entry: Frozen, key: str) -> Any:

@@ -99,13 +99,13 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
     yield from _check_users(entry, layers)
     yield from _check_packages(entry, layers)
     if entry.licence is not None and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
-        hint = "as in licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
-        yield layers.fault(("guest", "licence"), "a licence has one `token`, or `secret` for short", hint)
+        hint = "example: licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
+        yield layers.fault(("guest", "licence"), "a license has either `token` or `secret`", hint)
     for loc, secret in _secrets(entry):
         if unknown := context.unknown_secret(secret):
             yield layers.fault(("guest", *loc), *unknown)
     if entry.user_data and entry.by != "cloud-init":
-        message = f"`user_data` is for cloud-init, and this guest is set up by {entry.by}"
+        message = f"`user_data` is for cloud-init, but this guest is set up by {entry.by}"
         yield layers.fault(("guest", "user_data"), message, "remove one of them")
     elif entry.user_data:
         yield from _check_user_data(layers, entry.user_data, entry.users, context)
@@ -120,24 +120,24 @@ def _check_spec(keys: VmKeys, entry: GuestEntry, layers: Layers) -> Iterator[Doc
     if not entry.spec:
         return
     given = entry.model_fields_set
-    ssh = "write by: ssh, or by: guest-operations, with a `login` of the template"
+    ssh = "set by: ssh, or by: guest-operations, with a `login` of the template"
     if entry.by == "cloud-init" and "by" in given:
-        message = "`spec` is for guests without cloud-init, and this one is set up by cloud-init"
+        message = "`spec` is for guests without cloud-init, but this guest is set up by cloud-init"
         yield layers.fault(("guest", "by"), message, "remove one of them")
     elif entry.by == "cloud-init":
         for name in sorted(stated_in(keys) - _OF_SPECS):
-            message = f"a customisation specification gives host name and addresses alone, not `{name}`"
+            message = f"a customization specification sets only host name and addresses, not `{name}`"
             yield layers.fault(("guest", name), message, f"{ssh}; or remove it")
     if "template" in keys.model_fields_set and isinstance(keys.template, Scratch):
-        message = "a guest is customised as a clone of a template, and this VM is made from scratch"
+        message = "only clones of a template can be customized, but this VM is created from scratch"
         yield layers.fault(("guest", "spec"), message, "name a template, or remove it")
     for index, nic in enumerate(keys.nics or ()):
         has_rdma = "rdma" in nic.model_fields_set
         if nic.kind == "passthrough" and (nic.ip or has_rdma) and entry.by == "cloud-init":
-            message = "a NIC that is passed through is no adapter that a specification could customise"
+            message = "a customization specification cannot configure a passthrough NIC"
             yield layers.fault(("nics", index), message, f"{ssh}; or remove its `ip` and `rdma`")
         elif nic.kind != "passthrough" and has_rdma:
-            message = "RDMA needs more of an adapter's settings than a customisation specification has"
+            message = "RDMA requires adapter settings that a customization specification does not have"
             yield layers.fault(("nics", index, "rdma"), message, "remove it, or `guest.spec`")
 
 
@@ -146,37 +146,39 @@ def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     login, by = entry.login, entry.by
     if "login" not in entry.model_fields_set:
         if by != "cloud-init":
-            hint = "as in login: {user: ubuntu, password: {secret: guest}}, an account of the template"
-            yield layers.fault(("guest", "by"), f"`by: {by}` needs a `login`", hint)
+            hint = "example: login: {user: ubuntu, password: {secret: guest}}, an account of the template"
+            yield layers.fault(("guest", "by"), f"`by: {by}` requires a `login`", hint)
         return
     has_key, has_password = (key in login.model_fields_set for key in ("key", "password"))
     if login.user and not (has_key or has_password):
-        message = f"the login of {login.user!r} has neither a `password` nor a `key`"
-        yield layers.fault(loc, message, "as in password: {secret: guest}")
+        message = f"the login of {login.user!r} has neither `password` nor `key`"
+        yield layers.fault(loc, message, "example: password: {secret: guest}")
     if not login.user and (has_key or has_password):
-        yield layers.fault(loc, "this login has no `user`", "name the account that it is of")
+        yield layers.fault(loc, "this login has no `user`", "name its account")
     if by == "guest-operations" and not has_password:
-        message = "guest operations take a password, and this login has none"
-        yield layers.fault(loc, message, "add password: {secret: NAME}, or write by: ssh")
+        message = "guest operations require a password, but this login has none"
+        yield layers.fault(loc, message, "add password: {secret: NAME}, or set by: ssh")
     if by == "ssh" and not login.user and not (has_key or has_password):
-        yield layers.fault(loc, "`by: ssh` needs the `user` of an account that exists", "as in user: ubuntu")
+        yield layers.fault(
+            loc, "`by: ssh` requires the `user` of an existing account", "example: user: ubuntu"
+        )
 
 
 def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     names = [user.name for user in entry.users]
     for index, name in enumerate(names):
         if name == MACHINE_USER:
-            message = f"the account {MACHINE_USER!r} is this tool's own"
+            message = f"the account {MACHINE_USER!r} is reserved for vgpu-cfg"
             yield layers.fault(("guest", "users", index), message, "choose another name")
         if name in names[:index]:
-            message = f"the account {name!r} stands here twice"
+            message = f"the account {name!r} is listed twice"
             yield layers.fault(("guest", "users", index), message, "keep one")
 
 
 def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     if isinstance(entry.driver, PackageEntry) and not entry.driver.package:
-        message = "this says nothing of where the driver is"
-        yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
+        message = "the location of the driver is missing"
+        yield layers.fault(("guest", "driver"), message, "set `package`, or driver: template")
     elif isinstance(entry.driver, PackageEntry):
         yield from _check_kind(("guest", "driver"), entry.driver, DRIVER_PACKAGES, "the driver", layers)
     if entry.cuda is not None:
@@ -184,13 +186,13 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
     if not isinstance(entry.ofed, OfedEntry):
         return
     if entry.ofed.package and entry.ofed.stack == "inbox":
-        message = "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack"
-        yield layers.fault(("guest", "ofed", "package"), message, "write stack: mlnx or doca, or remove it")
+        message = "`package` installs MLNX_OFED or DOCA-OFED, but this is the distribution's inbox stack"
+        yield layers.fault(("guest", "ofed", "package"), message, "set stack: mlnx or doca, or remove it")
     elif entry.ofed.package:
         kinds, what = OFED_PACKAGES[entry.ofed.stack], f"the stack {entry.ofed.stack}"
         yield from _check_kind(("guest", "ofed", "package"), entry.ofed, kinds, what, layers)
     if entry.ofed.sha256 and not entry.ofed.package:
-        message = "`sha256` is of a `package`, and there is none"
+        message = "`sha256` requires a `package`"
         yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
 
 
@@ -199,10 +201,10 @@ def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
     if entry.package:
         yield from _check_kind((*loc, "package"), entry, CUDA_PACKAGES, "the CUDA Toolkit", layers)
     elif entry.sha256:
-        message = "`sha256` is of a `package`, and there is none"
+        message = "`sha256` requires a `package`"
         yield layers.fault((*loc, "sha256"), message, "remove it")
     if entry.package and entry.repository:
-        message = "the toolkit comes from a `package` or from a `repository`, not from both"
+        message = "set either `package` or `repository` for the toolkit, not both"
         yield layers.fault((*loc, "repository"), message, "remove one of them")
 
 
@@ -211,8 +213,8 @@ def _check_kind(
 ) -> Iterator[DocumentFault]:
     """Yield a fault where a package is none that its installer takes."""
     if package_kind(entry.package or "") not in kinds:
-        message = f"{entry.package!r} is no package of {what}"
-        yield layers.fault(loc, message, f"name a file that ends in {' or '.join(kinds)}")
+        message = f"{entry.package!r} is not a package of {what}"
+        yield layers.fault(loc, message, f"name a file with the extension {' or '.join(kinds)}")
 
 
 def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:

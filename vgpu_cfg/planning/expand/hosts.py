@@ -51,11 +51,7 @@ class HostExpansion:
 
 
 def expand_hosts(
-    sections: Sequence[Part],
-    *,
-    networks: Sequence[DesiredNetwork],
-    secrets: Collection[str],
-    has_vms: bool,
+    sections: Sequence[Part], *, networks: Sequence[DesiredNetwork], secrets: Collection[str], has_vms: bool
 ) -> HostExpansion:
     """Make every entry of `hosts` of every file, the weakest first; they only add up.
 
@@ -115,7 +111,7 @@ def check_hosts(
 ) -> Iterator[DocumentFault]:
     """Yield contradictions in an entry, and names that the plan does not have."""
     if not entry.cluster and not entry.names:
-        yield part.fault((), "an entry of `hosts` names no host", "give `cluster`, or `names`")
+        yield part.fault((), "an entry of `hosts` names no host", "set `cluster` or `names`")
     yield from check_gpu_rules(entry, part)
     yield from check_nic_rules(entry, part)
     for index, vmknic in enumerate(entry.vmknics):
@@ -131,8 +127,8 @@ def check_hosts(
     for loc, name in _secrets(entry):
         if name not in context.secrets:
             # The name is not repeated: somebody may have written the secret itself.
-            hint = did_you_mean(name, context.secrets) or "as in secrets: {esxi: keyring:esxi-root}"
-            yield part.fault((*loc, "secret"), "no secret of this name stands under `secrets`", hint)
+            hint = did_you_mean(name, context.secrets) or "example: secrets: {esxi: keyring:esxi-root}"
+            yield part.fault((*loc, "secret"), "`secrets` has no secret with this name", hint)
 
 
 def _is_plain(names: Sequence[str]) -> bool:
@@ -145,31 +141,31 @@ def _check_vmknic(
 ) -> Iterator[DocumentFault]:
     loc: Loc = ("vmknics", index)
     if any(other.network == vmknic.network for other in entry.vmknics[:index]):
-        message = f"the network {vmknic.network!r} has a VMkernel NIC in this entry already"
+        message = f"the network {vmknic.network!r} already has a VMkernel NIC in this entry"
         yield part.fault((*loc, "network"), message, "remove one")
     cabling = context.networks.get(vmknic.network)
     if cabling is not None and cabling.is_physical:
-        message = f"{vmknic.network!r} is cabling alone (`physical`), and a VMkernel NIC needs a portgroup"
+        message = (
+            f"{vmknic.network!r} describes cabling only (`physical`), but a VMkernel NIC requires a portgroup"
+        )
         yield part.fault((*loc, "network"), message, "choose another network")
     is_shared = len(names) != 1 or not _is_plain(names)
     if vmknic.address and vmknic.address != "dhcp":
         if is_shared:
-            hint = "write addresses: {HOST: ADDRESS}, with one for each, or dhcp"
+            hint = "set addresses: {HOST: ADDRESS} with one address for each host, or dhcp"
             yield part.fault((*loc, "address"), "one address cannot serve several hosts", hint)
         else:
             yield from _claimed(names[0], vmknic.address, (*loc, "address"), vmknic.network, part, context)
     for host, address in vmknic.addresses.items():
         place = (*loc, "addresses", host)
         if _is_plain(names) and host not in names:
-            hint = did_you_mean(host, names) or "give the name as it stands in `names`"
-            yield part.fault(place, f"{host!r} is not one of the hosts of this entry", hint)
+            hint = did_you_mean(host, names) or "use the name as written in `names`"
+            yield part.fault(place, f"{host!r} is not a host of this entry", hint)
         yield from _claimed(host, address, place, vmknic.network, part, context)
     network = context.networks.get(vmknic.network)
     if network is not None and network.mtu and vmknic.mtu and vmknic.mtu > network.mtu:
-        message = (
-            f"an mtu of {vmknic.mtu} is more than the {network.mtu} of {network.name!r} under `networks`"
-        )
-        yield part.fault((*loc, "mtu"), message, f"write at most {network.mtu}")
+        message = f"the mtu {vmknic.mtu} exceeds {network.mtu}, the mtu of {network.name!r} under `networks`"
+        yield part.fault((*loc, "mtu"), message, f"set at most {network.mtu}")
 
 
 def _claimed(
@@ -179,7 +175,9 @@ def _claimed(
     owner = context.addresses.setdefault((network, ip), host)
     if owner != host:
         yield part.fault(
-            loc, f"the address {ip} on {network!r} is that of {owner!r} too", "give each its own"
+            loc,
+            f"the address {ip} on {network!r} is also used by {owner!r}",
+            "assign a different address to each",
         )
 
 
@@ -187,29 +185,29 @@ def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     if isinstance(entry.pvrdma, PvrdmaEntry):
         named = [key for key in ("vmknic", "network") if getattr(entry.pvrdma, key)]
         if len(named) != 1:
-            message = "`pvrdma` needs a `vmknic` or a `network`, and not both"
-            yield part.fault(("pvrdma",), message, "as in {network: rdma-vmk}")
+            message = "`pvrdma` requires either `vmknic` or `network`, not both"
+            yield part.fault(("pvrdma",), message, "example: {network: rdma-vmk}")
     elif entry.pvrdma:
-        hint = "as in {network: rdma-vmk}, or false for none"
-        yield part.fault(("pvrdma",), "`pvrdma` must say which VMkernel NIC", hint)
+        hint = "example: {network: rdma-vmk}, or false for none"
+        yield part.fault(("pvrdma",), "`pvrdma` must specify a VMkernel NIC", hint)
 
 
 def _check_packages(
     key: str, they_are: str, packages: DriverEntry | FirmwareToolsEntry, part: Part
 ) -> Iterator[DocumentFault]:
     if packages.depot and packages.by != "esxcli":
-        message = f"`depot` is what esxcli installs from, and {they_are} installed by {packages.by}"
-        yield part.fault((key, "depot"), message, "write by: esxcli, or remove `depot`")
+        message = f"`depot` is used by esxcli, but {they_are} installed by {packages.by}"
+        yield part.fault((key, "depot"), message, "set by: esxcli, or remove `depot`")
     if packages.by == "esxcli" and not packages.depot:
-        hint = f"as in depot: /vmfs/volumes/ds1/{'driver' if key == 'driver' else 'mft'}.zip"
-        yield part.fault((key, "by"), "`by: esxcli` needs a `depot`", hint)
+        hint = f"example: depot: /vmfs/volumes/ds1/{('driver' if key == 'driver' else 'mft')}.zip"
+        yield part.fault((key, "by"), "`by: esxcli` requires a `depot`", hint)
 
 
 def _check_access(access: AccessEntry, part: Part) -> Iterator[DocumentFault]:
     given = access.model_fields_set
     if given & {"password", "key"} and "ssh" not in given:
-        hint = "write ssh: open-and-close, or ssh: on where somebody has started it"
-        yield part.fault(("access",), "`access` has credentials, and without `ssh` nothing uses them", hint)
+        hint = "set ssh: open-and-close, or ssh: on if the service is already running"
+        yield part.fault(("access",), "`access` has credentials, but they are not used without `ssh`", hint)
 
 
 def _check_disruption(
@@ -218,20 +216,20 @@ def _check_disruption(
     loc: Loc = ("disruption",)
     if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
         what = part.data["disruption"]["allow"][0]
-        message = f"`{what}` is allowed, and maintenance mode, which comes before it, is not"
-        yield part.fault((*loc, "allow", 0), message, f"write [maintenance, {what}]")
+        message = f"`{what}` is allowed, but maintenance mode, which must come first, is not"
+        yield part.fault((*loc, "allow", 0), message, f"set [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
-        message = f"{disruption.canary} hosts cannot go first: `names` has {len(names)}"
+        message = f"`canary` is {disruption.canary}, but `names` has {len(names)} hosts"
         yield part.fault((*loc, "canary"), message, f"at most {len(names)}")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     options = entry.cluster_options
     if "cluster_options" in entry.model_fields_set and not entry.cluster:
-        message = "`cluster_options` hold for a whole cluster, and this entry names none"
+        message = "`cluster_options` apply to a whole cluster, but this entry names none"
         yield part.fault(("cluster_options",), message, "add `cluster`")
     if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
-        message = f"`evacuate_vgpu` and {_EVACUATION} are one option of DRS"
+        message = f"`evacuate_vgpu` and {_EVACUATION} set the same DRS option"
         yield part.fault(("cluster_options", "drs", _EVACUATION), message, "remove one of them")
 
 
@@ -256,29 +254,29 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
     given = {key for key in rule.model_fields_set if getattr(rule, key) is not None}
     if rule.use is GpuUse.LEAVE:
         for key in sorted(given - {"match", "use"}):
-            message = f"`use: leave` touches nothing of a GPU, and `{key}` is set beside it"
+            message = f"`use: leave` changes nothing on a GPU, so `{key}` cannot be set with it"
             yield part.fault((*loc, key), message, "remove one of them")
         return
     if rule.use is GpuUse.PASSTHROUGH:
         for key in _OF_VGPUS:
             if key in given:
-                message = f"`{key}` is of GPUs that serve vGPUs, and this one is passed through"
-                yield part.fault((*loc, key), message, "remove it, or write use: vgpu")
+                message = f"`{key}` applies to GPUs with vGPUs, but this GPU is passed through"
+                yield part.fault((*loc, key), message, "remove it, or set use: vgpu")
         if "ecc" in given:
-            message = "the ECC of a GPU that is passed through is set in its guest"
-            yield part.fault((*loc, "ecc"), message, "remove it, or write use: vgpu")
+            message = "for a passthrough GPU, set ECC in its guest"
+            yield part.fault((*loc, "ecc"), message, "remove it, or set use: vgpu")
     elif rule.label:
-        message = "a hardware `label` is of a device that is passed through"
-        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
+        message = "a hardware `label` applies to passthrough devices"
+        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove it")
     if rule.sharing is Sharing.MIG:
         for key in _OF_TIME_SLICES:
             if key in given and rule.use is not GpuUse.PASSTHROUGH:
-                message = f"`{key}` is of time-sliced vGPUs, and this GPU is in MIG mode"
-                yield part.fault((*loc, key), message, "remove it, or write sharing: time_sliced")
+                message = f"`{key}` applies to time-sliced vGPUs, but this GPU is in MIG mode"
+                yield part.fault((*loc, key), message, "remove it, or set sharing: time_sliced")
     mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
     if mixes and rule.use is not GpuUse.PASSTHROUGH:
-        message = "a GPU that takes vGPUs of mixed size cannot share time in fixed parts"
-        yield part.fault((*loc, "scheduler"), message, "write best_effort or equal_share")
+        message = "a GPU with vGPUs of mixed size cannot use the fixed share scheduler"
+        yield part.fault((*loc, "scheduler"), message, "use best_effort or equal_share")
 
 
 def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
@@ -289,9 +287,9 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
         yield from _check_nic_use(rule, loc, part)
         yield from _check_firmware(rule, loc, part)
         if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
-            message = "`ats: false` switches off on the host what ATS_ENABLED switches on in the NIC"
+            message = "`ats: false` disables on the host what ATS_ENABLED enables in the NIC"
             yield part.fault(
-                (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS is all or nothing"
+                (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS requires both"
             )
         yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "nics", part)
 
@@ -299,22 +297,24 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
 def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
     given = rule.model_fields_set
     if rule.use is NicUse.SRIOV and "vfs" not in given:
-        yield part.fault((*loc, "use"), "`use: sriov` needs `vfs`, the number of functions", "as in vfs: 8")
+        yield part.fault(
+            (*loc, "use"), "`use: sriov` requires `vfs`, the number of functions", "example: vfs: 8"
+        )
     if rule.use is not NicUse.SRIOV and "vfs" in given:
-        message = "`vfs` are the virtual functions of `use: sriov`"
-        yield part.fault((*loc, "vfs"), message, "write use: sriov, or remove it")
+        message = "`vfs` requires `use: sriov`"
+        yield part.fault((*loc, "vfs"), message, "set use: sriov, or remove it")
     if rule.label and rule.use is not NicUse.PASSTHROUGH:
-        message = "a hardware `label` is of a device that is passed through"
-        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
+        message = "a hardware `label` applies to passthrough devices"
+        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove it")
     if rule.use is NicUse.PASSTHROUGH and rule.switch:
-        message = "a NIC that is passed through cannot be an uplink of a switch"
-        yield part.fault((*loc, "switch"), message, "remove it, or write use: host")
+        message = "a passthrough NIC cannot be an uplink of a switch"
+        yield part.fault((*loc, "switch"), message, "remove it, or set use: host")
     if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
-        message = "RoCE on a NIC that is passed through is set in its guest"
-        yield part.fault((*loc, "roce"), message, "remove it; the host's driver does not see this NIC")
+        message = "for a passthrough NIC, set RoCE in its guest"
+        yield part.fault((*loc, "roce"), message, "remove it; the host's driver cannot access this NIC")
     if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
-        message = "with `trust: pcp` the `dscp` of a packet does not count"
-        yield part.fault((*loc, "roce", "dscp"), message, "remove it, or write trust: dscp")
+        message = "with `trust: pcp`, the `dscp` of packets is ignored"
+        yield part.fault((*loc, "roce", "dscp"), message, "remove it, or set trust: dscp")
 
 
 def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
@@ -322,17 +322,17 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
     if not firmware:
         return
     if not {"model", "vmnic", "pci_id"} & _criteria(rule.match).keys():
-        message = "`firmware` is of one kind of NIC, and this rule takes NICs of every make"
+        message = "`firmware` applies to one NIC model, but this rule matches all NICs"
         yield part.fault((*loc, "firmware"), message, "add match: {model: ConnectX}, a vmnic or a pci_id")
     if rule.use is not NicUse.SRIOV:
         return
     if firmware.get("SRIOV_EN") in _FALSE:
-        message = "`use: sriov` needs SRIOV_EN, which this rule switches off"
-        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "write true, or remove it")
+        message = "`use: sriov` requires SRIOV_EN, but this rule disables it"
+        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "set true, or remove it")
     functions = firmware.get("NUM_OF_VFS", "")
     if functions.isdecimal() and int(functions) < (rule.vfs or 0):
-        message = f"NUM_OF_VFS of {functions} is less than the {rule.vfs} of `vfs`"
-        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"write at least {rule.vfs}")
+        message = f"NUM_OF_VFS is {functions}, less than `vfs` ({rule.vfs})"
+        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"set at least {rule.vfs}")
 
 
 def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:
@@ -351,8 +351,12 @@ def _check_reach(matches: Sequence[dict[str, Any]], section: str, part: Part) ->
         if "vmnic" in last and "vmnic" not in earlier:
             continue
         if all(key in last and _takes(key, earlier[key], last[key]) for key in earlier):
-            message = f"this rule never holds: item {index + 1} of '{section}' takes all that it matches"
-            yield part.fault((section, len(matches) - 1), message, "the first that matches holds: move it up")
+            message = (
+                f"this rule has no effect: item {index + 1} of '{section}' already matches the same devices"
+            )
+            yield part.fault(
+                (section, len(matches) - 1), message, "the first matching rule applies; move this one up"
+            )
             return
 
 

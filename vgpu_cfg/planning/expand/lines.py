@@ -86,7 +86,7 @@ def expand_vms(lines: Part | None, defaults: Sequence[Part], context: VmContext 
 
 def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: VmContext) -> None:
     if not isinstance(line.data, Mapping):
-        hint = f"write {{name: {line.data}}}" if isinstance(line.data, str) else ""
+        hint = f"use {{name: {line.data}}}" if isinstance(line.data, str) else ""
         out.faults.append(line.fault((), "a VM must be a mapping of keys to values", hint))
         return
     own = Part(line.document, line.loc, {key: line.data[key] for key in line.data if key != "except"})
@@ -174,8 +174,8 @@ def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
         other = out.places.setdefault(member.name.casefold(), line)
         if other is not line:
             where = ":".join(other.origin.split(":")[-2:-1])
-            message = f"the VM name {member.name!r} is taken already, on line {where}"
-            out.faults.append(line.fault(("name",), message, "every VM of a plan has a name of its own"))
+            message = f"the VM name {member.name!r} is already used on line {where}"
+            out.faults.append(line.fault(("name",), message, "each VM of a plan needs a unique name"))
             break
     return members
 
@@ -186,7 +186,7 @@ def _exceptions(line: Part, members: Sequence[Member], out: Expansion) -> list[t
         return []
     exceptions = line.child("except")
     if not isinstance(exceptions.data, Mapping):
-        hint = "as in except: {hvd-02: {memory: 96GiB}}"
+        hint = "example: except: {hvd-02: {memory: 96GiB}}"
         out.faults.append(exceptions.fault((), "'except' must be a mapping of VM names to keys", hint))
         return []
     known = [member.name for member in members]
@@ -200,8 +200,8 @@ def _exceptions(line: Part, members: Sequence[Member], out: Expansion) -> list[t
             continue
         unknown = [name for name in names if name not in known]
         if unknown and members:
-            message = f"{unknown[0]!r} is not one of the VMs of this line"
-            hint = did_you_mean(unknown[0], known) or f"they are called {line.data['name']}"
+            message = f"{unknown[0]!r} is not a VM of this line"
+            hint = did_you_mean(unknown[0], known) or f"the VMs are named {line.data['name']}"
             out.faults.append(part.fault((), message, hint, at_key=True))
         if unknown or not isinstance(part.data, Mapping):
             filled, faults = fill_part(part, SAMPLE_MEMBER)
@@ -218,8 +218,8 @@ def _check_macs(out: Expansion) -> None:
         for mac in [nic.mac for nic in vm.nics if nic.mac]:
             if mac in owners:
                 line = out.places[vm.name.casefold()]
-                message = f"the MAC address {mac} of {vm.name!r} is that of {owners[mac]!r} too"
-                hint = "give each NIC its own ({n}, {i} and {k} count), or none"
+                message = f"the MAC address {mac} of {vm.name!r} is also used by {owners[mac]!r}"
+                hint = "assign a different address to each NIC (use {n}, {i} or {k}), or omit it"
                 out.faults.append(line.fault(("nics",), message, hint))
             owners[mac] = vm.name
 
@@ -274,7 +274,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
         yield from _check_scratch(keys, layers)
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
-        message = "a second `grow`: it is always the template's first disk that grows"
+        message = "a second `grow`; it always applies to the template's first disk"
         yield layers.fault(("disks", index), message, "keep one")
     yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
@@ -298,26 +298,26 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
             continue
         boards = {profile.prefix for profile in entry.profile}
         if first is not None and not boards & first:
-            message = "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another"
-            yield layers.fault(("gpus", index, "profile"), message, "take profiles of one board")
+            message = (
+                "a VM's vGPUs must be of one board, but an earlier item with `nvlink` uses a different board"
+            )
+            yield layers.fault(("gpus", index, "profile"), message, "use profiles of one board")
         first = boards if first is None else first & boards or first
 
 
 def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     place = keys.place
     if place.spread is Spread.GPUS and not keys.gpus:
-        yield layers.fault(
-            ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
-        )
+        yield layers.fault(("place", "spread"), "`spread: gpus` requires `gpus` in the VM", "use hosts")
     if place.spread is Spread.NUMA and not _has_nodes(keys):
-        message = "`spread: numa` is asked of a VM that is tied to no NUMA node"
-        hint = "give it `gpus`, or write `numa: node`; or spread over hosts"
+        message = "`spread: numa` requires that the VM is bound to a NUMA node"
+        hint = "add `gpus`, or set `numa: node`; or spread over hosts"
         yield layers.fault(("place", "spread"), message, hint)
     if place.pack and place.spread is Spread.HOSTS:
-        message = "`pack` asks for few hosts, and `spread: hosts` for one per VM"
+        message = "`pack` minimizes the number of hosts, but `spread: hosts` requires one host per VM"
         yield layers.fault(("place", "pack"), message, "remove one of them")
     if place.keep_free and not keys.gpus:
-        message = "`keep_free` counts hosts without GPU VMs, and is asked of a VM without `gpus`"
+        message = "`keep_free` reserves hosts without GPU VMs, but this VM has no `gpus`"
         yield layers.fault(("place", "keep_free"), message, "remove it")
 
 
@@ -334,7 +334,7 @@ def _check_functions(keys: VmKeys, pins: Sequence[str | None], layers: Layers) -
             yield layers.fault(("nics", index, "pin"), f"the device at {pin} is pinned twice", "remove one")
     for index, nic in enumerate(keys.nics or ()):
         if nic.near == "gpu" and not keys.gpus:
-            message = "`near: gpu` is asked of a VM without `gpus`"
+            message = "`near: gpu` requires `gpus` in the VM"
             yield layers.fault(("nics", index, "near"), message, "remove it")
 
 
@@ -343,7 +343,7 @@ def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[Do
         try:
             parse_mac(counted(nic.mac, k) or "00:50:56:00:00:00")
         except ValueError:
-            message = f"with {{k}} at {k}, {nic.mac} is no MAC address"
+            message = f"with {{k}} at {k}, {nic.mac} is not a MAC address"
             yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
             return
 
@@ -351,16 +351,22 @@ def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[Do
 def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     for key in ("cpus", "memory"):
         if key not in keys.model_fields_set:
-            yield layers.fault(("template",), f"a VM from scratch needs {key!r}", "no template gives it")
+            yield layers.fault(
+                ("template",),
+                f"a VM created from scratch requires {key!r}",
+                "there is no template to inherit it from",
+            )
     if not any(disk.size for disk in keys.disks or ()):
-        hint = "as in disks: [{size: 100GiB}]"
-        yield layers.fault(("template",), "a VM from scratch needs a disk with a size", hint)
+        hint = "example: disks: [{size: 100GiB}]"
+        yield layers.fault(("template",), "a VM created from scratch requires a disk with a size", hint)
     for index, disk in enumerate(keys.disks or ()):
         if disk.grow:
-            message = "`grow` needs a template's disk, and a VM from scratch has none"
-            yield layers.fault(("disks", index), message, "write `size`")
+            message = "`grow` requires a template's disk, but a VM created from scratch has none"
+            yield layers.fault(("disks", index), message, "set `size`")
     if "clone" in keys.model_fields_set:
-        yield layers.fault(("clone",), "`clone` is for templates; this VM is made from scratch", "remove it")
+        yield layers.fault(
+            ("clone",), "`clone` applies to templates; this VM is created from scratch", "remove it"
+        )
 
 
 def _source(keys: VmKeys) -> TemplateSource | ScratchSource | None:

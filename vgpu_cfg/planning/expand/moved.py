@@ -28,7 +28,7 @@ def expand_moved(part: Part | None, vms: Collection[str]) -> MovedExpansion:
     if part is None:
         return out
     if not isinstance(part.data, list):
-        hint = "as in moved: [{from: hvd-01, to: trn-01}]"
+        hint = "example: moved: [{from: hvd-01, to: trn-01}]"
         out.faults.append(part.fault((), "'moved' must be a list", hint))
         return out
     steps: dict[str, str] = {}
@@ -37,7 +37,7 @@ def expand_moved(part: Part | None, vms: Collection[str]) -> MovedExpansion:
         item = part.child(index)
         for before, after in _pairs(item, out):
             if before in steps:
-                message = f"{before!r} is moved twice"
+                message = f"{before!r} is listed twice under `moved`"
                 out.faults.append(item.fault(("from",), message, "keep one of the items"))
                 continue
             steps[before], places[before] = after, item
@@ -64,8 +64,10 @@ def _pairs(item: Part, out: MovedExpansion) -> Iterator[tuple[str, str]]:
             return
     before, after = names
     if len(before) != len(after):
-        message = f"{entry.from_!r} counts {len(before)}, {entry.to!r} {len(after)}"
-        out.faults.append(item.fault(("to",), message, "ranges of one item run together: make them equal"))
+        message = f"{entry.from_!r} has {len(before)} names, but {entry.to!r} has {len(after)}"
+        out.faults.append(
+            item.fault(("to",), message, "ranges of one item are matched in order; make them equal")
+        )
         return
     yield from zip(before, after, strict=True)
 
@@ -80,16 +82,16 @@ def _follow(
             seen.add(end)
             end = steps[end]
         if end in seen:
-            message = f"{before!r} comes back to itself"
-            hint = "each name is left once; VMs that change names take a third one in a plan of its own"
+            message = f"{before!r} is moved in a circle"
+            hint = "use each name once. To swap names, first rename one VM to a third name in a separate plan"
             out.faults.append(item.fault(("from",), message, hint))
         elif before in known:
-            message = f"{before!r} is still one of `vms`"
-            hint = "a VM that has another name now is under that one only: remove its line, or this item"
+            message = f"{before!r} is still in `vms`"
+            hint = "a renamed VM must be listed only under its new name; remove its line, or this item"
             out.faults.append(item.fault(("from",), message, hint))
         elif end not in known:
-            message = f"{end!r} is none of `vms`"
-            hint = did_you_mean(end, known) or "give it its line in `vms`, or remove this item"
+            message = f"{end!r} is not in `vms`"
+            hint = did_you_mean(end, known) or "add its line to `vms`, or remove this item"
             out.faults.append(item.fault(("to",), message, hint))
         else:
             out.names[before] = end

@@ -32,7 +32,7 @@ def expand_networks(sections: Sequence[Part]) -> NetworkExpansion:
     out = NetworkExpansion()
     for section in sections:
         if not isinstance(section.data, list):
-            hint = "write each as an item: - name: vm-network"
+            hint = "write each network as an item: - name: vm-network"
             out.faults.append(section.fault((), "'networks' must be a list", hint))
             continue
         for index, item in enumerate(section.data):
@@ -77,14 +77,14 @@ def _members(
 
 def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
     if entry.physical and entry.switch:
-        message = "a network that is `physical` is no portgroup, and `switch` makes it one"
+        message = "a `physical` network is not a portgroup, but `switch` would create one"
         yield part.fault(("switch",), message, "remove one of them")
     if entry.switch or entry.physical:
         return
     for key in ("vlan", "mtu"):
         if key in entry.model_fields_set:
-            message = f"`{key}` is set on a portgroup's switch, and this network names none"
-            hint = "add `switch`, or `physical: true` where it is cabling alone, or remove it"
+            message = f"`{key}` requires the switch of the portgroup, but this network names none"
+            hint = "add `switch`, or `physical: true` for cabling only, or remove it"
             yield part.fault((key,), message, hint)
 
 
@@ -93,8 +93,8 @@ def _misplaced(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
     if not entry.subnet:
         for key in ("pool", "gateway"):
             if getattr(entry, key):
-                hint = "as in subnet: 10.111.0.0/24"
-                yield part.fault((key,), f"`{key}` needs the `subnet` that it is in", hint)
+                hint = "example: subnet: 10.111.0.0/24"
+                yield part.fault((key,), f"`{key}` requires `subnet`", hint)
         return
     subnet = ipaddress.IPv4Network(entry.subnet)
     for key, addresses in (("pool", entry.pool), ("gateway", (entry.gateway,) if entry.gateway else ())):
@@ -102,15 +102,15 @@ def _misplaced(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
             ip = ipaddress.IPv4Address(address)
             if ip not in subnet:
                 hint = f"from {subnet[1]} to {subnet[-2]}"
-                yield part.fault((key,), f"{address} is outside of the subnet {subnet}", hint)
+                yield part.fault((key,), f"{address} is outside the subnet {subnet}", hint)
                 break
             if ip in (subnet.network_address, subnet.broadcast_address):
                 hint = f"from {subnet[1]} to {subnet[-2]}"
-                yield part.fault((key,), f"{address} is an address of the subnet itself", hint)
+                yield part.fault((key,), f"{address} is the network or broadcast address of the subnet", hint)
                 break
     if entry.gateway and in_pool(ipaddress.IPv4Address(entry.gateway), entry.pool):
-        message = f"the gateway {entry.gateway} is in the pool, and would be given to a VM"
-        yield part.fault(("pool",), message, "leave it out of the pool")
+        message = f"the gateway {entry.gateway} is in the pool, so it would be assigned to a VM"
+        yield part.fault(("pool",), message, "exclude it from the pool")
 
 
 def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
@@ -120,7 +120,7 @@ def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
         named.append((("switch", "name"), entry.switch.name))
     for loc, name in named:
         for sign in sorted(_ESCAPED.intersection(name)):
-            message = f"the name {name!r} has a {sign!r}, which vCenter writes another way"
+            message = f"the name {name!r} contains {sign!r}, which vCenter stores in another form"
             yield part.fault(loc, message, "choose a name without / \\ and %")
 
 
@@ -148,14 +148,14 @@ def _clashes(
         yield part.fault((), f"the network {network.name!r} is listed twice", "remove one")
     for other in others:
         if network.pool and other.pool and _overlap(network.pool, other.pool):
-            message = f"the pool of {network.name!r} has addresses of the pool of {other.name!r}"
-            yield part.fault(("pool",), message, "give each network addresses of its own")
+            message = f"the pools of {network.name!r} and {other.name!r} overlap"
+            yield part.fault(("pool",), message, "use different addresses for each network")
             return
     for other in others:
         is_same_switch = network.switch is not None and network.switch == other.switch
         if is_same_switch and network.mtu and other.mtu and network.mtu != other.mtu:
-            message = f"the switch {network.switch!r} has an mtu of {other.mtu} by {other.name!r}"
-            yield part.fault(("mtu",), message, f"write {other.mtu}: a switch has one MTU")
+            message = f"{other.name!r} sets the mtu of the switch {network.switch!r} to {other.mtu}"
+            yield part.fault(("mtu",), message, f"set {other.mtu}: a switch has one MTU")
             return
 
 

@@ -47,22 +47,26 @@ def _check(entry: SiteEntry, part: Part, secrets: Collection[str]) -> Iterator[D
     if proxy is not None:
         if not proxy.http and not proxy.https:
             yield part.fault(
-                ("proxy",), "the proxy has no address", "as in proxy: {http: http://proxy.example.com:3128}"
+                ("proxy",),
+                "the proxy has no address",
+                "example: proxy: {http: http://proxy.example.com:3128}",
             )
         if bool(proxy.user) != (proxy.password is not None):
-            hint = "as in proxy: {…, user: guests, password: {secret: proxy}}"
-            yield part.fault(("proxy",), "a proxy's login has both `user` and `password`", hint)
+            hint = "example: proxy: {…, user: guests, password: {secret: proxy}}"
+            yield part.fault(("proxy",), "a proxy's login requires both `user` and `password`", hint)
         if proxy.password is not None and proxy.password not in secrets:
-            hint = did_you_mean(proxy.password, secrets) or "as in secrets: {proxy: env:PROXY_PASSWORD}"
+            hint = did_you_mean(proxy.password, secrets) or "example: secrets: {proxy: env:PROXY_PASSWORD}"
             loc: Loc = ("proxy", "password", "secret")
-            yield part.fault(loc, "no secret of this name stands under `secrets`", hint)
+            yield part.fault(loc, "`secrets` has no secret with this name", hint)
     if entry.apt is not None and not entry.apt.url:
-        yield part.fault(("apt",), "the mirror has no `url`", "as in apt: https://mirror.example.com/ubuntu")
+        yield part.fault(
+            ("apt",), "the mirror has no `url`", "example: apt: https://mirror.example.com/ubuntu"
+        )
     if entry.driver is not None:
         kind = package_kind(entry.driver.package or "")
         if kind not in DRIVER_PACKAGES:
-            hint = f"name a file that ends in {', '.join(DRIVER_PACKAGES)}"
-            yield part.fault(("driver",), "this is no package of a driver", hint)
+            hint = f"name a file with the extension {', '.join(DRIVER_PACKAGES)}"
+            yield part.fault(("driver",), "this is not a driver package", hint)
 
 
 def _certificates(entry: SiteEntry, part: Part, read_text: ReadText, out: SiteExpansion) -> Iterator[str]:

@@ -44,11 +44,11 @@ OF_EACH_PROCESS = frozenset(
 )
 """The variables that a launcher sets for each process."""
 WRITTEN = {
-    "PET_NNODES": "`elastic` says how few and how many workers",
-    "PET_NPROC_PER_NODE": "`slots` says how many processes run on a worker",
-    "PET_MAX_RESTARTS": "write `max_restarts`",
-    "PET_MASTER_ADDR": "write MASTER_ADDR",
-    "PET_MASTER_PORT": "write MASTER_PORT",
+    "PET_NNODES": "`elastic` sets the minimum and maximum number of workers",
+    "PET_NPROC_PER_NODE": "`slots` sets the number of processes per worker",
+    "PET_MAX_RESTARTS": "use `max_restarts`",
+    "PET_MASTER_ADDR": "use MASTER_ADDR",
+    "PET_MASTER_PORT": "use MASTER_PORT",
 } | dict.fromkeys(
     (
         *("PET_NODE_RANK", "PET_NO_PYTHON", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID"),
@@ -127,14 +127,14 @@ def _workers(entry: TrainingEntry, names: Sequence[str], part: Part, out: Traini
         for glob in globs:
             matched = [name for name in names if fnmatchcase(name.casefold(), glob.casefold())]
             if not matched:
-                hint = (
-                    did_you_mean(glob.rstrip("*"), names) or "give names of this plan's VMs, or globs of them"
+                hint = did_you_mean(glob.rstrip("*"), names) or (
+                    "use names of this plan's VMs, or globs that match them"
                 )
-                out.faults.append(part.fault(loc, f"no VM of this plan is called {glob!r}", hint))
+                out.faults.append(part.fault(loc, f"the plan has no VM named {glob!r}", hint))
                 break
             chosen.update(matched)
     if not entry.workers:
-        out.faults.append(part.fault(("workers",), "`workers` names no VM", "as in workers: hvd-*"))
+        out.faults.append(part.fault(("workers",), "`workers` names no VM", "example: workers: hvd-*"))
     yield from (name for name in names if name in chosen)
 
 
@@ -145,11 +145,11 @@ def _head(
         return None
     found = next((name for name in names if name.casefold() == entry.head.casefold()), None)
     if found is None:
-        hint = did_you_mean(entry.head, names) or "give the name of a VM of this plan, or remove it"
-        out.faults.append(part.fault(("head",), f"no VM of this plan is called {entry.head!r}", hint))
+        hint = did_you_mean(entry.head, names) or "use the name of a VM of this plan, or remove it"
+        out.faults.append(part.fault(("head",), f"the plan has no VM named {entry.head!r}", hint))
     elif found in workers:
-        message = f"the head {found!r} is one of the workers too"
-        hint = "leave it out of `workers`; or remove `head`: training starts from the first worker"
+        message = f"the head {found!r} is also a worker"
+        hint = "remove it from `workers`; or remove `head`, and training starts from the first worker"
         out.faults.append(part.fault(("head",), message, hint))
     return found
 
@@ -196,12 +196,12 @@ class Team:
 def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
     """Yield the faults of `training` that do not depend on the VMs."""
     if entry.archive_sha256 and not entry.archive:
-        message = "`archive_sha256` is of an `archive`, and there is none"
+        message = "`archive_sha256` requires an `archive`"
         yield part.fault(("archive_sha256",), message, "add `archive`, or remove it")
     if not entry.image:
         for key in ("archive", "mounts", "registry"):
             if getattr(entry, key):
-                message = f"`{key}` is of the training's image, and there is none"
+                message = f"`{key}` requires a training `image`"
                 yield part.fault((key,), message, "add `image`, or remove it")
     if entry.registry is not None:
         yield from _check_registry(entry.registry, entry.image or "", part)
@@ -212,11 +212,11 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
     if entry.traffic is not None:
         link, control = entry.traffic.link, entry.traffic.control
         if not {"link", "control"} <= entry.traffic.model_fields_set:
-            hint = "as in traffic: {link: 10Gbps, control: 200Mbps}"
-            yield part.fault(("traffic",), "`traffic` needs both `link` and `control`", hint)
+            hint = "example: traffic: {link: 10Gbps, control: 200Mbps}"
+            yield part.fault(("traffic",), "`traffic` requires both `link` and `control`", hint)
         elif control >= link:
-            message = f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps"
-            yield part.fault(("traffic", "control"), message, "write less")
+            message = f"`control` ({control} Mbps) uses all of the {link} Mbps of `link`"
+            yield part.fault(("traffic", "control"), message, "use a smaller value")
 
 
 def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFault]:
@@ -224,22 +224,22 @@ def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFau
         if fault := fault_of_variable(name, value):
             yield part.fault(("environment", name), *fault)
     if entry.port == (meeting := meeting_port(entry)):
-        message = f"port {meeting} is where the first process waits for the others (MASTER_PORT)"
-        yield part.fault(("port",), message, "write another: containers share the guest's network")
+        message = f"port {meeting} is used for the rendezvous of the first process (MASTER_PORT)"
+        yield part.fault(("port",), message, "use another port: containers share the guest's network")
 
 
 def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator[DocumentFault]:
     if len({"secret", "password"} & registry.model_fields_set) != 1:
-        hint = "as in registry: {secret: ngc}"
-        message = "a registry's login has one `password`, or `secret` for short"
+        hint = "example: registry: {secret: ngc}"
+        message = "a registry login requires either `password` or `secret`"
         yield part.fault(("registry",), message, hint)
     server = registry.server or registry_of(image)
     if registry.server and image and registry_of(f"{registry.server}/x") != registry_of(image):
-        message = f"the image is pulled from {registry_of(image)}, and this login is at {registry.server}"
-        yield part.fault(("registry", "server"), message, "remove it, or fix the image's name")
+        message = f"the image is pulled from {registry_of(image)}, but this login is for {registry.server}"
+        yield part.fault(("registry", "server"), message, "remove it, or correct the image name")
     if not registry.user and server != NVIDIA_REGISTRY and image:
-        message = f"the login at {server} needs a `user`: only {NVIDIA_REGISTRY} has one for all"
-        hint = "as in registry: {user: NAME, password: {secret: NAME}}"
+        message = f"the login for {server} requires a `user`; only {NVIDIA_REGISTRY} uses a shared one"
+        hint = "example: registry: {user: NAME, password: {secret: NAME}}"
         yield part.fault(("registry",), message, hint)
 
 
@@ -259,8 +259,8 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if not entry.slots:
         for vm in team.workers:
             if not vm.gpus:
-                message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
-                yield part.fault(("workers",), message, "leave it out of `workers`, or write `slots`")
+                message = f"the worker {vm.name!r} has no `gpus`, so it would run no process"
+                yield part.fault(("workers",), message, "remove it from `workers`, or set `slots`")
                 break
     else:
         yield from _check_slots(entry.slots, team, part)
@@ -270,8 +270,8 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if entry.elastic:
         least, _ = parse_elastic(entry.elastic)
         if least > len(team.workers):
-            message = f"an elastic training of at least {least} workers never starts with {len(team.workers)}"
-            yield part.fault(("elastic",), message, "add workers, or write less")
+            message = f"elastic training with at least {least} workers cannot start with {len(team.workers)}"
+            yield part.fault(("elastic",), message, "add workers, or use a smaller value")
     if entry.rdma_network:
         yield from _check_rdma(entry.rdma_network, team, part, context)
 
@@ -280,7 +280,10 @@ def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
     for vm in team.workers:
         if 0 < len(vm.gpus) < slots:
             gpus = f"{len(vm.gpus)} GPU{'s' * (len(vm.gpus) > 1)}"
-            message = f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each"
+            message = (
+                f"{slots} processes would share the {gpus} of {vm.name!r}, but NCCL requires one GPU per "
+                "process"
+            )
             yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
             return
 
@@ -289,8 +292,10 @@ def _check_staged(team: Team, part: Part) -> Iterator[DocumentFault]:
     """Complain of a VM that trains and whose guest only a customisation specification speaks to."""
     for vm in team.members:
         if vm.guest is not None and not vm.guest.is_staged:
-            message = f"what training needs is staged in guests, and {vm.name!r} has a `guest.spec` alone"
-            hint = "write by: ssh, or by: guest-operations, with a `login` of its template"
+            message = (
+                f"training components must be staged in the guests, but {vm.name!r} has only `guest.spec`"
+            )
+            hint = "set by: ssh, or by: guest-operations, with a `login` of its template"
             yield part.fault(("workers",), message, hint)
             return
 
@@ -299,29 +304,29 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
     runtimes = {vm.name: vm.guest.runtime for vm in team.members if vm.guest is not None}
     without = [name for name, runtime in runtimes.items() if runtime is None]
     if without and entry.image:
-        message = f"training runs in an image, and the guest of {without[0]!r} has `containers: leave`"
-        yield part.fault(("image",), message, "write docker, containerd or apptainer there")
+        message = f"training uses an image, but the guest of {without[0]!r} has `containers: leave`"
+        yield part.fault(("image",), message, "use docker, containerd or apptainer there")
     several = sorted({str(runtime) for runtime in runtimes.values() if runtime is not None})
     if len(several) > 1:
-        message = f"the VMs that train have different container runtimes: {', '.join(several)}"
-        yield part.fault(("workers",), message, "give all of them the same `containers`")
+        message = f"the training VMs use different container runtimes: {', '.join(several)}"
+        yield part.fault(("workers",), message, "set the same `containers` for all of them")
     if entry.monitoring is not None:
         unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
         if unable:
-            message = f"monitoring needs docker or containerd, and {unable[0]!r} has neither"
+            message = f"monitoring requires docker or containerd, but {unable[0]!r} has neither"
             yield part.fault(("monitoring",), message, "change its `containers`, or remove it")
 
 
 def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
     for vm in team.members:
         if vm.guest is not None and vm.guest.login.port == entry.port:
-            message = f"port {entry.port} is that of the ssh server of {vm.name!r} itself"
-            yield part.fault(("port",), message, "write another: containers share the guest's network")
+            message = f"port {entry.port} is used by the SSH server of {vm.name!r}"
+            yield part.fault(("port",), message, "use another port: containers share the guest's network")
             return
         if vm.guest is not None and vm.guest.login.port == meeting_port(entry):
-            message = f"port {vm.guest.login.port} is that of the ssh server of {vm.name!r} itself"
+            message = f"port {vm.guest.login.port} is used by the SSH server of {vm.name!r}"
             loc = ("environment", PORT) if PORT in entry.environment else ("workers",)
-            yield part.fault(loc, message, f"write another {PORT} in `environment`")
+            yield part.fault(loc, message, f"set another {PORT} in `environment`")
             return
 
 
@@ -330,17 +335,19 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
         nics = [nic for nic in vm.nics if nic.network == name]
         if not nics:
             others = [nic.network for nic in vm.nics if nic.network]
-            hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or fix the name"
+            hint = did_you_mean(name, {*others, *(context.networks or {})}) or (
+                "add the NIC, or correct the name"
+            )
             message = f"the worker {vm.name!r} has no NIC on {name!r}"
             yield part.fault(("rdma_network",), message, hint)
             return
         if not any(nic.rdma for nic in nics):
             message = f"the NIC of {vm.name!r} on {name!r} has no `rdma`"
-            yield part.fault(("rdma_network",), message, "write rdma: gpudirect (or host) on the NIC")
+            yield part.fault(("rdma_network",), message, "set rdma: gpudirect (or host) on the NIC")
             return
         if not any(nic.rdma and nic.ip for nic in nics):
-            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, and RoCE needs an address"
-            yield part.fault(("rdma_network",), message, "write ip: pool on the NIC, dhcp, or an address")
+            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, but RoCE requires an address"
+            yield part.fault(("rdma_network",), message, "set ip: pool on the NIC, dhcp, or an address")
             return
 
 
@@ -353,22 +360,22 @@ def meeting_port(entry: TrainingEntry) -> int | None:
 def fault_of_variable(name: str, value: str) -> tuple[str, str] | None:
     """Return a variable's fault and its remedy, None if it has none."""
     if name in OF_EACH_PROCESS:
-        return f"{name} is another for each process, and what starts them sets it", "remove it"
+        return f"{name} differs for each process and is set by the launcher", "remove it"
     if name in WRITTEN:
-        return f"`train` decides what torchrun would read in {name}", WRITTEN[name]
+        return f"`train` sets what torchrun reads from {name}", WRITTEN[name]
     if name == PORT and not _is_port(value):
-        return f"{value!r} is no port, as {name} is one", f"write 1 to {LAST_PORT}"
+        return f"{value!r} is not a valid port for {name}", f"use 1 to {LAST_PORT}"
     if name == "MASTER_ADDR" and not value.strip():
         return (
-            f"{name} is empty, and ranks would meet nowhere",
-            "write an address of the first worker, or remove it",
+            f"{name} is empty, so ranks have no rendezvous address",
+            "set an address of the first worker, or remove it",
         )
     if name in WHOLE_NUMBERS and re.fullmatch("[0-9]+", value) is None:
-        return f"{value!r} is no whole number of seconds, as torchrun reads {name}", "as in 30"
+        return f"{value!r} is not a whole number of seconds, as torchrun requires for {name}", "example: 30"
     if name in NUMBERS and re.fullmatch(r"[0-9]+([.][0-9]+)?|[.][0-9]+", value) is None:
-        return f"{value!r} is no number of seconds, as torchrun reads {name}", "as in 0.1"
+        return f"{value!r} is not a number of seconds, as torchrun requires for {name}", "example: 0.1"
     if name in CHOICES and value not in CHOICES[name]:
-        return f"{value!r} is nothing that torchrun knows as {name}", f"write {', '.join(CHOICES[name])}"
+        return f"{value!r} is not a value that torchrun accepts for {name}", f"use {', '.join(CHOICES[name])}"
     return None
 
 

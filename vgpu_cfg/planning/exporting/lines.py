@@ -21,7 +21,7 @@ _OF_ITS_LINE = frozenset({"place", "ignore"})
 
 _WIDTH = 100
 _LEFT_OUT = "Not in this file:"
-_FOUND = "What the next plan says all the same:"
+_FOUND = "The next plan still reports:"
 
 
 @dataclass(slots=True)

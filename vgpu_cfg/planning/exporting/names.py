@@ -43,9 +43,9 @@ class Names:
             return found[0]
         if found:
             paths = " or ".join(one.inventory_path for one in found)
-            raise Ambiguous(f"{len(found)} templates are called {name}", remedy=f"write its path: {paths}")
+            raise Ambiguous(f"{len(found)} templates are named {name}", remedy=f"specify its path: {paths}")
         remedy = did_you_mean(name, (one.name for one in templates), noun="templates")
-        raise NotFound(f"there is no template {name!r}", remedy=remedy)
+        raise NotFound(f"template {name!r} not found", remedy=remedy)
 
     def folder_of(self, vm: Vm) -> str | None:
         """Return the path of a VM's folder below the datacenter's VM folder; "" for that itself.

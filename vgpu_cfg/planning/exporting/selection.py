@@ -77,9 +77,9 @@ def choose(choice: Choice, names: Names) -> Chosen:
     chosen.hosts = [host for host in wanted.values() if not choice.names_vms or host.moid in used]
     if not chosen.vms and (choice.names_vms or not chosen.hosts):
         raise NotFound(
-            "together the globs mean no VM",
+            "no VM matches all of the globs",
             subject=observed.vcenter.address,
-            remedy="leave one of --cluster, --folder, --vm and --host out",
+            remedy="omit one of --cluster, --folder, --vm and --host",
         )
     return chosen
 
@@ -116,10 +116,10 @@ def _refuse_idle(globs: Sequence[str], nouns: str, there: Iterable[str], observe
     for glob in globs:
         if not any(matches_any(name, [glob]) for name in known):
             raise NotFound(
-                f"none of the {nouns} matches {glob}",
+                f"no {nouns} match {glob}",
                 subject=observed.vcenter.address,
                 remedy=did_you_mean(glob, known, noun=nouns)
-                or "`vgpu-cfg inventory` lists hosts and their VMs",
+                or "run `vgpu-cfg inventory` to list hosts and their VMs",
             )
 
 
@@ -154,7 +154,7 @@ def tie(found: Sequence[ExportedVm], observed: Inventory, plan: str) -> Tied:
             taken = {name for name, line in result.lines.items() for one in line if one in members}
             place = dict(rule.place)
             if any(_clash(one.keys.get("place", {}), place) for one in members) or taken - {rule.line}:
-                result.left_out.append(f"the DRS rule {rule.name}: its VMs have another one")
+                result.left_out.append(f"the DRS rule {rule.name}: its VMs have another rule")
                 continue
             for one in members:
                 one.keys["place"] = {**one.keys.get("place", {}), **place}
@@ -180,7 +180,7 @@ def _ties(cluster: Cluster, plan: str, known: Collection[str], left_out: list[st
         elif rule.kind != "anti_affinity":
             left_out.append(f"the DRS rule {rule.name}: no key keeps VMs together")
         elif not line or not set(rule.vm_moids) <= set(known):
-            left_out.append(f"the DRS rule {rule.name}: its VMs are not those of one line")
+            left_out.append(f"the DRS rule {rule.name}: its VMs do not match one line")
         elif len(rule.vm_moids) > 1:
             yield Tie(rule.name, rule.vm_moids, (("spread", "hosts"), *_must(rule.is_mandatory)), line)
     for tied in cluster.host_rules:
@@ -191,7 +191,7 @@ def _ties(cluster: Cluster, plan: str, known: Collection[str], left_out: list[st
         if not tied.is_enabled or not cluster.drs_enabled:
             left_out.append(f"the DRS rule {tied.name}: it is off")
         elif tied.avoided_group or not tied.host_group:
-            left_out.append(f"the DRS rule {tied.name}: no key keeps VMs off a host group")
+            left_out.append(f"the DRS rule {tied.name}: no key excludes VMs from a host group")
         else:
             place = (("host_group", tied.host_group), *_must(tied.is_mandatory))
             yield Tie(tied.name, moids, place, _line(tied.vm_group, plan, tied.host_group))

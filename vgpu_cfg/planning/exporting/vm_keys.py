@@ -83,7 +83,9 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     place: dict[str, Any] = {}
     others = recorded_others(vm)
     own = detail.without_devices({one.key for one in others})
-    found.left_out += [f"{device_text(one, names.networks)}, which is not the plan's" for one in others]
+    found.left_out += [
+        f"{device_text(one, names.networks)}, which does not belong to the plan" for one in others
+    ]
     for key, said in (
         ("gpus", gpus_of(own, devices)),
         ("nics", nics_of(own, names.networks, names.shared_macs)),
@@ -97,7 +99,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     unsaid = sorted(name for name, text in attributes.items() if "{" in f"{name}{text}")
     if unsaid:
         found.left_out.append(
-            f"the attributes {', '.join(unsaid)}, whose braces would count or be a variable"
+            f"the attributes {', '.join(unsaid)}, whose braces would be read as a range or a variable"
         )
     if attributes := {name: text for name, text in attributes.items() if name not in unsaid}:
         keys["attributes"] = attributes
@@ -190,7 +192,7 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
     items: list[Item | str] = []
     for vgpu in detail.vgpus:
         if not _is_profile(vgpu.profile):
-            said.left_out.append(f"gpus: {vgpu.profile or 'a vGPU without a profile'} is no profile")
+            said.left_out.append(f"gpus: {vgpu.profile or 'a vGPU without a profile'} is not a profile")
     plain = [gpu for gpu in detail.vgpus if gpu.group_key not in detail.device_groups]
     for (profile, uvm), same in groupby(plain, lambda gpu: (gpu.profile, has_uvm(gpu, detail))):
         items.append(_counted({"profile": profile, **({"uvm": True} if uvm else {})}, len(list(same))))
@@ -200,11 +202,13 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
             items.append({"profile": members[0].profile, "group": detail.device_groups[key]})
             continue
         items += _group([*members, *detail.other_members(key)], detail.device_groups[key], said)
-    said.left_out += [f"gpus: no key asks for the DVX device {one.device_class}" for one in detail.dvx]
+    said.left_out += [
+        f"gpus: the DVX device {one.device_class} is not supported by any key" for one in detail.dvx
+    ]
     for device in (one for one in detail.passthrough_gpus if one.group_key is None):
         found = _whole(device, names)
         if found is None:
-            said.left_out.append("gpus: no key says which functions a Dynamic DirectPath device may be")
+            said.left_out.append("gpus: no key lists the functions that a Dynamic DirectPath device may use")
         else:
             said.is_bound |= device.is_fixed
             items.append(found)
@@ -233,7 +237,7 @@ def _group(members: Sequence[Any], name: str, said: Said) -> Iterator[Item]:
     profiles = {getattr(gpu, "profile", None) for gpu in members}
     if len(profiles) != 1 or None in profiles or len(members) < 2:
         if members:
-            said.left_out.append(f"gpus: no key asks for the device group {name}")
+            said.left_out.append(f"gpus: no key supports the device group {name}")
         return
     yield {"profile": members[0].profile, "count": len(members), "nvlink": True}
 
@@ -292,7 +296,7 @@ def nics_of(detail: VmDetail, networks: Mapping[str, str], shared: Collection[st
         elif device.label:
             items.append({"type": "passthrough", "device": {"label": device.label}})
         else:
-            said.left_out.append("nics: one is passed through, and has neither an address nor a label")
+            said.left_out.append("nics: a passthrough NIC has neither an address nor a label")
     if not said.left_out:
         said.value = items[0] if len(items) == 1 and isinstance(items[0], str) else _joined(items)
     return said
@@ -303,10 +307,10 @@ def _virtual(
 ) -> Item | str | None:
     kind, network = nic.kind.casefold(), networks.get(nic.network)
     if kind not in (VMXNET3, PVRDMA, SRIOV):
-        said.left_out.append(f"nics: one is of the type {nic.kind}")
+        said.left_out.append(f"nics: a NIC has the type {nic.kind}")
         return None
     if network is None:
-        said.left_out.append("nics: one is on a network that was not read")
+        said.left_out.append("nics: a NIC is on a network that was not read")
         return None
     mac = nic.mac.casefold()
     item: Item = {"network": network}
@@ -341,7 +345,7 @@ def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | No
     said = Said()
     disks = sorted(detail.disks if owned is None else owned.own, key=lambda disk: disk.key)
     said.left_out += (
-        [f"disks: {disk_text(disk)} does not become the plan's" for disk in owned.others] if owned else []
+        [f"disks: {disk_text(disk)} is not added to the plan" for disk in owned.others] if owned else []
     )
     kinds = {controller.key: controller.kind for controller in detail.controllers}
     given = {disk.key: disk for disk in template.disks} if template is not None else {}
@@ -352,13 +356,13 @@ def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | No
         if disk is inherited[0]:
             items += [{"grow": size_text(disk.capacity_mib)}] if disk.capacity_mib > was else []
         elif disk.capacity_mib != was:
-            said.left_out.append("disks: another disk of the template's than its first has grown")
+            said.left_out.append("disks: a disk of the template other than the first has grown")
     for disk in disks:
         if disk in inherited:
             continue
         kind = kinds.get(disk.controller_key, "scsi")
         if kind not in ("scsi", "nvme"):
-            said.left_out.append(f"disks: one is on a controller of the kind {kind}")
+            said.left_out.append(f"disks: a disk is on a controller of type {kind}")
             continue
         items.append(
             {"size": size_text(disk.capacity_mib), **({"controller": kind} if kind == "nvme" else {})}

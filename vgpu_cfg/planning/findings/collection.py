@@ -162,17 +162,22 @@ class Findings:
         subject = Subject(kind="plan", name=plan)
         known = code_of(code)
         if known is None:
-            message = f"`checks` names {code}, which is no code of a finding"
-            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, "docs/reference/checks lists the codes")
+            message = f"`checks` names {code}, which is not a check code"
+            self.add(
+                Code.CHECK_NOT_RELAXABLE,
+                subject,
+                message,
+                "for a list of the codes, see docs/reference/checks",
+            )
         elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
-            message = f"{code} ({known.summary}) cannot be made a {severity}: {_why_not(known)}"
+            message = f"{code} ({known.summary}) cannot be changed to {severity}: {_why_not(known)}"
             self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
 
 
 def _why_not(code: Code) -> str:
     if code.basis in {Basis.DOCUMENTED, Basis.OBSERVED}:
         return f"its basis is {code.basis}"
-    return "without it there is still nothing to plan"
+    return "planning cannot continue without it"
 
 
 def blocked_changes(

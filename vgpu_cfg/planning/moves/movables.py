@@ -153,12 +153,7 @@ class Movables:
                 yield replace(one, shape=replace(one.shape, hosts=((index, 0),)))
 
     def _on(
-        self,
-        index: int,
-        tight: Collection[int],
-        *,
-        stays: bool = False,
-        only: Collection[str] | None = None,
+        self, index: int, tight: Collection[int], *, stays: bool = False, only: Collection[str] | None = None
     ) -> Iterator[Movable]:
         host = self.hosts[index]
         for vm in running_vms(host, self.observed):
@@ -173,7 +168,7 @@ class Movables:
                 why = "" if stays or (shape and shape.hosts) else self._nowhere(detail)
             if shape is None or why:
                 if not stays:
-                    why = why or "its vGPUs are not in the catalogue"
+                    why = why or "its vGPUs are not in the catalog"
                     self.stays.append(Stay(vm.name, host.name, why, vm.moid))
                 continue
             yield Movable(vm, host, shape, why_cold(detail, self.observed), stun_ms(detail, host))
@@ -187,16 +182,16 @@ class Movables:
         if covering := self.protection.of_cluster(cluster):
             return covering.message
         if vm.moid in self.changing:
-            return "the plan changes it itself"
+            return "the plan changes it"
         if (tied := why_tied(detail)) and (detail.mixed_groups or self.home is OwnHost.NEVER):
             return tied
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
-            return "it takes a device of several kinds, and which it could have elsewhere is not known"
+            return "it accepts several kinds of devices, and which are available elsewhere is unknown"
         return ""
 
     def _nowhere(self, detail: VmDetail) -> str:
         tied = why_tied(detail) if self.home is not OwnHost.NEVER else ""
-        return tied or "no other host of its cluster could run it"
+        return tied or "no other host of its cluster can run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
         """Return a VM's needs of another host of its cluster: boards, devices, networks, datastores."""
@@ -286,7 +281,7 @@ def in_order(steps: Iterable[MoveStep]) -> list[MoveStep]:
             continue
         smallest = min(left, key=lambda step: (sum(need.framebuffer_mib for need in step.variant), step.vm))
         left.remove(smallest)
-        why = "it changes places with others, and one of them must be off meanwhile"
+        why = "VMs exchange places, so one of them must be powered off during the move"
         cold.append(MoveStep(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
     return [*ordered, *sorted(cold, key=_largest_first)]
 
@@ -320,8 +315,7 @@ def find_uncertain_starts(
             if not _is_certain((now if came else later)[index], board, coming, following):
                 what = "a VM that moves there" if came else "a VM of the plan"
                 yield (
-                    f"on {now[index].host.name} all fit, and ESXi could choose GPUs such that {what} "
-                    "finds none any more"
+                    f"all fit on {now[index].host.name}, but ESXi could choose GPUs so that {what} finds none"
                 )
                 break
 
@@ -336,8 +330,8 @@ def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]
             if has_places and gpu.held and reported.get(gpu.pci_id):
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
-                    f"on {state.host.name}: the place of {names} on GPU {gpu.pci_id} is not known, and it "
-                    "may keep others away"
+                    f"on {state.host.name}, the placement of {names} on GPU {gpu.pci_id} is unknown and "
+                    "may block others"
                 )
 
 

@@ -36,8 +36,8 @@ from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
 _NONE_NAMED: Mapping[str, Collection[str]] = MappingProxyType({})
-_BY_RULES = "rules of its cluster keep it from every other host"
-_NO_OTHER = "no other host takes it as it runs"
+_BY_RULES = "rules of its cluster exclude every other host"
+_NO_OTHER = "no other host can run it while it is powered on"
 
 _APART = "anti_affinity"
 
@@ -182,12 +182,12 @@ def _placement(one: Movable, placed: Placed, states: Sequence[HostState]) -> Pla
 def _no_room(vm: Vm, one: Movable | None, hosts: Sequence[Host], home: OwnHost) -> str:
     """Say that no host takes a VM, and which hosts might if they were given back."""
     if tied := why_tied(vm.detail) if vm.detail is not None else "":
-        return f"{tied}, and there is no room on it"
+        return f"{tied}, and the host has no free capacity"
     reached = [hosts[index] for index, _ in one.shape.hosts] if one is not None else []
     closed = [host.name for host in reached if host.cordons]
     where = "no other host" if home is OwnHost.NEVER else "neither its host nor another"
     cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} cordoned, or a GPU there)"
-    return f"{where} of its cluster has room for it{cordoned if closed else ''}"
+    return f"{where} of its cluster has capacity for it{(cordoned if closed else '')}"
 
 
 def keep_rules(

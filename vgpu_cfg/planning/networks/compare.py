@@ -102,7 +102,7 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
             known = [one.name for one in observed.facts.switches]
             remedy = did_you_mean(line.switch, known, noun="switches")
             message = (
-                f"there is no distributed switch {line.switch!r}, and the plan file does not say to make it"
+                f"the distributed switch {line.switch!r} does not exist, and the plan file does not create it"
             )
             findings.add(
                 Code.SWITCH_NOT_FOUND, Subject(kind="network", name=line.name), message, remedy or _MAKE_IT
@@ -119,7 +119,7 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
     return switches
 
 
-_MAKE_IT = "write `switch: {name: …, make: true}`, or make it by hand"
+_MAKE_IT = "set `switch: {name: …, make: true}`, or create it manually"
 
 
 # ---------------------------------------------------------------- members
@@ -139,7 +139,7 @@ def _take_members(
         switch = switches.get(rule.switch.casefold())
         if switch is None:
             known = [*standard, *(one.name for one in observed.facts.switches)]
-            message = f"the rule for {nic.device} names the switch {rule.switch!r}, which is not there"
+            message = f"the rule for {nic.device} names the switch {rule.switch!r}, which does not exist"
             remedy = did_you_mean(rule.switch, known, noun="switches") or _MAKE_IT
             findings.add(Code.SWITCH_NOT_FOUND, subject, message, remedy)
             continue
@@ -148,15 +148,15 @@ def _take_members(
             continue
         lost = cut_off(view, nic.device, observed.facts.switches)
         if lost is not None:
-            remedy = f"take it out of {lost.switch} first, then plan again"
+            remedy = f"remove it from {lost.switch} first, then plan again"
             findings.add(Code.NIC_IN_USE, subject, str(lost), remedy)
             continue
         edit = Edit(
             key=f"uplinks of {host.name}", before=_uplink_text(now), after=_uplink_text((*now, nic.device))
         )
         if entry.mode == "check":
-            message = f"{nic.device} is no uplink of {switch.name}, as the plan file has it"
-            findings.add(Code.SETTING_DIFFERS, subject, message, "add it by hand, or say `mode: enforce`")
+            message = f"{nic.device} is not an uplink of {switch.name}, as the plan file requires"
+            findings.add(Code.SETTING_DIFFERS, subject, message, "add it manually, or set `mode: enforce`")
             continue
         switch.members[host.moid] = (*now, nic.device)
         switch.edits = [one for one in switch.edits if one.key != edit.key]
@@ -186,9 +186,10 @@ def _check_mtus(
                 mtu = mtu_of_switch(vmknic.network, observed)
             if vmknic.mtu is not None and mtu is not None and vmknic.mtu > mtu:
                 message = (
-                    f"VMkernel NICs on {vmknic.network} shall have the MTU {vmknic.mtu}, its switch has {mtu}"
+                    f"VMkernel NICs on {vmknic.network} require the MTU {vmknic.mtu}, but its switch has "
+                    f"{mtu}"
                 )
-                remedy = f"give the network `mtu: {vmknic.mtu}`, which is its switch's"
+                remedy = f"set `mtu: {vmknic.mtu}` on the network, so that its switch gets it"
                 subject = Subject(kind="network", name=vmknic.network)
                 findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
 
@@ -287,8 +288,8 @@ def _portgroup(
     same_name = find_named(line.name, observed.networks)
     found = [one for one in same_name if _is_on(one, switch)]
     if not found and same_name:
-        message = f"{line.name} is there, and is no portgroup of {switch.name}"
-        remedy = "give the network another name, or name the switch that it is on"
+        message = f"{line.name} exists but is not a portgroup of {switch.name}"
+        remedy = "rename the network in the plan file, or name the switch that it is on"
         findings.add(Code.NETWORK_KIND, subject, message, remedy)
         return None
     spec = SetPortgroup(
@@ -329,7 +330,7 @@ def _vlan_edits(line: DesiredNetwork, found: Network, switch: _Switch, findings:
     if found.moid not in vlans:
         subject = Subject(kind="network", name=line.name)
         message = f"the VLAN of {line.name} was not read"
-        remedy = f"see that the account may read {switch.name}"
+        remedy = f"grant the account read access to {switch.name}"
         findings.add(Code.SETTING_UNREAD, subject, message, remedy)
         return ()
     now = vlans[found.moid]

@@ -66,18 +66,18 @@ def check_lower_mtu(
     users.known += sorted(_own_nics_above(mtu, networks, desired, observed), key=as_counted)
     if users.known:
         message = (
-            f"{switch.name} would get the MTU {mtu}, and NICs on it use more: "
+            f"{switch.name} would get the MTU {mtu}, but NICs on it use more: "
             f"{listed(users.known, shown=_SHOWN)}"
         )
-        remedy = "lower theirs first and plan again, or leave the network's `mtu` as it is"
+        remedy = "lower their MTU first and plan again, or keep the network's `mtu`"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
         return False
     if users.unread:
         message = (
-            f"{switch.name} shall have the MTU {mtu}, and the VMkernel NICs of "
+            f"{switch.name} would get the MTU {mtu}, but the VMkernel NICs of "
             f"{listed(users.unread, shown=_SHOWN)} on it were not read"
         )
-        remedy = "see in vCenter that none of them has a larger MTU"
+        remedy = "check in vCenter that none of them has a larger MTU"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
     return True
 
@@ -119,17 +119,17 @@ def check_vlan(
     _take_vms(users, found, desired, observed)
     if users.known:
         message = (
-            f"VLAN {line.vlan} would cut off what is on {line.name}: {listed(users.known, shown=_SHOWN)}"
+            f"VLAN {line.vlan} would disconnect objects on {line.name}: {listed(users.known, shown=_SHOWN)}"
         )
-        remedy = "make a portgroup of another name for this VLAN, or move them to another one first"
+        remedy = "create a new portgroup for this VLAN, or move them to another one first"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
         return False
     if users.unread:
         message = (
-            f"whether VLAN {line.vlan} cuts anything off on {line.name} was not read of "
+            f"whether VLAN {line.vlan} disconnects objects on {line.name} could not be read for "
             f"{listed(users.unread, shown=_SHOWN)}"
         )
-        remedy = "see in vCenter that none of them is on it"
+        remedy = "check in vCenter that none of them is connected to it"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy, Severity.WARNING)
     return True
 

@@ -59,45 +59,45 @@ FARTHEST_FIRST = (
 """The reverse order of reasons: the last is the refusal closest to a place, which is shown first."""
 
 REMEDIES = NIC_REMEDIES | {
-    Code.NO_SUCH_BOARD: "name a cluster whose hosts have this board, or a profile of the boards they have",
-    Code.NO_HOST_DRIVER: "install NVIDIA's host driver and take the GPU out of passthrough; then look at "
+    Code.NO_SUCH_BOARD: "name a cluster with hosts that have this board, or use a profile of their boards",
+    Code.NO_HOST_DRIVER: "install NVIDIA's host driver and disable passthrough of the GPU; then check "
     "`nvidia-smi` on the host",
-    Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > Graphics), "
-    "and restart its Xorg service",
-    Code.GPU_IN_PASSTHROUGH: "take the GPU out of passthrough (Configure > PCI Devices), or ask for all "
-    "of it with `pin`",
-    Code.PROFILE_NOT_OFFERED: "`vgpu-cfg inventory` lists what the hosts offer",
-    Code.PROFILE_NEEDS_NEWER_ESXI: "update ESXi, or take another profile",
-    Code.MULTI_VGPU_NEEDS_FULL: "take full-framebuffer profiles, or a host with vSphere 8 or later",
-    Code.TOO_MANY_VGPUS: "ask for fewer vGPUs per VM",
-    Code.MIXED_SIZE_NOT_SUPPORTED: "take a profile that mixed-size mode supports, or set the GPU to "
+    Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > "
+    "Graphics), and restart its Xorg service",
+    Code.GPU_IN_PASSTHROUGH: "disable passthrough of the GPU (Configure > PCI Devices), or use the whole "
+    "GPU with `pin`",
+    Code.PROFILE_NOT_OFFERED: "run `vgpu-cfg inventory` to see the hosts' resources",
+    Code.PROFILE_NEEDS_NEWER_ESXI: "update ESXi, or use another profile",
+    Code.MULTI_VGPU_NEEDS_FULL: "use full-framebuffer profiles, or a host with vSphere 8 or later",
+    Code.TOO_MANY_VGPUS: "use fewer vGPUs per VM",
+    Code.MIXED_SIZE_NOT_SUPPORTED: "use a profile that mixed-size mode supports, or set the GPU to "
     "same-size mode",
-    Code.GPU_NOT_IN_MIG_MODE: "turn MIG mode on for the GPU (`nvidia-smi -i GPU -mig 1` on the host), or "
-    "take a time-sliced profile",
-    Code.GPU_IN_MIG_MODE: "take a MIG-backed profile, or turn MIG mode off for the GPU",
-    Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it makes the groups), ask "
-    "for a size that is offered, or leave out `nvlink`",
-    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` says which VMs to "
-    "move), or name more hosts",
-    Code.LABEL_UNKNOWN: "compare label, model and ids with `vgpu-cfg inventory`",
-    Code.PASSTHROUGH_ABSENT: "`vgpu-cfg inventory` lists the GPUs with their addresses",
-    Code.PASSTHROUGH_NOT_ACTIVE: "turn passthrough on for the device (Configure > PCI Devices)",
-    Code.PASSTHROUGH_SERVES_VGPUS: "move the vGPUs away first, or pass another GPU through",
-    Code.PASSTHROUGH_TAKEN: "take another device, or free this one",
-    Code.HOLDER_UNKNOWN: "see what runs on the GPU with `nvidia-smi vgpu` on the host",
-    Code.CLASSES_CANNOT_SHARE: "take a profile of the series that runs there, or update to vSphere 8.0 U2",
-    Code.HOST_CPUS: "ask for fewer CPUs, or name larger hosts",
-    Code.NOT_CREATABLE_NOW: "see who holds the GPU with `nvidia-smi vgpu` on the host; relax VG128 if the "
-    "list is stale",
-    Code.GPU_FULL: "free a GPU, ask for a smaller profile, or name more hosts",
-    Code.MIXED_SIZE_NO_ROOM: "free a place, ask for a smaller profile, or name more hosts",
-    Code.NO_MIG_SLICE: "free slices, ask for a smaller profile, or name more hosts",
-    Code.SAME_SIZE_LOCK: "take the size that runs there, free the GPU, or set it to mixed-size mode "
-    "(from vSphere 8.0 U3 on)",
+    Code.GPU_NOT_IN_MIG_MODE: "enable MIG mode on the GPU (`nvidia-smi -i GPU -mig 1` on the host), or "
+    "use a time-sliced profile",
+    Code.GPU_IN_MIG_MODE: "use a MIG-backed profile, or disable MIG mode on the GPU",
+    Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it creates the "
+    "groups), use an available size, or remove `nvlink`",
+    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` shows which VMs "
+    "to move), or name more hosts",
+    Code.LABEL_UNKNOWN: "compare label, model and IDs with `vgpu-cfg inventory`",
+    Code.PASSTHROUGH_ABSENT: "run `vgpu-cfg inventory` to list the GPUs with their addresses",
+    Code.PASSTHROUGH_NOT_ACTIVE: "enable passthrough for the device (Configure > PCI Devices)",
+    Code.PASSTHROUGH_SERVES_VGPUS: "move the vGPUs to other GPUs first, or use another GPU for passthrough",
+    Code.PASSTHROUGH_TAKEN: "use another device, or free this one",
+    Code.HOLDER_UNKNOWN: "check what runs on the GPU with `nvidia-smi vgpu` on the host",
+    Code.CLASSES_CANNOT_SHARE: "use a profile of the series that runs there, or update to vSphere 8.0 U2",
+    Code.HOST_CPUS: "use fewer CPUs, or name larger hosts",
+    Code.NOT_CREATABLE_NOW: "check which VM uses the GPU with `nvidia-smi vgpu` on the host; relax VG128 "
+    "if the list is outdated",
+    Code.GPU_FULL: "free a GPU, use a smaller profile, or name more hosts",
+    Code.MIXED_SIZE_NO_ROOM: "free a placement, use a smaller profile, or name more hosts",
+    Code.NO_MIG_SLICE: "free slices, use a smaller profile, or name more hosts",
+    Code.SAME_SIZE_LOCK: "use the size that runs there, free the GPU, or set it to mixed-size mode "
+    "(vSphere 8.0 U3 and later)",
     Code.NUMA_NODE_ABSENT: "name nodes that the hosts have",
-    Code.HOST_MEMORY: "ask for less memory, free some, or name more hosts",
-    Code.SPREAD_IMPOSSIBLE: "name more hosts, make fewer VMs, or write `must: false`; where hosts are kept "
-    "free, a lower `keep_free`",
+    Code.HOST_MEMORY: "use less memory, free some, or name more hosts",
+    Code.SPREAD_IMPOSSIBLE: "name more hosts, create fewer VMs, or set `must: false`; if hosts are kept "
+    "free, lower `keep_free`",
 }
 _PLACE = {code: place for place, code in enumerate(FARTHEST_FIRST)}
 
@@ -130,7 +130,7 @@ def lift_cordons(host: HostState, shape: Shape) -> Lifted | None:
     } or {cordon.pci_id for cordon in cordons}
     blocking = [cordon for cordon in cordons if cordon.pci_id in drawn]
     words = "; ".join(f"{cordon.pci_id} is cordoned: {cordon.words}" for cordon in blocking)
-    chooses = ", and ESXi, which chooses the GPU, could choose it" if needs else ""
+    chooses = ", and ESXi selects the GPU, so it could select this one" if needs else ""
     return Lifted(Code.GPU_CORDONED, f"{words}{chooses}", uncordon(host.host, *blocking))
 
 
@@ -147,6 +147,6 @@ def report_cordons(hosts: Iterable[Host], concerned: Container[str], findings: F
         for cordon in host.cordons if host.moid in concerned else ():
             what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"
             subject = Subject(kind="host", name=host.name, moid=host.moid)
-            message = f"{what} is cordoned: {cordon.words}; what runs there stays"
-            remedy = f"`{uncordon(host, cordon)}` gives it back"
+            message = f"{what} is cordoned: {cordon.words}; running VMs stay"
+            remedy = f"to return it to use, run `{uncordon(host, cordon)}`"
             findings.add(Code.CORDON_IN_FORCE, subject, message, remedy)

@@ -104,7 +104,7 @@ def diagnose(
     reported = list(notes)
     failed = history.failed
     if failed is None:
-        reported.append("vCenter knows of no failed task of this VM")
+        reported.append("vCenter has no failed task of this VM")
     conditions = check_conditions(vm, observed, catalog)
     wrong = [one for one in conditions if one.verdict is ConditionState.WRONG]
     usable = log if log is not None and _is_of(log, failed, reported) else None
@@ -142,11 +142,12 @@ def _is_of(log: VmLog, failed: PastTask | None, notes: list[str]) -> bool:
     begun, ended = log.begun_at, log.ended_at
     if begun is not None and begun > failed.ended_at + CLOCKS_APART:
         notes.append(
-            f"vmware.log is of a later start, {_clock(begun)}; older ones are vmware-N.log beside it"
+            f"vmware.log is from a later start, {_clock(begun)}; older logs are vmware-N.log in the same "
+            "folder"
         )
         return False
     if ended is not None and ended < failed.ended_at - CLOCKS_APART:
-        notes.append(f"vmware.log ends {_clock(ended)}, before the task: ESXi did not get to start the VM")
+        notes.append(f"vmware.log ends {_clock(ended)}, before the task: ESXi did not start the VM")
         return False
     return True
 
@@ -177,20 +178,20 @@ def _next(
     path = shlex.quote(vm.inventory_path or vm.name)
     for found in wrong:
         if found.command and vm.mark is not None:
-            reason = f"with the file of plan {vm.mark.plan}, which owns the VM: puts this right"
+            reason = f"with the file of plan {vm.mark.plan}, which owns the VM: fixes this"
             return "vgpu-cfg plan PLAN", reason
         if found.command:
-            off = "with the VM off; " if vm.is_on else ""
-            return found.command, f"{off}puts this right; then govc vm.power -on {path}"
+            off = " with the VM powered off" if vm.is_on else ""
+            return found.command, f"fixes this{off}; then run govc vm.power -on {path}"
     if wrong and wrong[0].about in (
         ConditionKind.GPU_ROOM,
         ConditionKind.GRAPHICS_TYPE,
         ConditionKind.PASSTHROUGH,
         ConditionKind.HOST,
     ):
-        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows what holds each GPU, and the mode it is in"
+        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows which VMs use each GPU, and its mode"
     if explanation is not None and not explanation.is_general:
-        return f"vgpu-cfg explain {explanation.key}", "shows how to be sure of the cause"
+        return f"vgpu-cfg explain {explanation.key}", "explains how to verify the cause"
     if log is not None:
         datastore, _, file = log.path.removeprefix("[").partition("] ")
         words = ["govc", "datastore.tail", "-n", "200", "-ds", datastore, file]

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def report_failures(
-    placed: Placed,
-    resolved_vms: Sequence[ResolvedVm],
-    baseline: Baseline,
-    findings: Findings,
+    placed: Placed, resolved_vms: Sequence[ResolvedVm], baseline: Baseline, findings: Findings
 ) -> None:
     """Say of every VM without a place why it has none; like VMs have the same reason."""
     refusals: dict[Shape, Refusal] = {}
@@ -54,16 +51,16 @@ def _refusal(initial: ShapeFits, placed: Placed, baseline: Baseline) -> Refusal:
 def _reached(placed: Placed) -> str:
     """Say how far the search came: how many VMs are placed, and how many could be as far as is proven."""
     total = len(placed.fits) + len(placed.failed)
-    return f"{len(placed.fits):,} of {total:,} VMs are placed, at most {placed.most_placed:,} could be"
+    return f"{len(placed.fits):,} of {total:,} VMs are placed; at most {placed.most_placed:,} can be placed"
 
 
 def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:
     if verdict is NoPlace.UNDECIDED:
         message = (
-            "no placement was found within the search's limit, and none was proven impossible; "
+            "no placement was found within the search limit, but none was proven impossible; "
             f"{refusal.message}"
         )
-        remedy = "split the plan, name hosts with `place.hosts`, or free room"
+        remedy = "split the plan, name hosts with `place.hosts`, or free capacity"
         findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, remedy, refusal.hindrances)
         return
     findings.refuse_vm(refusal.code, resolved.desired, refusal.message, refusal.remedy, refusal.hindrances)

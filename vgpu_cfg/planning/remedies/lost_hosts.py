@@ -109,7 +109,7 @@ def _elsewhere(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> dict[str, tu
         if vm is None or vm.detail is None or host is None:
             why_not[one.name] = "its configuration could not be read"
         elif host.connection is Connection.DISCONNECTED:
-            why_not[one.name] = "somebody disconnected the host, and what ran there may run on"
+            why_not[one.name] = "the host was disconnected by a user; its VMs may still be running"
         else:
             allowed[vm.moid], reason = _allowed(one, host, resolver)
             why_not[one.name] = why_tied(vm.detail) or reason
@@ -160,7 +160,7 @@ def told_of(lost: LostHost) -> Iterator[str]:
 
 def _remedy(lost: LostHost) -> str:
     names = fold_names(vm.name for vm in lost.vms)
-    return f"step `bring back {lost.host.name}` says how; until then `apply` leaves {names} alone"
+    return f"see step `bring back {lost.host.name}`; until then, `apply` leaves {names} unchanged"
 
 
 def _step_words(lost: LostHost) -> Iterator[str]:
@@ -168,28 +168,28 @@ def _step_words(lost: LostHost) -> Iterator[str]:
     name = lost.host.name
     if lost.connection is Connection.DISCONNECTED:
         yield (
-            f"Connect {name} again in vCenter: somebody disconnected it, and its VMs may run on there "
-            "without vCenter. They are the plan's as before then."
+            f"Reconnect {name} in vCenter: it was disconnected by a user, and its VMs may still be running "
+            "there. After that they belong to the plan as before."
         )
         return
     yield (
-        f"Find out at its console or its management controller whether {name} is dead or only cut off. Power "
-        "it on, or give it its network back: its VMs are the plan's as before then."
+        f"Use its console or management controller to determine whether {name} has failed or is only "
+        "disconnected. Power it on, or restore its network; its VMs then belong to the plan as before."
     )
     restarted = [vm.name for vm in lost.vms if vm.is_restarted_by_ha]
     if restarted:
         yield (
-            f"vSphere HA is on: once it takes {name} for dead, it starts {fold_names(restarted)} on hosts "
-            "with room for them by itself; wait for that first."
+            f"vSphere HA is on: when it declares {name} failed, it restarts {fold_names(restarted)} on "
+            "hosts with capacity. Wait for that first."
         )
     movable = [vm for vm in lost.vms if vm.could_start_on]
     if movable:
         places = ", ".join(f"{vm.name} on {vm.could_start_on}" for vm in movable)
         yield (
-            f"If {name} stays down: see to it that it is off and stays off, since a VM that runs on two "
-            "hosts ruins its disks. Then remove the host from vCenter's inventory, which leaves the VMs' "
-            f"files, and register their .vmx files elsewhere: {places}. `apply` goes on with them."
+            f"If {name} stays down, make sure that it remains off: a VM that runs on two hosts corrupts "
+            "its disks. Then remove the host from vCenter's inventory (the VMs' files are kept), and "
+            f"register their .vmx files elsewhere: {places}. `apply` continues with them."
         )
     rest = [vm.name for vm in lost.vms if not vm.could_start_on]
     if rest:
-        yield f"{fold_names(rest)} cannot start elsewhere as things are."
+        yield f"{fold_names(rest)} cannot currently start elsewhere."

@@ -28,7 +28,7 @@ _MOST_ROWS = 12
 _STATES = {
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
     Code.GPU_IN_PASSTHROUGH: "is passed through as a whole",
-    Code.NOT_SHARED_DIRECT: "has a graphics type that is not sharedDirect",
+    Code.NOT_SHARED_DIRECT: "has a graphics type other than sharedDirect",
     Code.NO_HOST_DRIVER: "is not served by NVIDIA's host driver",
 }
 """How a GPU is that refuses whatever is asked of it."""
@@ -103,7 +103,7 @@ def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
         shown += [Hindrance(subject=subject, reason=reason) for reason in reasons]
         left -= len(hosts)
     if left:
-        shown.append(Hindrance(subject=counted(left, "more host"), reason="cannot give it either"))
+        shown.append(Hindrance(subject=counted(left, "more host"), reason="do not have it either"))
     return tuple(shown)
 
 
@@ -132,7 +132,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     found = _HostRefusal(host.host.name)
     if (lifted := lift_cordons(host, shape)) is not None:
         found.add(lifted.code, lifted.text)
-        found.remedy = f"wait for whoever cordoned it, or give it back: `{lifted.command}`"
+        found.remedy = f"wait until it is uncordoned, or uncordon it: `{lifted.command}`"
         return found
     if host.host.cordons:
         host = host.uncordoned()
@@ -167,16 +167,16 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        found.note = f"powered off, so not in the way now: {listed(off)}"
+        found.note = f"powered off, so not blocking now: {listed(off)}"
     return found
 
 
 def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> None:
     """Report the places that `place` excludes for the VM, if the host has room for it."""
     if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
-        found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")
+        found.add(Code.SPREAD_IMPOSSIBLE, "has no GPU VMs and is kept free by `keep_free`")
     elif shape.spread is Spread.NUMA and shape.must and host.fit(shape) is None:
-        text = "every NUMA node that has room for it has a VM of the line already"
+        text = "every NUMA node with enough capacity already has a VM of this line"
         found.add(Code.SPREAD_IMPOSSIBLE, text)
 
 
@@ -192,7 +192,7 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
     if room >= count:
         return
     if room:
-        found.add(Code.GPU_FULL, f"room for {room} of the {count} × {need.name} that a VM needs at once")
+        found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM needs")
     for code, text in refused:
         found.add(code, text)
     if not room and not refused:
@@ -214,21 +214,20 @@ def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members:
         for held in gpu.held if any(index in one for one in sets) else ():
             holders.setdefault((held.vm, held.is_planned), set()).add(gpu.pci_id)
     words = (
-        f"{vm} holds {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
+        f"{vm} uses {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
         for (vm, is_planned), gpus in holders.items()
     )
-    why = f": {listed(words, shown=6)}" if holders else ": none of them is free for vGPUs"
-    found.add(
-        Code.NVLINK_GROUP_BROKEN,
-        f"no {len(members)} GPUs that NVLink joins are all idle{why}",
-    )
+    why = f": {listed(words, shown=6)}" if holders else ": none of them is available for vGPUs"
+    found.add(Code.NVLINK_GROUP_BROKEN, f"no set of {len(members)} NVLink-connected GPUs is fully idle{why}")
 
 
 def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
     holders = _holder_text(gpu.held)
     match code:
         case Code.NOT_CREATABLE_NOW:
-            return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
+            return (
+                f"cannot create {need.name} now, according to vCenter{(f' ({holders})' if holders else '')}"
+            )
         case Code.GPU_FULL:
             is_full = all(gpu.refuse(held.need) is not None for held in gpu.held if held.need is not None)
             return f"is full ({holders})" if is_full else f"has too little left ({holders})"
@@ -239,17 +238,17 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
         case Code.MIXED_SIZE_NOT_SUPPORTED:
             return f"is in mixed-size mode, which is not documented for {need.name}"
         case Code.NO_MIG_SLICE:
-            return f"has no free slices where {need.name} may start ({holders})"
+            return f"has no free slices at a valid position for {need.name} ({holders})"
         case Code.GPU_NOT_IN_MIG_MODE:
             return f"is not in MIG mode{f' ({holders})' if holders else ''}"
         case Code.CLASSES_CANNOT_SHARE:
-            return f"runs another series ({holders}), and ESXi {host.host.version} keeps series apart"
+            return f"runs another series ({holders}), and ESXi {host.host.version} does not mix series"
         case Code.HOLDER_UNKNOWN:
-            return f"is held in a way that cannot be told ({holders})"
+            return f"is used in an unknown way ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
-            return f"has a VM of this line already ({holders})"
+            return f"already has a VM of this line ({holders})"
         case _:
-            return _STATES.get(code, f"refuses ({code})")
+            return _STATES.get(code, f"is not available ({code})")
 
 
 def _holder_text(held: Iterable[Held]) -> str:
@@ -267,14 +266,14 @@ def _holder_text(held: Iterable[Held]) -> str:
 def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
-            return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
+            return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} required"
         case Code.HOST_CPUS:
-            return f"has {host.threads} threads, {shape.cpus} CPUs are asked for"
+            return f"has {host.threads} threads, {shape.cpus} CPUs required"
         case Code.NUMA_NODE_ABSENT:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
         case _:
-            return "has a VM of this line already"
+            return "already has a VM of this line"
 
 
 def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
@@ -296,12 +295,12 @@ def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.PASSTHROUGH_TAKEN:
             return f"in use: {listed(_taken(host, shape), shown=8)}"
         case Code.PASSTHROUGH_NOT_ACTIVE:
-            return "passthrough is not on for it, or waits for a restart"
+            return "its passthrough is not enabled, or is pending a restart"
         case Code.PASSTHROUGH_SERVES_VGPUS:
-            return f"serves vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
+            return f"is used for vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
-            what = f": {listed(nics)} is a NIC, which goes under `nics`" if nics else ""
+            what = f": {listed(nics)} is a NIC; use `nics` for it" if nics else ""
             return f"has no GPU at that address{what}"
         case _:
             return "has no such device"
@@ -318,9 +317,9 @@ def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> s
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
-            return f"runs ESXi {host.host.version}, and {names} needs {least}"
+            return f"runs ESXi {host.host.version}, but {names} requires {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
-            return f"runs vSphere {host.host.version}: several vGPUs in a VM must be of full framebuffer"
+            return f"runs vSphere {host.host.version}, where several vGPUs in a VM must have full framebuffer"
         case Code.NVLINK_GROUP_ABSENT:
             offered = listed((group.name for group in host.host.device_groups), shown=6)
             return f"offers no device group of {names}{f', only {offered}' if offered else ''}"

@@ -31,18 +31,18 @@ DEFAULT_MMIO_GB = 32
 """The 64-bit MMIO window of a VM that names none (Frank Denneman)."""
 
 _REFUSALS: Mapping[Code, str] = {
-    Code.NO_SUCH_BOARD: "is another board",
+    Code.NO_SUCH_BOARD: "is a different board",
     Code.GPU_FULL: "is full",
     Code.SAME_SIZE_LOCK: "runs another size",
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
     Code.GPU_NOT_IN_MIG_MODE: "is not in MIG mode",
-    Code.NO_MIG_SLICE: "has no slices free where it may start",
-    Code.MIXED_SIZE_NO_ROOM: "has no placement free",
+    Code.NO_MIG_SLICE: "has no free slices at a valid position",
+    Code.MIXED_SIZE_NO_ROOM: "has no free placement",
     Code.CLASSES_CANNOT_SHARE: "runs another series",
     Code.GPU_IN_PASSTHROUGH: "is passed through",
     Code.NOT_SHARED_DIRECT: "is not of graphics type sharedDirect",
     Code.NO_HOST_DRIVER: "is not served by the host's driver",
-    Code.HOLDER_UNKNOWN: "is held by what could not be read",
+    Code.HOLDER_UNKNOWN: "is used by a VM that could not be read",
 }
 """Why one GPU does not take a vGPU; a check's title is about all of them."""
 
@@ -137,7 +137,7 @@ def _host(host: Host) -> StartCondition:
         return _wrong(ConditionKind.HOST, f"{host.name} is {host.connection.value}")
     if host.is_in_maintenance_mode:
         return _wrong(ConditionKind.HOST, f"{host.name} is in maintenance mode")
-    return _right(ConditionKind.HOST, "host in use")
+    return _right(ConditionKind.HOST, "host available")
 
 
 def _hardware_version(resolved: _VmOnHost) -> StartCondition:
@@ -152,20 +152,20 @@ def _hardware_version(resolved: _VmOnHost) -> StartCondition:
     if newest is not None and version > newest:
         return _wrong(
             ConditionKind.HARDWARE_VERSION,
-            f"hardware version {version}, and {resolved.host.name} runs up to {newest}",
+            f"hardware version {version}, but {resolved.host.name} supports up to {newest}",
         )
     if version < least:
         return _wrong(
             ConditionKind.HARDWARE_VERSION,
-            f"hardware version {version}, and its devices need {least}",
+            f"hardware version {version}, but its devices require {least}",
             upgrade,
         )
     if vgpus > vgpu_limit(resolved.host, version):
-        says = f"{vgpus} vGPUs, and hardware version {version} allows {vgpu_limit(resolved.host, version)}"
+        says = f"{vgpus} vGPUs, but hardware version {version} allows {vgpu_limit(resolved.host, version)}"
         return _wrong(ConditionKind.HARDWARE_VERSION, says)
     if passed > passthrough_limit(version):
         most = passthrough_limit(version)
-        says = f"{passed} passed-through devices, and hardware version {version} allows {most}"
+        says = f"{passed} passthrough devices, but hardware version {version} allows {most}"
         return _wrong(ConditionKind.HARDWARE_VERSION, says)
     return _right(ConditionKind.HARDWARE_VERSION, f"hardware version {version}")
 
@@ -179,7 +179,7 @@ def _firmware(resolved: _VmOnHost) -> StartCondition:
         case other:
             return _wrong(
                 ConditionKind.FIRMWARE,
-                f"firmware {other}, needs EFI (a guest installed in BIOS mode does not boot then)",
+                f"firmware {other}, requires EFI (a guest installed in BIOS mode will then not boot)",
                 f"govc device.boot -vm {resolved.path} -firmware efi",
             )
 
@@ -187,8 +187,8 @@ def _firmware(resolved: _VmOnHost) -> StartCondition:
 def _memory(resolved: _VmOnHost) -> StartCondition:
     detail = resolved.detail
     if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
-        return _right(ConditionKind.MEMORY, "memory all reserved")
-    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, needs all"
+        return _right(ConditionKind.MEMORY, "all memory reserved")
+    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, must be all"
     return _wrong(ConditionKind.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
 
 
@@ -196,24 +196,24 @@ def _mmio(resolved: _VmOnHost) -> StartCondition:
     boards = resolved.boards()
     needed = mmio_size_gb(boards) if boards else None
     if needed is None:
-        return _right(ConditionKind.MMIO, "64-bit MMIO (its devices need none)")
+        return _right(ConditionKind.MMIO, "64-bit MMIO (not required by its devices)")
     use, size = resolved.settings.get(USE_KEY.lower()), resolved.settings.get(SIZE_KEY.lower())
     command = f"govc vm.change -vm {resolved.path} -e {USE_KEY}=TRUE -e {SIZE_KEY}={needed}"
     if (use or "").upper() != "TRUE" and resolved.detail.memory_mib < MMIO_FROM_MIB:
         return _unknown(
-            ConditionKind.MMIO, "64-bit MMIO is off, which NVIDIA asks for from 32 GiB of memory on"
+            ConditionKind.MMIO, "64-bit MMIO is off, but NVIDIA requires it for 32 GiB of memory or more"
         )
     if (use or "").upper() != "TRUE":
-        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}, needs TRUE", command)
+        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}, must be TRUE", command)
     if None in boards:
         return _unknown(
-            ConditionKind.MMIO, "a device's board is not in the catalogue, so the MMIO size is open"
+            ConditionKind.MMIO, "a device's board is not in the catalog, so the required MMIO size is unknown"
         )
     given = int(size) if size is not None and size.strip().isdigit() else None
     if size is None and needed > DEFAULT_MMIO_GB:
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, needs {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, must be {needed}", command)
     if size is not None and (given is None or given < needed):
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}, needs {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}, must be {needed}", command)
     return _right(ConditionKind.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
 
 
@@ -224,7 +224,7 @@ def _cpus(resolved: _VmOnHost) -> Iterator[StartCondition]:
     if resolved.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
         yield _right(ConditionKind.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
     else:
-        says = f"{cpus} vCPUs need a virtual IOMMU, which is refused beside a vGPU without {VIOMMU_KEY}"
+        says = f"{cpus} vCPUs require a virtual IOMMU, which is not allowed with a vGPU without {VIOMMU_KEY}"
         yield _wrong(ConditionKind.CPUS, says)
 
 
@@ -233,7 +233,7 @@ def _passthrough(resolved: _VmOnHost) -> Iterator[StartCondition]:
     if wrong:
         yield _wrong(ConditionKind.PASSTHROUGH, "; ".join(wrong))
     elif resolved.detail.passthrough:
-        yield _right(ConditionKind.PASSTHROUGH, "passthrough active and free")
+        yield _right(ConditionKind.PASSTHROUGH, "passthrough active and available")
 
 
 def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
@@ -245,13 +245,13 @@ def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
     if pci is None:
         return f"{host.name} has no device {device.pci_id}"
     if not pci.passthrough_active:
-        waits = ", it waits for a reboot" if pci.passthrough_enabled else ""
+        waits = ", pending reboot" if pci.passthrough_enabled else ""
         return f"{device.pci_id} is not in passthrough mode{waits}"
     if host.system_id and device.system_id and host.system_id != device.system_id:
         return f"{device.pci_id} was configured for another host (systemId)"
     slot = next((one for one in resolved.capacity.slots if one.pci.pci_id == device.pci_id), None)
     if slot is not None and slot.holder is not None:
-        return f"{device.pci_id} is held by {slot.holder}"
+        return f"{device.pci_id} is used by {slot.holder}"
     return ""
 
 
@@ -262,37 +262,37 @@ def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
         if (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
         and (not device.label or slot.pci.hardware_label == device.label)
     ]
-    what = f"labelled {device.label}" if device.label else "of the ids that it allows"
+    what = f"labelled {device.label}" if device.label else "with the IDs that it allows"
     if not fitting:
         return f"{resolved.host.name} has no device {what}"
     if not any(slot.pci.passthrough_active for slot in fitting):
         return f"no device {what} is in passthrough mode"
     if not any(slot.pci.passthrough_active and slot.holder is None for slot in fitting):
-        return f"every device {what} is held by others"
+        return f"every device {what} is used by others"
     return ""
 
 
 def _graphics_type(resolved: _VmOnHost) -> StartCondition:
     gpus = [gpu for gpu in resolved.host.gpus if not gpu.is_passthrough]
     if not gpus:
-        return _wrong(ConditionKind.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
+        return _wrong(ConditionKind.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU for vGPUs")
     if any(gpu.gives_vgpus for gpu in gpus):
         return _right(ConditionKind.GRAPHICS_TYPE, "graphics type sharedDirect")
     if all(gpu.gives_vgpus is None for gpu in gpus):
         return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
     shown = ", ".join(sorted({gpu.graphics_type.value for gpu in gpus if gpu.graphics_type is not None}))
-    return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
+    return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, must be sharedDirect")
 
 
 def _gpu_room(resolved: _VmOnHost) -> StartCondition:
     """Put the VM's vGPUs on the host's GPUs as they are held now, one after the other."""
     if resolved.vm.is_on:
-        return _right(ConditionKind.GPU_ROOM, "room on the GPUs (it runs)")
+        return _right(ConditionKind.GPU_ROOM, "GPU capacity (it is running)")
     trial = [gpu.copy() for gpu in resolved.capacity.gpus]
     for vgpu in sorted(resolved.detail.vgpus, key=lambda one: one.profile, reverse=True):
         needs = resolved.reader.needs(vgpu.profile)
         if not needs:
-            return _unknown(ConditionKind.GPU_ROOM, f"no board is known to have {vgpu.profile}")
+            return _unknown(ConditionKind.GPU_ROOM, f"no known board has {vgpu.profile}")
         refusals: list[tuple[str, Code]] = []
         for gpu in trial:
             need = needs.get(gpu.board_key or "")
@@ -303,7 +303,7 @@ def _gpu_room(resolved: _VmOnHost) -> StartCondition:
             refusals.append((gpu.pci_id, refusal or Code.NO_SUCH_BOARD))
         else:
             return _wrong(ConditionKind.GPU_ROOM, _no_room(resolved, vgpu.profile, refusals))
-    return _right(ConditionKind.GPU_ROOM, "room on the GPUs")
+    return _right(ConditionKind.GPU_ROOM, "GPU capacity")
 
 
 def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]) -> str:
@@ -317,7 +317,7 @@ def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]
         by = f", with {', '.join(holders)}" if holders else ""
         reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, code.summary)}{by} ({code})")
     reported = "; ".join(reasons) or "it has no GPU for vGPUs"
-    return f"no GPU of {resolved.host.name} takes {profile} now: {reported}"
+    return f"no GPU of {resolved.host.name} can run {profile} now: {reported}"
 
 
 def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:

@@ -181,7 +181,7 @@ def undo_change(change: Change, run: FailedRun) -> Iterable[Change]:
     if isinstance(change, OfSite):
         return undo_site(change, run)
     if isinstance(change, OfHost):
-        raise ValueError(f"{change.id} is taken back with its host")
+        raise ValueError(f"{change.id} is undone together with its host")
     return run.cannot(change, *change.for_good)
 
 
@@ -221,18 +221,14 @@ class HostUndo:
         self._observed = self._as_undone(first.values())
         host = self.run.after.host_by_moid.get(moid)
         if host is None or host.connection is not Connection.CONNECTED:
-            self._tell(changes[0].subject, "it does not answer", "bring it back; then `apply` again")
+            self._tell(changes[0].subject, "it does not respond", "reconnect it; then run `apply` again")
             return []
         wanted = self._wanted(changes)
         work = self._work(host, wanted)
         if work is None:
             return []
         sequence = HostSequence(
-            work.resolved,
-            work.phases,
-            work.evacuation,
-            first_needs=tuple(needs),
-            is_held=work.is_held,
+            work.resolved, work.phases, work.evacuation, first_needs=tuple(needs), is_held=work.is_held
         )
         return sequence.build()
 
@@ -257,9 +253,9 @@ class HostUndo:
                 row = setting(target.setting)
                 words = f"{row.title} {target.device}".rstrip()
                 if target.before is None:
-                    self._tell(change.subject, f"what {words} was before is not known")
+                    self._tell(change.subject, f"the previous value of {words} is unknown")
                 elif row.stays(target.before):
-                    self._tell(change.subject, f"{words} stays {target.value}: {row.stays(target.before)}")
+                    self._tell(change.subject, f"{words} keeps {target.value}: {row.stays(target.before)}")
                 elif not row.same(target.value, target.before):
                     back = DesiredSetting(target.setting, target.before, device=target.device)
                     wanted[target.id] = (row, back)
@@ -272,7 +268,7 @@ class HostUndo:
             resolved = self._resolved(host, wanted)
             if resolved is None:
                 self._tell(
-                    Subject(kind="host", name=host.name, moid=host.moid), "it is not the plan's any more"
+                    Subject(kind="host", name=host.name, moid=host.moid), "it no longer belongs to the plan"
                 )
                 return None
             assessor = HostAssessor(self.run.plan.desired, self._observed, self.options)
@@ -299,20 +295,20 @@ class HostUndo:
         is_closed = self._is_closed(resolved)
         for drift in resolved.drifts:
             key = drift.desired.id
-            remedy = f"set it back to {drift.desired.value or 'none'} by hand"
+            remedy = f"set it back to {drift.desired.value or 'none'} manually"
             if drift.impact is Impact.HOST_COLD_BOOT:
-                refused[key] = ("it takes a cold boot, which somebody must do by hand", remedy)
+                refused[key] = ("it requires a cold boot, which must be done manually", remedy)
             elif is_by_hand(resolved, drift):
-                refused[key] = ("no way to write it is open to this plan", remedy)
+                refused[key] = ("this plan has no way to write it", remedy)
             elif is_closed and drift.impact is not Impact.NONE:
-                refused[key] = ("the window is closed: no host is restarted now", remedy)
+                refused[key] = ("the window is closed; hosts are not restarted now", remedy)
         for row, desired, reading in resolved.right:
             if reading.configured != desired.value and desired.id in resolved.desired_settings:
-                why = f"it shows {reading.configured}, which does for {desired.value} and is not set back"
-                refused[desired.id] = (why, f"set {row.title} back by hand")
+                why = f"it shows {reading.configured}, which satisfies {desired.value} and is not set back"
+                refused[desired.id] = (why, f"set {row.title} back manually")
         known = {one.desired.id for one in resolved.drifts} | {one.id for _, one, _ in resolved.right}
         for key in resolved.desired_settings.keys() - known:
-            refused[key] = ("nothing shows what it is now", "set it back by hand")
+            refused[key] = ("its current value is unknown", "set it back manually")
         if refused or work is None or not work.is_blocked:
             return refused
         errors = [one for one in findings.diagnostics() if one.severity is Severity.ERROR]

@@ -54,7 +54,7 @@ def reconfigured_back(change: ReconfigureVm, before: Vm, now: Vm, run: FailedRun
     """Return the reconfigure that takes back what this run's shows; nothing where nothing of it shows."""
     was, found = before.detail, now.detail
     if was is None or found is None:
-        return run.cannot(change, "the VM is not read in detail", "see that the account may read it")
+        return run.cannot(change, "the VM's details were not read", "grant the account read access to it")
     edits = [
         *_settings(change, found),
         *_pairs(change, before, found),
@@ -114,11 +114,9 @@ def _devices(change: ReconfigureVm, was: VmDetail, now: Vm, run: FailedRun) -> I
             case SetDiskPolicy():
                 yield from _disk_policy_back(change, device, was, found, run)
             case GrowDisk():
-                run.cannot(change, "a disk that was made larger stays so: disks do not shrink")
+                run.cannot(change, "an enlarged disk is kept: disks cannot shrink")
             case NewDisk():
-                run.cannot(
-                    change, "a disk that was added stays: no disk is ever taken away", "delete it in vCenter"
-                )
+                run.cannot(change, "an added disk is kept: disks are never removed", "delete it in vCenter")
             case _:
                 continue
 
@@ -149,7 +147,7 @@ def _disk_policy_back(
 
 
 _NO_POLICY = (
-    "a storage policy stays: there was none before that can be given back",
+    "a storage policy is kept: there was no policy before",
     "choose one in vCenter (VM > Edit VM Storage Policies)",
 )
 
@@ -210,7 +208,7 @@ def _given_back(
         return
     again = None if before is None else _again(before, was, run)
     if before is None or again is None:
-        run.cannot(change, f"{device.was} cannot be given back", "`apply` goes on; or add it in vCenter")
+        run.cannot(change, f"{device.was} cannot be restored", "run `apply`, or add it in vCenter")
         return
     yield device_edit(_topic(before), Edit(key=_noun(before), after=_words(before)), [again])
 

@@ -72,7 +72,7 @@ def undo_site(change: OfSite, run: FailedRun) -> Iterable[Change]:
 def _clusters(change: Change, moid: str, run: FailedRun) -> tuple[Cluster, Cluster] | None:
     was, now = run.before.cluster_by_moid.get(moid), run.after.cluster_by_moid.get(moid)
     if was is None or now is None:
-        run.cannot(change, "the cluster has gone since")
+        run.cannot(change, "the cluster no longer exists")
         return None
     return was, now
 
@@ -91,7 +91,7 @@ def _overrides_back(change: SetOverrides, run: FailedRun) -> Iterable[Change]:
         if any(key not in was and key in now for key in one.settings):
             run.cannot(
                 change,
-                f"{one.vm.name} had none in {both[1].name}, and an override is not taken away",
+                f"{one.vm.name} had none in {both[1].name}, and overrides are not removed",
                 "remove the VM from the cluster's VM overrides",
             )
         if values:
@@ -179,13 +179,13 @@ def _rule_again(change: Change, name: str, run: FailedRun) -> Iterable[Change]:
     if was is None or was == now:
         return ()
     if not was.is_enabled:
-        return run.cannot(change, f"the rule {name} was disabled", "set it as it was in vCenter")
+        return run.cannot(change, f"the rule {name} was disabled", "restore it in vCenter")
     subject = Subject(kind="cluster", name=both[1].name, moid=moid)
     found = None if now is None else now.key
     mandatory = Edit(key="mandatory", after=must_word(is_mandatory=was.is_mandatory))
     if isinstance(was, ClusterRule):
         if was.kind != "anti_affinity":
-            return run.cannot(change, f"the rule {name} kept VMs together", "make it again in vCenter")
+            return run.cannot(change, f"the rule {name} kept VMs together", "create it again in vCenter")
         vms = remaining(was.vm_moids, frozenset(), run.after)
         return [
             SetRule(
@@ -201,7 +201,7 @@ def _rule_again(change: Change, name: str, run: FailedRun) -> Iterable[Change]:
         ]
     group = both[0].vm_group(was.vm_group)
     if group is None or not was.host_group or was.avoided_group:
-        return run.cannot(change, f"the rule {name} cannot be said anew", "make it again in vCenter")
+        return run.cannot(change, f"the rule {name} cannot be restored", "create it again in vCenter")
     vms = remaining(group.vm_moids, frozenset(), run.after)
     words = (("VM group", ", ".join(vm.name for vm in vms)), ("hosts", was.host_group))
     return [
@@ -227,13 +227,13 @@ def _group_again(change: RemoveVmGroup, run: FailedRun) -> Iterable[Change]:
     rules = () if was is None else was.host_rules
     if any(rule.vm_group == change.group_name for rule in rules):
         return ()
-    return run.cannot(change, "a VM group without a rule is not made again", "make it in vCenter")
+    return run.cannot(change, "a VM group without a rule is not recreated", "create it in vCenter")
 
 
 def _option_back(change: SetClusterOption, run: FailedRun) -> Iterable[Change]:
     was, now = (facts.facts.clusters.get(change.cluster_moid) for facts in (run.before, run.after))
     if was is None or now is None:
-        return run.cannot(change, "the cluster's options were not read", "set it as it was in vCenter")
+        return run.cannot(change, "the cluster's options were not read", "restore it in vCenter")
     before, here = was.drs_options.get(change.option), now.drs_options.get(change.option)
     if before == here:
         return ()
@@ -244,7 +244,7 @@ def _option_back(change: SetClusterOption, run: FailedRun) -> Iterable[Change]:
 def _vcenter_option_back(change: SetVCenterOption, run: FailedRun) -> Iterable[Change]:
     was, now = (one.facts.vcenter_options.get(change.option) for one in (run.before, run.after))
     if was is None:
-        return run.cannot(change, "what it was before is not known", "set it as it was in vCenter")
+        return run.cannot(change, "its previous value is unknown", "restore it in vCenter")
     if was == now:
         return ()
     value: bool | int | str = was
@@ -259,7 +259,7 @@ def _vcenter_option_back(change: SetVCenterOption, run: FailedRun) -> Iterable[C
 def _reservation_back(change: SetReservation, run: FailedRun) -> Iterable[Change]:
     before, after = run.before.reservations, run.after.reservations
     if before is None or after is None:
-        return run.cannot(change, "what was reserved before is not known")
+        return run.cannot(change, "the previous reservation is unknown")
     was = next((one for one in before.kept if one.moid == change.alarm), None)
     name = change.reservation.alarm_name if change.reservation is not None else was.name if was else ""
     now = after.named(name)
@@ -275,7 +275,7 @@ def _reservation_back(change: SetReservation, run: FailedRun) -> Iterable[Change
 def _cordon_back(change: SetCordon, run: FailedRun) -> Iterable[Change]:
     was, now = (inventory.host_by_moid.get(change.host.moid) for inventory in (run.before, run.after))
     if was is None or now is None:
-        return run.cannot(change, "the host has gone since")
+        return run.cannot(change, "the host no longer exists")
     texts, found = ({one.attribute: one for one in host.cordons} for host in (was, now))
     values, edits = {}, []
     for name in change.values:
@@ -300,7 +300,7 @@ def _network_back(change: ChangeNetwork, run: FailedRun) -> Iterable[Change]:
     match network:
         case MakeSwitch():
             return run.cannot(
-                change, "a switch is never deleted", "delete it in vCenter, as long as no host is in it"
+                change, "a switch is never deleted", "delete it in vCenter if it contains no hosts"
             )
         case EditSwitch():
             return _switch_back(change, network, run)
@@ -318,8 +318,8 @@ def _switch_back(change: ChangeNetwork, edit: EditSwitch, run: FailedRun) -> Ite
     if any(now.members.get(host) != was.members.get(host) for host in edit.members):
         run.cannot(
             change,
-            "hosts and uplinks that joined the switch stay in it",
-            "take them out in vCenter, once nothing there uses it",
+            "hosts and uplinks added to the switch are kept",
+            "remove them in vCenter when they are not in use",
         )
     if was.mtu == now.mtu or was.mtu is None:
         return ()
@@ -330,9 +330,7 @@ def _switch_back(change: ChangeNetwork, edit: EditSwitch, run: FailedRun) -> Ite
 
 def _portgroup_back(change: ChangeNetwork, spec: SetPortgroup, run: FailedRun) -> Iterable[Change]:
     if spec.portgroup_moid is None:
-        return run.cannot(
-            change, "a portgroup is never deleted", "delete it in vCenter, as long as nothing uses it"
-        )
+        return run.cannot(change, "a portgroup is never deleted", "delete it in vCenter if it is not in use")
     was, now = (
         {moid: vlan for switch in inventory.facts.switches for moid, vlan in switch.portgroup_vlans.items()}
         for inventory in (run.before, run.after)

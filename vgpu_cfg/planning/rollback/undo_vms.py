@@ -53,7 +53,7 @@ OfVm = (
     | AwaitCustomization
     | StageGuest
 )
-_GONE = "the VM has gone since"
+_GONE = "the VM no longer exists"
 
 
 def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
@@ -106,11 +106,11 @@ def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
             return ()
         return run.cannot(
             change,
-            "vCenter did not say which VM it made, if any",
-            "look for it in vCenter; `apply` completes it, or names what stands in its way",
+            "vCenter did not report which VM it created, if any",
+            "check in vCenter; `apply` completes it, or reports why it cannot",
         )
     if not _is_of_this_run(vm, run, outcome.started_at):
-        return run.leave(change, f"{vm.moid} does not carry the owner mark that this run wrote")
+        return run.leave(change, f"{vm.moid} does not have the owner mark that this run wrote")
     found = Findings()
     removal = plan_removal(vm, found)
     for one in found.diagnostics():
@@ -134,9 +134,9 @@ def _is_of_this_run(vm: Vm, run: FailedRun, since: datetime | None) -> bool:
 
 def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
     if change.mark == "own":
-        return run.leave(change, "an owner mark that was completed stays complete")
+        return run.leave(change, "a completed owner mark is kept")
     if change.mark == "none":
-        return run.cannot(change, "the VM carries no mark any more", "`vgpu-cfg import` takes it in again")
+        return run.cannot(change, "the VM no longer has a mark", "import it again with `vgpu-cfg import`")
     if now.mark is None:
         return ()
     spec = VmSpec(extra_config=dict.fromkeys(change.spec.extra_config, ""))
@@ -194,7 +194,7 @@ def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
     if not now.is_on:
         return ()
     if before.power_state is PowerState.SUSPENDED:
-        return run.cannot(change, "it was suspended before, and runs now")
+        return run.cannot(change, "it was suspended before and is now running")
     edit = Edit(key="power", before="on", after="off")
     return [
         PowerOffVm(
@@ -206,7 +206,7 @@ def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
 def _on_again(change: PowerOffVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
     """Start a VM that ran before; if it was started again since, it is off by then for the undone changes."""
     if before.power_state is PowerState.SUSPENDED:
-        return run.cannot(change, "it was suspended before, and is off now", "start it in vCenter")
+        return run.cannot(change, "it was suspended before and is now powered off", "start it in vCenter")
     is_off_by_then = any(isinstance(one, PowerOnVm) and one.vm == change.vm for one in run.begun())
     if not before.is_on or (now.is_on and not is_off_by_then):
         return ()
@@ -221,7 +221,7 @@ def _folder_back(change: MoveVmToFolder, before: Vm, now: Vm, run: FailedRun) ->
     moids = (now.folder_moid, before.folder_moid)
     here, there = (run.after.folder_by_moid.get(moid or "") for moid in moids)
     if here is None or there is None or now.folder_moid != change.folder_moid:
-        return run.cannot(change, "it is in another folder by now", "move it in vCenter")
+        return run.cannot(change, "it is now in another folder", "move it in vCenter")
     return [to_folder(now, now.name, here, there)]
 
 
@@ -232,7 +232,7 @@ def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iter
     pool = _pool_back(change, was, found, run)
     stores = _datastore_back(change, own_datastores(before), own_datastores(now), run)
     if source is None or target is None or source.moid not in (change.destination.host_moid, target.moid):
-        return run.cannot(change, "it is on another host by now", "move it in vCenter")
+        return run.cannot(change, "it is now on another host", "move it in vCenter")
     if source.moid == target.moid and pool is None and stores is None:
         return ()
     moved = relocation(

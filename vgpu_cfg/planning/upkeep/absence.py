@@ -157,7 +157,7 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
 
     Raises UnsafePlan where a host does not respond now.
     """
-    options = DrainOptions("thought away", others=True)
+    options = DrainOptions("hypothetically removed", others=True)
     in_order = make_drain(away, observed, catalog, desired, options)
     unprotected = desired.model_copy(update={"contexts": ()})
     at_once = make_drain(away, observed, catalog, unprotected, options)
@@ -252,28 +252,26 @@ def _death(vm: Vm, away: Away, observed: Inventory, going: Going, nic_holders: C
     assert_never(away)
 
 
-_GPU_FAILS = (
-    "that vSphere HA starts a VM again whose GPU failed is not proven: after a death somebody does it by hand"
-)
-_SURVIVES = "whether a VM runs on without a GPU that was passed through to it is not proven"
+_GPU_FAILS = "restart by vSphere HA after a GPU failure is not verified; plan to restart the VM manually"
+_SURVIVES = "whether a VM keeps running without its passthrough GPU is not verified"
 _MUST_BE_OUT = (
-    "ESXi chooses the GPU of a vGPU, and cannot be told to leave one out: VMs start again on {} only once "
-    "this one is handed through, or gone; while it is only cordoned they stay away from there (VG544)"
+    "ESXi selects the GPU of a vGPU and cannot be told to avoid one: VMs restart on {} only when this GPU "
+    "is passed through or removed; while it is only cordoned, they do not start there (VG544)"
 )
 _WHOLE = "whole GPU"
 """The word for a GPU that is passed through, among the profiles that a VM holds."""
 
 
 _NIC_FAILS = (
-    "whether a VM runs on when a NIC or a virtual function that it holds fails is not proven, nor that "
-    "vSphere HA starts it again"
+    "whether a VM keeps running when its NIC or virtual function fails, and whether vSphere HA restarts "
+    "it, is not verified"
 )
 _PLAIN_FUNCTIONS = (
-    "virtual functions that VMs have as plain PCI devices are not counted: of which NIC they are nobody tells"
+    "virtual functions assigned to VMs as plain PCI devices are not counted, because their NIC is unknown"
 )
-_UNREAD = "{} does not tell its switches: which networks would lose their last uplink is not known"
-_UNKNOWN_NETWORKS = "which portgroups are on {} nobody tells: {} could be cut off"
-_MANAGED = "the management of {} is on it: vCenter would not hear from the host any more"
+_UNREAD = "{} does not report its switches, so the networks that would lose their last uplink are unknown"
+_UNKNOWN_NETWORKS = "the portgroups on {} are unknown: {} could be disconnected"
+_MANAGED = "{}'s management network is on it: vCenter would lose contact with the host"
 
 
 def _nic_notes(away: AwayNic, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
@@ -298,7 +296,7 @@ def _notes(away: Away, rows: Iterable[Absent], observed: Inventory) -> Iterator[
             return
         case AwayCluster():
             for host in away.silent:
-                yield f"{host.name} {host.connection.words}: what ran there is left out"
+                yield f"{host.name} {host.connection.words}: its VMs are not included"
         case AwayGpu():
             if any(one.drained.how is How.RESTART and {*one.holds} - {_WHOLE} for one in rows):
                 yield _MUST_BE_OUT.format(away.host.name)

@@ -82,7 +82,7 @@ class _GivenBack:
         for vm in sorted(vms, key=lambda one: (as_counted(one.name), one.moid)):
             found = self._returning(vm, homes[vm.moid], host)
             if vm.moid in full and any(one.takes_gpus for one in found):
-                self._tell(vm, f"it cannot go home to {host.name}: {full[vm.moid]}", _WAIT)
+                self._tell(vm, f"it cannot be moved back to {host.name}: {full[vm.moid]}", _WAIT)
             elif found:
                 self.touched[vm.moid] = vm
                 yield in_turn(vm, found, self.observed)
@@ -108,17 +108,17 @@ class _GivenBack:
             moving = [] if here.moid == host.moid else [move(vm, here, host, is_running=False)]
             return [*moving, switch_on(vm, host), gone]
         cold = (
-            "it was off when it left"
+            "it was powered off when it left"
             if home.is_cold
             else why_cold(vm.detail, self.observed)
             if vm.detail
-            else "it is not read"
+            else "it was not read"
         )
         if not cold and vm.detail is not None:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
             again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
-            remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
+            remedy = f"with its owner's approval, `{again}` moves it back; --stay discards where it was"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.
@@ -136,14 +136,14 @@ def _comes(vm: Vm, home: Home) -> bool:
     return home.is_there(vm) or (home.is_moving and not vm.is_on)
 
 
-_WAIT = "free its place there and uncordon again, or give --stay: then it is forgotten"
+_WAIT = "free its original place and uncordon again, or add --stay to discard where it was"
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:
     """Return why a host accepts no returning VM now, and the step to take first."""
     if host.connection is not Connection.CONNECTED:
-        message, first = f"{host.name} {host.connection.words}", "bring it back"
+        message, first = f"{host.name} {host.connection.words}", "reconnect it"
     else:
-        message, first = f"{host.name} is in maintenance mode", "take it out of it"
+        message, first = f"{host.name} is in maintenance mode", "exit maintenance mode on it"
     again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}"])
-    return f"it cannot go home: {message}", f"{first}; then `{again}` brings the VM home"
+    return f"it cannot be moved back: {message}", f"{first}; then `{again}` moves the VM back"

@@ -42,14 +42,14 @@ def hosts_named(glob: str, observed: Inventory) -> list[Host]:
     """Return the hosts that a glob names, with the domain or without. Raises NotFound where none is."""
     if not glob:
         raise NotFound(
-            "no host is named",
+            "no host given",
             subject=observed.vcenter.address,
-            remedy="`vgpu-cfg inventory` lists the hosts",
+            remedy="run `vgpu-cfg inventory` to list the hosts",
         )
     hosts = sorted((host for host in observed.hosts if is_host(host.name, glob)), key=_by_name)
     if not hosts:
         names = [host.name for host in observed.hosts]
-        remedy = did_you_mean(glob, names, noun="hosts") or "`vgpu-cfg inventory` lists the hosts"
+        remedy = did_you_mean(glob, names, noun="hosts") or "run `vgpu-cfg inventory` to list the hosts"
         raise NotFound(f"no host matches {glob}", subject=observed.vcenter.address, remedy=remedy)
     return hosts
 
@@ -59,7 +59,7 @@ def one_host(word: str, observed: Inventory) -> Host:
     hosts = hosts_named(word.removeprefix("host:"), observed)
     if len(hosts) > 1:
         raise NotFound(
-            f"{word} names {len(hosts)} hosts, and one is meant",
+            f"{word} matches {len(hosts)} hosts, but exactly one is required",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
         )
@@ -81,7 +81,7 @@ def away_of(word: str, observed: Inventory) -> Away:
     if rest and kind == "nic":
         return _one_nic(word, observed)
     raise NotFound(
-        f"{word!r} does not say what is thought away",
+        f"{word!r} does not specify what to remove",
         subject=observed.vcenter.address,
         remedy=f"{_meant(word, observed)}kinds: {', '.join(_AWAY_WORDS.values())}",
     )
@@ -90,8 +90,8 @@ def away_of(word: str, observed: Inventory) -> Away:
 _AWAY_WORDS = {
     "host": "host:NAME",
     "cluster": "cluster:NAME",
-    "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0",
-    "nic": "nic:HOST/VMNIC as in nic:esx-01/vmnic4, or its PCI address",
+    "gpu": "gpu:HOST/PCI, for example gpu:esx-01/0000:17:00.0",
+    "nic": "nic:HOST/VMNIC, for example nic:esx-01/vmnic4, or its PCI address",
 }
 """How each kind of what may be thought away is written."""
 
@@ -101,7 +101,7 @@ def _meant(word: str, observed: Inventory) -> str:
     kind, sign, rest = word.partition(":")
     if not sign:
         is_cluster = any(one.name == word for one in _clusters(observed))
-        return f"write `{'cluster' if is_cluster else 'host'}:{word}`; " if word else ""
+        return f"use `{('cluster' if is_cluster else 'host')}:{word}`; " if word else ""
     close = close_to(kind, _AWAY_WORDS, 1)
     return f"did you mean `{close[0]}:{rest}`? " if close and rest else ""
 
@@ -116,14 +116,14 @@ def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
     found = [one for one in clusters if name in (one.name, one.inventory_path)]
     if not found:
         raise NotFound(
-            f"no cluster is called {name}",
+            f"cluster {name} not found",
             subject=observed.vcenter.address,
             remedy=did_you_mean(name, [one.name for one in clusters], noun="clusters")
-            or "`vgpu-cfg inventory` lists the clusters",
+            or "run `vgpu-cfg inventory` to list the clusters",
         )
     if len(found) > 1:
         raise Ambiguous(
-            f"{len(found)} clusters are called {name}",
+            f"{len(found)} clusters are named {name}",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(f'cluster:{one.inventory_path}' for one in found[:6])}",
         )
@@ -131,9 +131,9 @@ def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
     answering = tuple(host for host in hosts if host.connection is Connection.CONNECTED)
     if not answering:
         raise NotFound(
-            f"no host of {name} answers" if hosts else f"{name} has no host",
+            f"no host of {name} responds" if hosts else f"{name} has no host",
             subject=observed.vcenter.address,
-            remedy="bring one back first" if hosts else "name a cluster with hosts",
+            remedy="reconnect one first" if hosts else "name a cluster with hosts",
         )
     return AwayCluster(found[0], answering, tuple(host for host in hosts if host not in answering))
 
@@ -143,14 +143,14 @@ def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
     found = [(one.host, gpu) for one in targets if (gpu := one.host.gpu(one.pci_id)) is not None]
     if not found:
         raise NotFound(
-            f"{word} is cordoned, and its host has no such GPU now",
+            f"{word} is cordoned, but its host has no such GPU now",
             subject=observed.vcenter.address,
-            remedy="`vgpu-cfg inventory` lists the GPUs with their addresses",
+            remedy="run `vgpu-cfg inventory` to list the GPUs with their addresses",
         )
     if len(found) > 1:
         names = [f"gpu:{host.name}/{gpu.pci_id}" for host, gpu in found[:6]]
         raise NotFound(
-            f"{word} names {len(found)} GPUs, and one is meant",
+            f"{word} matches {len(found)} GPUs, but exactly one is required",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(names)}",
         )
@@ -172,9 +172,9 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
     if host is None or not named:
         rest = word.removeprefix("nic:").rstrip("/")
         raise NotFound(
-            f"{word!r} names no NIC",
+            f"{word!r} does not name a NIC",
             subject=observed.vcenter.address,
-            remedy=f"write `nic:{rest}/VMNIC`, or its address, as `vgpu-cfg inventory` shows them",
+            remedy=f"use `nic:{rest}/VMNIC`, or its address as `vgpu-cfg inventory` shows it",
         )
     facts = observed.facts.hosts.get(host.moid)
     devices = {pci.pci_id: "" for pci in host_functions(host)} | dict(facts.vmnics if facts else {})
@@ -187,7 +187,7 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
     raise NotFound(
         f"{host.name} has no NIC {named}",
         subject=observed.vcenter.address,
-        remedy=did_you_mean(named, known, noun="NICs") or "`vgpu-cfg inventory` lists the NICs",
+        remedy=did_you_mean(named, known, noun="NICs") or "run `vgpu-cfg inventory` to list the NICs",
     )
 
 
@@ -197,12 +197,12 @@ def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:
     for name in names:
         if name not in known:
             remedy = did_you_mean(name, known, noun="VMs")
-            raise NotFound(f"no VM is called {name}", subject=observed.vcenter.address, remedy=remedy)
+            raise NotFound(f"VM {name} not found", subject=observed.vcenter.address, remedy=remedy)
         if known[name] > 1:
             raise Ambiguous(
-                f"{known[name]} VMs are called {name}, and a name is leave to switch one off",
+                f"{known[name]} VMs are named {name}, but approval to power off a VM requires a unique name",
                 subject=observed.vcenter.address,
-                remedy="rename one of them, or switch off by hand the one that is meant",
+                remedy="rename one of them, or power off the intended one manually",
             )
 
 
@@ -210,9 +210,9 @@ def _targets(word: str, observed: Inventory) -> Iterator[Target]:
     kind, sign, rest = word.partition(":")
     if not sign or kind not in ("host", "gpu") or not rest:
         raise NotFound(
-            f"{word!r} is no host and no GPU",
+            f"{word!r} is neither a host nor a GPU",
             subject=observed.vcenter.address,
-            remedy=f"write `host:{rest or word}`, or `gpu:HOST/PCI` as in gpu:esx-01/0000:17:00.0",
+            remedy=f"use `host:{rest or word}`, or `gpu:HOST/PCI`, for example gpu:esx-01/0000:17:00.0",
         )
     if kind == "host":
         yield from (Target(host) for host in hosts_named(rest, observed))
@@ -220,9 +220,9 @@ def _targets(word: str, observed: Inventory) -> Iterator[Target]:
     name, slash, address = rest.rpartition("/")
     if not slash:
         raise NotFound(
-            f"{word!r} names no GPU",
+            f"{word!r} does not name a GPU",
             subject=observed.vcenter.address,
-            remedy=f"write `gpu:{rest}/PCI`, the address as `vgpu-cfg inventory` shows it",
+            remedy=f"use `gpu:{rest}/PCI` with the address that `vgpu-cfg inventory` shows",
         )
     yield from _gpus(hosts_named(name, observed), _full(address), observed)
 
@@ -236,7 +236,7 @@ def _gpus(hosts: Sequence[Host], glob: str, observed: Inventory) -> Iterator[Tar
         raise NotFound(
             f"no GPU of {names} matches {glob}",
             subject=observed.vcenter.address,
-            remedy=remedy or "`vgpu-cfg inventory` lists the GPUs with their addresses",
+            remedy=remedy or "run `vgpu-cfg inventory` to list the GPUs with their addresses",
         )
     yield from found
 

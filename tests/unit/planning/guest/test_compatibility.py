@@ -86,9 +86,9 @@ def test_without_an_image_nothing_of_one_is_asked() -> None:
 @pytest.mark.parametrize(
     ("guest", "target", "first"),
     [
-        ("580", "595", "the host first: R595 takes the guest's R580"),
-        ("570", "595", "the guest first, to R580, which R580 and R595 both take"),
-        ("550", "595", "the guest first, to R580, which R580 and R595 both take"),
+        ("580", "595", "upgrade the host first: R595 supports the guest's R580"),
+        ("570", "595", "upgrade the guest first, to R580, which R580 and R595 both support"),
+        ("550", "595", "upgrade the guest first, to R580, which R580 and R595 both support"),
         ("610", "610", None),
         ("", "595", None),
     ],
@@ -101,12 +101,12 @@ def test_which_goes_first(guest: str, target: str, first: str | None) -> None:
 def test_a_host_too_far_behind_goes_by_a_branch_between() -> None:
     facts = replace(FACTS, host_branch="525", guest_branch="525")
     assert stack_of(facts, "595").order == (
-        "no guest driver goes with both R525 and R595: by one between them",
+        "no guest driver is compatible with both R525 and R595; use an intermediate branch",
     )
 
 
 def test_what_is_known_of_a_branch() -> None:
     assert about_branch("595")[1].startswith("Released 2026-03 (")
     assert "end of life unknown" in about_branch("570")[1]
-    assert "570 (not proven)" in about_branch("595")[2]
-    assert about_branch("610")[0].startswith("No document that was read names R610")
+    assert "570 (unconfirmed)" in about_branch("595")[2]
+    assert about_branch("610")[0].startswith("R610 is not a documented branch")

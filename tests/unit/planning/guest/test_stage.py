@@ -91,7 +91,7 @@ def test_a_guest_that_has_everything_is_in_sync() -> None:
     [
         ("plan-keys", ("keys",), ("users", "ssh-mesh"), "new keys"),
         ("lic", (), ("licence",), "other secret"),
-        ("a secret of nobody", ("licence",), ("licence",), "brought again"),
+        ("a secret of nobody", ("licence",), ("licence",), "delivered again"),
     ],
 )
 def test_another_secret_stages_what_it_is_written_with(

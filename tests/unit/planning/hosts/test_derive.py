@@ -192,12 +192,12 @@ def test_a_vm_that_runs_needs_no_other_gpu() -> None:
         (
             (GPUS[0],),
             {"off": {"host": "esx-01", "power": "poweredOff", "gpus": [MIG]}},
-            "0000:21:00.0 is the last one that VMs of others, which are switched off, can use",
+            "0000:21:00.0 is the last one that powered-off VMs outside the plan can use",
         ),
         (
             (GPUS[0],),
             {"db": {"host": "esx-01", "gpus": [MIG], "on": ["0000:21:00.0"]}},
-            "0000:21:00.0 is in use as it is",
+            "0000:21:00.0 is in use in another mode",
         ),
     ],
 )

@@ -151,8 +151,8 @@ def test_a_check_tells_of_each_difference_and_of_what_waits() -> None:
         estate(host(facts={"kernel": kernel})), mode="check", ats=True, assignment_policy="consolidation"
     )
     assert [one.message for one in found.diagnostics] == [
-        "kernel atsSupport is set to TRUE, and waits for a restart",
-        "vGPU assignment policy is performance, and the plan asks for consolidation",
+        "kernel atsSupport is set to TRUE, pending restart",
+        "vGPU assignment policy is performance, but the plan requires consolidation",
     ]
     assert found.changes == ()
 

@@ -125,8 +125,8 @@ def test_the_state_of_each_link(
 @pytest.mark.parametrize(
     ("bridge", "state", "words"),
     [
-        ("0000:20:01.0", "on", "GPU and NIC are of one root complex"),
-        ("0000:23:01.0", "unknown", "GPU and NIC are of one NUMA node and of different root complexes"),
+        ("0000:20:01.0", "on", "GPU and NIC share a root complex"),
+        ("0000:23:01.0", "unknown", "GPU and NIC are on one NUMA node, but on different root complexes"),
     ],
 )
 def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, state: str, words: str) -> None:
@@ -142,7 +142,7 @@ def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, st
 
 def test_what_lacks_says_what_brings_it() -> None:
     found = chain(NIC, extra={}, version="7.0.2")
-    assert found["kernel"].remedy == "write `ats: true` under `hosts`"
+    assert found["kernel"].remedy == "set `ats: true` under `hosts`"
     assert found["vm options"].text == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
     assert "ATS_ENABLED: true" in found["nic firmware"].remedy
 

@@ -113,7 +113,7 @@ CASES = (
         view(),
         hosts(bios={"above_4g": True}),
         "enabled",
-        unread="nothing shows it",
+        unread="not detectable",
     ),
     Case("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
     Case(
@@ -190,8 +190,8 @@ def test_nothing_is_asked_that_no_gpu_has_a_use_for(
 @pytest.mark.parametrize(
     ("shown", "impact", "told"),
     [
-        (served("A16"), Impact.NONE, "see in the BIOS of esx-01 that"),
-        (view(gpus=()), Impact.NONE, "see in the BIOS of esx-01 that"),
+        (served("A16"), Impact.NONE, "check that BIOS 64-bit BARs is enabled in the BIOS of esx-01"),
+        (view(gpus=()), Impact.NONE, "check that BIOS 64-bit BARs is enabled in the BIOS of esx-01"),
         (view(gpus=(gpu(graphics_type=GraphicsType.BASIC),)), Impact.HOST_COLD_BOOT, "set BIOS"),
     ],
 )

@@ -152,7 +152,7 @@ def test_what_the_tool_installs_is_no_manual_step() -> None:
 @pytest.mark.parametrize(
     ("boot", "reboot_required", "configured"),
     [
-        (BOOTED, True, "taken in, waits for the reboot"),
+        (BOOTED, True, "written, pending reboot"),
         (BOOTED, False, "none"),
         (BOOTED + timedelta(hours=1), True, "none"),
     ],

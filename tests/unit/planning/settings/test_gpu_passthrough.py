@@ -79,7 +79,7 @@ CASES = (
         PASS,
         "passthrough",
         GPU,
-        unread="lacks it",
+        unread="not in the host's list",
     ),
     Case("gpu_label", Situation.RIGHT, host(label="a100-pt"), NAMED, "a100-pt", GPU),
     Case("gpu_label", Situation.RIGHT, host(), NAMELESS, "", GPU),
@@ -95,7 +95,15 @@ CASES = (
         has_one_value=True,
     ),
     Case("gpu_label", Situation.NOT_OFFERED, host(), NAMED, "a100-pt", GPU, by_hand="Hardware Label"),
-    Case("gpu_label", Situation.UNREAD, view(pci_devices=()), NAMED, "a100-pt", GPU, unread="lacks it"),
+    Case(
+        "gpu_label",
+        Situation.UNREAD,
+        view(pci_devices=()),
+        NAMED,
+        "a100-pt",
+        GPU,
+        unread="not in the host's list",
+    ),
 )
 
 

@@ -75,7 +75,7 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -mig 1",
     ),
-    Case("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="the shell is closed"),
+    Case("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="shell, which is closed"),
     Case("ecc", Situation.RIGHT, ecc(current=True, pending=True), WANT_ECC, "enabled", GPU),
     Case(
         "ecc",
@@ -105,7 +105,7 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -e 1",
     ),
-    Case("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="the shell is closed"),
+    Case("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="shell, which is closed"),
 )
 
 
@@ -173,7 +173,7 @@ def test_ecc_of_a_gpu_that_is_to_be_passed_through_is_its_guests_matter() -> Non
 @pytest.mark.parametrize(
     ("host", "reason"),
     [
-        (view(version="8.0.2", gpus=(gpu(sharing=Sharing.MIG),)), "the shell is closed"),
+        (view(version="8.0.2", gpus=(gpu(sharing=Sharing.MIG),)), "shell, which is closed"),
         (view(facts={"unread": {FactGroup.SHELL_GPUS: "no route to host"}}), "no route to host"),
         (view(facts={"shell": {"unread": {"": "nvidia-smi: not found"}}}), "not found"),
         (view(facts={"shell": {"unread": {GPU: "GPU is lost"}}}), "is lost"),

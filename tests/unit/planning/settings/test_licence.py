@@ -27,9 +27,9 @@ CASES = (
     Case("licence", Situation.RIGHT, EVALUATION, hosts(licence=""), "none"),
     Case("licence", Situation.WRONG, EVALUATION, ENTRY, WANTED, found="Evaluation Mode", writes=WRITES),
     Case("licence", Situation.WRONG, licensed(""), ENTRY, WANTED, found="none", writes=WRITES),
-    Case("licence", Situation.OFF, PLUS, hosts(licence=""), "none", by_hand="assign another licence"),
+    Case("licence", Situation.OFF, PLUS, hosts(licence=""), "none", by_hand="assign another license"),
     Case("licence", Situation.PENDING, PLUS, ENTRY, WANTED, has_one_value=True),
-    Case("licence", Situation.NOT_OFFERED, EVALUATION, ENTRY, WANTED, by_hand=f"assign the licence {WANTED}"),
+    Case("licence", Situation.NOT_OFFERED, EVALUATION, ENTRY, WANTED, by_hand=f"assign the license {WANTED}"),
     Case(
         "licence",
         Situation.UNREAD,

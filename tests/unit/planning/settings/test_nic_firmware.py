@@ -127,7 +127,9 @@ CASES = (
         ATS,
         unread="ssh refused the key",
     ),
-    Case("nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not asked"),
+    Case(
+        "nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not queried"
+    ),
     Case(
         "nic_firmware",
         Situation.UNREAD,

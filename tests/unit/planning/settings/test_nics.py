@@ -141,7 +141,13 @@ CASES = (
         has_one_value=True,
     ),
     Case(
-        "nic_label", Situation.NOT_OFFERED, own(), rule(label="roce"), "roce", NIC, by_hand="the label 'roce'"
+        "nic_label",
+        Situation.NOT_OFFERED,
+        own(),
+        rule(label="roce"),
+        "roce",
+        NIC,
+        by_hand="set the label of 0000:24:00.0 to 'roce'",
     ),
     Case(
         "nic_label",
