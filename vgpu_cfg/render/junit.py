@@ -120,8 +120,8 @@ def error_cases(error: VgpuCfgError) -> Iterator[Case]:
             place = f"{fault.file}:{fault.line}:{fault.column}"
             yield Case("file", place, (type(error).__name__, fault.message, (str(fault),)))
         if error.left_out:
-            message = f"{error.left_out} faults more"
-            yield Case("file", "more faults", (type(error).__name__, message, (message,)))
+            message = f"{error.left_out} more errors"
+            yield Case("file", "more errors", (type(error).__name__, message, (message,)))
         return
     whole = (error.message, error.subject, error.remedy)
     yield Case("command", error.subject or "vgpu-cfg", (type(error).__name__, error.message, whole))

@@ -54,7 +54,7 @@ def govc_script(roles: Sequence[Role], *, title: str) -> str:
 def _govc(roles: Sequence[Role], title: str) -> Iterator[str]:
     yield "#!/bin/sh"
     yield f"# {title}"
-    yield "# Run it as somebody who may make roles: sh roles.sh vgpu-cfg@vsphere.local"
+    yield "# Run this as a user who may create roles: sh roles.sh vgpu-cfg@vsphere.local"
     yield "set -eu"
     yield 'account=${1:?"name the account"}'
     yield "role() {"
@@ -82,7 +82,7 @@ def powercli_script(roles: Sequence[Role], *, title: str) -> str:
 
 def _powercli(roles: Sequence[Role], title: str) -> Iterator[str]:
     yield f"# {title}"
-    yield "# Run it after Connect-VIServer: ./roles.ps1 -Account 'VSPHERE.LOCAL\\vgpu-cfg'"
+    yield "# Run this after Connect-VIServer: ./roles.ps1 -Account 'VSPHERE.LOCAL\\\\vgpu-cfg'"
     yield "param([Parameter(Mandatory = $true)][string]$Account)"
     yield "$ErrorActionPreference = 'Stop'"
     for role in roles:

@@ -73,22 +73,22 @@ def render_as_run(
 def _read_back(row: HostRow) -> str:
     if not row.readings:
         return ""
-    return f"{len(row.readings) - len(row.unsettled)} of {len(row.readings)} as wanted"
+    return f"{len(row.readings) - len(row.unsettled)} of {len(row.readings)} as expected"
 
 
 def _verdict(plan: Plan, report: Report | None) -> str:
     if report is None:
-        return "The run broke off: what is not ended below may have gone on in vCenter."
+        return "The run was interrupted. Steps without an end time may have continued in vCenter."
     words = "done"
     problems = [problem for canary in report.canaries for problem in canary.problems]
     if report.failed:
         words = f"{counted(len(report.failed), 'step')} failed"
     elif problems:
-        words = f"stopped, as a canary was not as planned: {problems[0]}"
+        words = f"stopped because the canary did not match the plan: {problems[0]}"
     elif report.is_interrupted:
-        words = "stopped by its user"
+        words = "stopped by the user"
     elif report.waiting_for:
-        words = f"waits for {counted(len(report.waiting_for), 'step')} by hand"
+        words = f"waiting for {counted(len(report.waiting_for), 'step')} to be done manually"
     return f"{counted(len(plan.changes), 'step')}, {counted(report.tasks, 'task')} in vCenter: {words}."
 
 

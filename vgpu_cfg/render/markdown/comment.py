@@ -97,7 +97,7 @@ def render_error_comment(error: VgpuCfgError) -> str:
         more = [f"* and {left} more"] if left > 0 else []
         return tidy("\n".join([f"### No plan: {inline(error.message)}", "", *shown, *more]))
     lines = [f"### No plan: {inline(_cut(error.message))}", "", f"Where: {inline(_cut(error.subject))}", ""]
-    return tidy("\n".join([*lines, f"To do: {prose(_cut(error.remedy))}"]))
+    return tidy("\n".join([*lines, f"Fix: {prose(_cut(error.remedy))}"]))
 
 
 def _fault(message: str, hint: str) -> str:
@@ -120,10 +120,10 @@ def _written(fixed: dict[str, object], parts: _Parts, most: int) -> str:
 def _verdict(plan: Plan) -> str:
     errors = sum(found.severity is Severity.ERROR for found in alike(plan.diagnostics))
     if errors:
-        return f"Refused, {counted(errors, 'error')}"
+        return f"Rejected, {counted(errors, 'error')}"
     if is_in_sync(plan):
         return "In sync"
-    return "Would change" if plan.changes else "Differs, and no change would fix it"
+    return "Changes pending" if plan.changes else "Differences that no change of the plan can fix"
 
 
 def _left(plan: Plan) -> str:
@@ -132,16 +132,16 @@ def _left(plan: Plan) -> str:
     if plan.orphans:
         words.append(f"Not in the plan file: {fold_names(plan.orphans)}.")
     if plan.unknown:
-        words.append(f"Not known in full: {fold_names(one.host.name for one in plan.unknown)}.")
+        words.append(f"Partly unknown: {fold_names(one.host.name for one in plan.unknown)}.")
     return " ".join(words)
 
 
 def _fix_text(fixes: Suggestion | None) -> str:
     if fixes is None or not fixes.fixes:
         return ""
-    leave = "only with your leave; " if fixes.fixes[0].needs_leave else ""
+    leave = "requires approval; " if fixes.fixes[0].needs_leave else ""
     others = f"; {counted(len(fixes.fixes) - 1, 'other')} in `plan`" if len(fixes.fixes) > 1 else ""
-    return f"{leave}planned again with it: no errors{others}"
+    return f"{leave}validated: no errors{others}"
 
 
 def _finding_counts(plan: Plan) -> str:

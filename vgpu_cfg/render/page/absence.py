@@ -21,7 +21,7 @@ def render_absence_page(found: Absence, told: dict[str, Any], picture: AbsencePi
     return render_frame(
         "absence",
         title=view.title,
-        about=f"{picture.before.server}, read {moment}; nothing is changed",
+        about=f"{picture.before.server}, read {moment}; nothing was changed",
         tiles=tuple(_tiles(found)),
         body="absence.html.j2",
         shared=("wiring", "estate", "changes", "turns"),
@@ -42,21 +42,18 @@ def render_absence_page(found: Absence, told: dict[str, Any], picture: AbsencePi
 def _tiles(found: Absence) -> list[Tile]:
     sums = found.totals
     ways = sums.ways
-    stun = (
-        "" if sums.longest_stun_ms is None else f"stopped for {duration(sums.longest_stun_ms / 1000)} at most"
-    )
+    stun = "" if sums.longest_stun_ms is None else f"paused for up to {duration(sums.longest_stun_ms / 1000)}"
     down = ways[How.OFF] + ways[How.STAYS]
     cold = ways[How.COLD] + ways[How.RESTART]
     nowhere = sums.vms - sums.starts
     return [
-        _tile(counted(sums.vms, "VM"), "it takes along"),
+        _tile(counted(sums.vms, "VM"), "affected"),
         Tile(f"{ways[How.VMOTION]:,}", "by vMotion", stun),
-        Tile(f"{cold:,}", "off on the way", "in maintenance, and started again"),
-        Tile(f"{down:,}", "without a place", "in maintenance", "bad" if down else ""),
-        Tile(f"{nowhere:,}", "start nowhere", "after a death", "bad" if nowhere else ""),
+        Tile(f"{cold:,}", "powered off to move", "in maintenance, then restarted"),
+        Tile(f"{down:,}", "cannot be placed", "in maintenance", "bad" if down else ""),
+        Tile(f"{nowhere:,}", "cannot restart", "after a failure", "bad" if nowhere else ""),
         _tile(
-            counted(sum(found.loss.gpus.values()), "GPU"),
-            f"away, {size(found.loss.free_mib)} free there now",
+            counted(sum(found.loss.gpus.values()), "GPU"), f"lost, {size(found.loss.free_mib)} of it free now"
         ),
     ]
 

@@ -10,7 +10,7 @@ from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 
 _WORDS: dict[FitsBranch, tuple[str, Tone]] = {
     FitsBranch.YES: ("fit", "good"),
-    FitsBranch.NO: ("are shut out by a document", "bad"),
+    FitsBranch.NO: ("are excluded by a vendor document", "bad"),
     FitsBranch.UNKNOWN: ("not known", "warn"),
 }
 

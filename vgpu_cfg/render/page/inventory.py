@@ -26,8 +26,8 @@ def render_inventory_page(found: EstateMap) -> str:
         Tile(f"{sums.gpus:,}", "GPUs" if sums.gpus != 1 else "GPU", idle),
         Tile(f"{sums.vms:,}", "VMs on GPUs" if sums.vms != 1 else "VM on GPUs"),
         Tile(size(sums.free_mib), "framebuffer free", f"of {size(sums.memory_mib)}"),
-        Tile(size(sums.lost_mib), "lost", "no profile can have it"),
-        Tile(size(sums.bound_mib), "locked", "to the size that runs there"),
+        Tile(size(sums.lost_mib), "lost", "no profile can use it"),
+        Tile(size(sums.bound_mib), "locked", "usable only by the size running there"),
     )
     return render_frame(
         "inventory",
@@ -51,12 +51,12 @@ def render_reservations_page(found: ReservationCalendar, server: str, told: dict
     tiles = (
         Tile(f"{states.count('now')}", "reservations now"),
         Tile(f"{states.count('later')}", "reservations later"),
-        Tile(f"{least}", "GPUs free at the worst moment", "of one board", "bad" if least < 0 else ""),
+        Tile(f"{least}", "GPUs free at the lowest point", "of one board", "bad" if least < 0 else ""),
     )
     return render_frame(
         "reservations",
         title=f"GPUs reserved at {server}",
-        about=f"at {found.now:%Y-%m-%d %H:%M} UTC; whole GPUs, and vCenter enforces none of it",
+        about=f"at {found.now:%Y-%m-%d %H:%M} UTC; whole GPUs, not enforced by vCenter",
         tiles=tiles,
         body="reservations.html.j2",
         shared=("changes",),

@@ -56,10 +56,10 @@ def _tiles(plan: Plan) -> list[Tile]:
     tiles = []
     if plan.errors:
         errors = counted(error_count(plan.diagnostics), "error")
-        tiles.append(_tile(errors, "nothing will be changed before"))
+        tiles.append(_tile(errors, "no changes are made until these are fixed"))
     if not plan.changes:
         verdict = (
-            waits_for(plan) or "in sync" if is_in_sync(plan) else "" if plan.errors else "something differs"
+            waits_for(plan) or "in sync" if is_in_sync(plan) else "" if plan.errors else "differences found"
         )
         return [*tiles, Tile("0", "changes", verdict)]
     *words, tasks = plan_counts(plan)

@@ -34,7 +34,7 @@ def render_run_page(plan: Plan, report: Report, told: dict[str, Any], events: Se
     every, outcomes = _with_rollback(plan, report)
     began = min((one.started_at for one in outcomes if one.started_at), default=None)
     place = ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
-    when = f"began {moment_words(began)}" if began is not None else "nothing was begun"
+    when = f"began {moment_words(began)}" if began is not None else "nothing was started"
     parts = (place, when, f"run {report.run}" if report.run else "", report.occasion.text)
     noted = [event for event in events if event.kind is not EventKind.PROGRESS]
     return render_frame(
@@ -55,7 +55,7 @@ def render_run_page(plan: Plan, report: Report, told: dict[str, Any], events: Se
             "failed": [one for one in outcomes if one.status is OutcomeStatus.FAILED],
             "left": tuple(_left(plan, report)),
             "line": run_timeline(every.changes, report.model_copy(update={"outcomes": outcomes})),
-            "unit": "the time of the run",
+            "unit": "duration of the run",
             "steps": _steps(every, noted, report.model_copy(update={"outcomes": outcomes})),
             "vms": told["vms"],
             "hosts": told["hosts"],
@@ -74,7 +74,7 @@ def _with_rollback(plan: Plan, report: Report) -> tuple[Plan, tuple[Outcome, ...
 def _tiles(plan: Plan, report: Report) -> list[Tile]:
     outcomes = _with_rollback(plan, report)[1]
     took = duration(seconds_of(outcomes)) if outcomes else ""
-    tiles = [Tile(run_verdict(report).lower(), f"in {took}" if took else "nothing was to be done")]
+    tiles = [Tile(run_verdict(report).lower(), f"in {took}" if took else "nothing to do")]
     for words in run_counts(plan, report):
         value, _, title = words.partition(" ")
         tiles.append(Tile(value, title))
@@ -95,27 +95,27 @@ def _left(plan: Plan, report: Report) -> Iterator[_Left]:
     steps = {step.id: step for step in of_kind(plan.changes, ManualStep)}
     for name in report.waiting_for:
         if step := steps.get(name):
-            yield _Left(step.subject.name, f"waits for a step by hand: {name}", step.text, step.commands)
-    yield from (_Left(name, "put off: see what became of it") for name in report.put_off)
+            yield _Left(step.subject.name, f"waiting for the manual step {name}", step.text, step.commands)
+    yield from (_Left(name, "interrupted; check its result") for name in report.put_off)
     yield from (_Left("", text) for text in other_left_behind(report, host_rows(plan, report)))
     reasons: dict[str, list[str]] = {}
     for one in report.outcomes:
         if one.status is OutcomeStatus.SKIPPED and one.change_id not in report.waiting_for:
             reasons.setdefault(one.message, []).append(one.change_id)
     for reason, names in reasons.items():
-        yield _Left(fold_names(names), f"not begun: {reason}")
+        yield _Left(fold_names(names), f"not started: {reason}")
     for canary in report.canaries:
         for problem in canary.problems:
-            yield _Left(fold_names(canary.names), f"went first, and is not as planned: {problem}")
+            yield _Left(fold_names(canary.names), f"canary; does not match the plan: {problem}")
         if not canary.goes_on:
-            yield _Left(fold_names(canary.others), "not begun: those that went first stopped it")
+            yield _Left(fold_names(canary.others), "not started: stopped by the canary")
     if report.rollback is not None:
         yield from _of_rollback(report.rollback)
 
 
 def _of_rollback(rollback: Rollback) -> Iterator[_Left]:
     if rollback.why_not:
-        yield _Left("", f"not taken back: {rollback.why_not}")
+        yield _Left("", f"not rolled back: {rollback.why_not}")
     for one in rollback.kept:
-        yield _Left(one.subject.name, f"not taken back: {one.message} ({one.code})", one.remedy)
+        yield _Left(one.subject.name, f"not rolled back: {one.message} ({one.code})", one.remedy)
     yield from (_Left("", str(one)) for one in rollback.left_behind)

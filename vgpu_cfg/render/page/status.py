@@ -48,7 +48,7 @@ def _tiles(view: StatusView) -> list[Tile]:
                 Tile(f"{differ} of {len(rows)}", f"{noun}s differ" if len(rows) > 1 else f"{noun} differs")
             )
     hands = sum(bool(one.by) for one in view.differences)
-    tiles.append(Tile(f"{len(view.differences)}", "values differ", f"who did it is known of {hands}"))
+    tiles.append(Tile(f"{len(view.differences)}", "values differ", f"changed by known users: {hands}"))
     return tiles
 
 

@@ -21,10 +21,10 @@ def render_verification_page(found: Verification, data: dict[str, Any], view: Re
         Tile(f"{sums.passed:,}", "passed", tone="good" if sums.passed else ""),
         Tile(f"{sums.failed:,}", "failed", tone="bad" if sums.failed else ""),
         Tile(f"{sums.unproven:,}", "not proven", "asked for; nothing could tell", _warn(sums.unproven)),
-        Tile(f"{sums.left_out:,}", "asked, and not seen", "skipped or not run", _warn(sums.left_out)),
-        Tile(f"{sums.not_asked:,}", "skipped", "the plan does not ask for it"),
+        Tile(f"{sums.left_out:,}", "tested, but not observed", "skipped or not run", _warn(sums.left_out)),
+        Tile(f"{sums.not_asked:,}", "skipped", "not requested by the plan"),
     )
-    quick = ", without measuring" if found.is_quick else ""
+    quick = ", without bandwidth measurements" if found.is_quick else ""
     took = duration(found.seconds)
     shares = found.thresholds
     runs = [
@@ -44,7 +44,8 @@ def render_verification_page(found: Verification, data: dict[str, Any], view: Re
             "view": {**asdict(view), "runs": runs},
             "words": {state.value: word for state, word in STATE_WORDS.items()},
             "needed": f"Bandwidth must reach {shares.host_memory:.0%} of the line rate from host memory, "
-            f"{shares.gpu_memory:.0%} from GPU memory, {shares.busbw:.0%} as bus bandwidth of an allreduce.",
+            f"{shares.gpu_memory:.0%} from GPU memory, {shares.busbw:.0%} as allreduce bus "
+            "bandwidth.",
         },
     )
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LABEL = 8
 _KNOWN = {
-    Confidence.SEEN: "seen: read in a vendor's document, or reported from the field",
-    Confidence.INFERRED: "inferred from a documented rule; the wording is recalled",
+    Confidence.SEEN: "documented by a vendor, or reported from the field",
+    Confidence.INFERRED: "inferred from a documented rule; wording from memory",
 }
 
 
@@ -44,7 +44,9 @@ def render_explanations(explained: Sequence[Found], width: int, *, known: int) -
             key, found.explanation.symptom, width, indent=0, label_width=len(key) + 1, style="bold"
         )
         if found.is_likely:
-            lines += _row("likely", f"by its words only; it is met as: {found.explanation.sample}", width)
+            lines += _row(
+                "likely", f"similar wording; the usual message is: {found.explanation.sample}", width
+            )
         elif found.line is not None:
             lines += _row("line", line_text(found.line), width)
         lines += _explained(found.explanation, width)
@@ -54,22 +56,20 @@ def render_explanations(explained: Sequence[Found], width: int, *, known: int) -
 def _not_known(width: int, known: int) -> list[Text]:
     lines = hanging(
         "NOT KNOWN",
-        f"none of the {known} known failures has these words",
+        f"no match among the {known} known failures",
         width,
         indent=0,
         label_width=10,
         style="bold yellow",
     )
     lines += _rows("collect", WHERE_TO_LOOK, width)
-    return lines + _row(
-        "type", "vgpu-cfg explain - < vmware.log     explains what is known of a whole log", width
-    )
+    return lines + _row("type", "vgpu-cfg explain - < vmware.log     explains a whole log", width)
 
 
 def _explained(found: Explanation, width: int) -> list[Text]:
     return [
         *_row("cause", found.cause, width),
-        *_rows("be sure", found.check, width),
+        *_rows("verify", found.check, width),
         *_row("remedy", found.remedy, width),
         *_row("known", _KNOWN[found.confidence], width),
         *_row("source", found.source, width),
@@ -87,7 +87,7 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
     if found.lines:
         lines += _rows("log", (f"{line.place}  {line.text}" for line in found.lines), width)
     elif found.log_path:
-        lines += _row("log", f"{found.log_path}: nothing in it tells of it", width)
+        lines += _row("log", f"{found.log_path}: no matching lines", width)
     lines += _row("cause", cause_text(found), width)
     if found.ruled_out:
         lines += _row("not", f"ruled out: {_said(found.ruled_out)}", width)
@@ -96,7 +96,7 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
     if found.unknown:
         lines += _row("open", _said(found.unknown), width)
     if found.explanation is not None and not found.causes:
-        lines += _rows("be sure", found.explanation.check, width)
+        lines += _rows("verify", found.explanation.check, width)
         lines += _row("remedy", found.explanation.remedy, width)
     if found.explanation is not None:
         lines += _row("known", f"{found.explanation.key}, {_KNOWN[found.explanation.confidence]}", width)
@@ -112,11 +112,13 @@ def cause_text(found: Diagnosis) -> str:
         said = _said(found.causes)
         return f"{said}; {_changed(found)}" if found.reconfigured is not None else said
     if found.explanation is None and found.failed is None:
-        return "no failure is known" + ("" if found.others else ", and nothing of the VM would keep it off")
+        return "no known failure found" + (
+            "" if found.others else ", and nothing in the VM's configuration prevents it from starting"
+        )
     if found.explanation is None:
-        return "not known: neither vCenter's words nor the log's are among the known failures"
+        return "unknown: neither vCenter's message nor the log matches a known failure"
     if found.ruled_out and not found.others:
-        return f"{found.explanation.cause}. As the VM stands now, nothing of it shows"
+        return f"{found.explanation.cause}. The VM's current configuration does not show this"
     return found.explanation.cause
 
 
@@ -124,7 +126,7 @@ def state_text(found: Diagnosis) -> str:
     """Describe the VM's state: power, host, owner."""
     word = {PowerState.ON: "runs", PowerState.OFF: "is off", PowerState.SUSPENDED: "is suspended"}
     place = f" on {found.host}" if found.host else ""
-    owner = "no plan owns it" if found.vm.mark is None else f"of plan {found.vm.mark.plan}"
+    owner = "not owned by a plan" if found.vm.mark is None else f"owned by plan {found.vm.mark.plan}"
     return f"{found.vm.name} {word[found.vm.power_state]}{place}, {owner}"
 
 
@@ -150,7 +152,7 @@ def _changed(found: Diagnosis) -> str:
     if task is None:
         return ""
     when = "" if task.ended_at is None else f" {_clock(task.ended_at)}"
-    return f"last reconfigured{when} by {task.user or 'somebody'} ({task.task})"
+    return f"last reconfigured{when} by {task.user or 'an unknown user'} ({task.task})"
 
 
 def _said(conditions: Iterable[StartCondition]) -> str:

@@ -18,13 +18,13 @@ def render_sums(view: Several, width: int) -> list[Text]:
     """Lay out a row for each, those without an answer, too, and the sums; GPUs also by board and mode."""
     lines = [Text("")]
     if view.pool:
-        lines += [Text("POOL OF ALL", style="bold"), *render_pool_rows(view.pool, width), Text("")]
+        lines += [Text("TOTAL POOL", style="bold"), *render_pool_rows(view.pool, width), Text("")]
     total = view.total
     columns = (
         Column(view.noun.upper(), is_flexible=True),
         Column("SERVER", is_flexible=True, drop=1),
         *(Column(key.replace("_", " ").upper(), is_right=True) for key in total),
-        Column("WHY NOT", is_flexible=True),
+        Column("REASON", is_flexible=True),
     )
     rows = [[row.name, row.server, *_figures(row, total), _why_not(row)] for row in view.rows]
     count = f"{len(view.answered)} of {len(view.rows)}" if view.answered != view.rows else "all"
@@ -38,7 +38,9 @@ def _notes(view: Several, width: int) -> list[Text]:
     servers = [row.server for row in view.answered]
     if view.noun != "plan" or view.command != "plan" or len(set(servers)) == len(servers):
         return []
-    words = "each plan is made for what is there now: what one would take of a vCenter is free for the next"
+    words = (
+        "each plan is based on the current state; plans may compete for the same free capacity of a vCenter"
+    )
     return fold(Text(f"  {words}", style="dim"), width, hang=2)
 
 

@@ -93,7 +93,7 @@ def _host_rows(view: StatusView, width: int) -> list[Text]:
     lines = heading
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown
-        pending = f"waits for a restart: {', '.join(row.pending)}" if row.pending else ""
+        pending = f"pending restart: {', '.join(row.pending)}" if row.pending else ""
         reported = [("~", pending, "yellow"), ("!", row.standing, "magenta")]
         for sign, words, style in reported:
             if words:
@@ -150,4 +150,4 @@ def guest_state(status: GuestStatus) -> Text:
 def guest_lines(status: GuestStatus) -> Iterable[str]:
     """Yield the lines under a VM's row: modules to be staged, and failures with their reasons."""
     if status.module:
-        yield f"guest: {status.module} {status.state}: {status.why or 'the guest does not say why'}"
+        yield f"guest: {status.module} {status.state}: {status.why or 'the guest gives no reason'}"

@@ -57,8 +57,8 @@ def render_verification(
     lines += _failures(found.failed, width)
     lines += _unproven(found.unproven, width)
     if found.unasked:
-        names = f"NOT ASKED  {fold_names(found.unasked)}: no check ran inside"
-        lines += [Text(""), *fold(Text(names, "yellow"), width, hang=11)]
+        names = f"NOT CHECKED  {fold_names(found.unasked)}: no check ran inside these guests"
+        lines += [Text(""), *fold(Text(names, "yellow"), width, hang=13)]
     hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
     lines += _end(found, width, next_command, hides_skipped=hides_skipped)
     return lines
@@ -125,7 +125,7 @@ def finding_lines(one: CheckResult, width: int, *, name: str = "") -> list[Text]
 
 
 def _end(found: Verification, width: int, next_command: str, *, hides_skipped: bool) -> list[Text]:
-    hint = "  (-v shows what was skipped)" if hides_skipped else ""
+    hint = "  (-v shows skipped checks)" if hides_skipped else ""
     total = f"TOTAL  {count_states(found.results) or 'nothing'} in {duration(found.seconds)}{hint}"
     shares = found.thresholds
     least = (
@@ -135,7 +135,7 @@ def _end(found: Verification, width: int, next_command: str, *, hides_skipped: b
     measured = any(one.measured.get("share") for one in found.results)
     lines = [Text(""), *fold(Text(total), width, hang=7)]
     if measured:
-        lines += fold(Text(f"NEEDED {least}"), width, hang=7)
+        lines += fold(Text(f"REQUIRED {least}"), width, hang=9)
     codes = codes_of(found.failed)
     if codes:
         lines += fold(Text(f"MORE   vgpu-cfg explain {' '.join(codes)}"), width, hang=7)

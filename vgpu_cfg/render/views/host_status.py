@@ -69,7 +69,7 @@ class HostStatus:
         if not self.plan:
             return self.reason or (f"closed to new VMs: {self.cordoned}" if self.cordoned else "")
         since = f" since {self.since:%Y-%m-%d %H:%M}" if self.since is not None else ""
-        return f"in maintenance mode for plan {self.plan}{since}: {self.reason or 'no reason was kept'}"
+        return f"in maintenance mode for plan {self.plan}{since}: {self.reason or 'no reason recorded'}"
 
 
 def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
@@ -122,7 +122,7 @@ def _row(
     drift = [*_drift(changes), *(found.message for found in findings if found.code == Code.SETTING_DIFFERS)]
     pending = _pending(changes, facts)
     if any(found.code == Code.SHELL_LEFT_OPEN for found in findings):
-        pending += ("its SSH service is to be stopped",)
+        pending += ("SSH service must be stopped",)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = unknown is None and not any(found.code in _UNREAD for found in findings)
     is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
@@ -133,7 +133,7 @@ def _row(
         drift = [silence]
     is_work = any(not change.writes for change in changes)
     if is_work and not (drift or pending or mark is not None):
-        drift.append("`plan` shows what is left to do")
+        drift.append("run `plan` to see the remaining changes")
     return HostStatus(
         name=name,
         moid=moid,
@@ -170,7 +170,7 @@ def _lost_row(lost: LostHost) -> HostStatus:
 def _drift(changes: Sequence[Change]) -> list[str]:
     """List the settings to write or to set manually; a value that a reboot would drop is right until then."""
     words = [edit_text(edit) for change in changes if change.edits for edit in change.differing]
-    return words or [f"by hand: {step.text}" for step in of_kind(changes, ManualStep)]
+    return words or [f"manual: {step.text}" for step in of_kind(changes, ManualStep)]
 
 
 def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ def verdict_of(view: StatusView) -> tuple[str, str]:
     count = differing(view) - silent
     unread = sum(not row.is_read for row in view.hosts)
     errors = error_count(view.findings)
-    answers = f"{counted(silent, 'host')} {'does' if silent == 1 else 'do'} not answer" if silent else ""
+    answers = f"{counted(silent, 'host')} {'does' if silent == 1 else 'do'} not respond" if silent else ""
     if count:
         differ = f"{count} {'differs' if count == 1 else 'differ'}"
         return "yellow", f"{differ}, {answers}" if answers else differ
@@ -185,7 +185,7 @@ def verdict_of(view: StatusView) -> tuple[str, str]:
     if errors:
         return "red", f"not in sync: {counted(errors, 'error')}"
     if unread and view.is_in_sync:
-        return "yellow", f"in sync except for {counted(unread, 'host')} not known in full"
+        return "yellow", f"in sync except for {counted(unread, 'partly unknown host')}"
     if view.waits:
         return "cyan", view.waits
     if cordoned and view.is_in_sync:
@@ -331,7 +331,7 @@ def _drift(name: str, plan: Plan, changes: list[ChangeBase]) -> tuple[str, ...]:
     words: list[str] = []
     for change in changes:
         if change.makes:
-            return ("not made yet",)
+            return ("not created yet",)
         if change.face.is_by_hand:
             continue
         if change.staged:
@@ -339,4 +339,4 @@ def _drift(name: str, plan: Plan, changes: list[ChangeBase]) -> tuple[str, ...]:
             continue
         is_cycle = change.impact is Impact.POWER_CYCLE
         words += [edit_text(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
-    return tuple(dict.fromkeys(words)) or (("`plan` shows what is left to do",) if changes else ())
+    return tuple(dict.fromkeys(words)) or (("run `plan` to see the remaining changes",) if changes else ())

@@ -120,7 +120,7 @@ def verdict_text(found: Verification) -> str:
     if not found.passes:
         return "no check could run"
     if found.unasked:
-        return f"all checks passed, {counted(len(found.unasked), 'guest')} not asked"
+        return f"all checks passed, {counted(len(found.unasked), 'guest')} not checked"
     return "all checks passed"
 
 

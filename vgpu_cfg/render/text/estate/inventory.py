@@ -49,7 +49,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
         lines += _titled("NICS", _nics(view, names), width)
         lines += _titled("DATASTORES", _datastores(view), width)
     if not view.gpus:
-        lines += [Text(""), Text("No host has a GPU that vSphere lists.")]
+        lines += [Text(""), Text("No host has a GPU that vSphere reports.")]
     return lines
 
 
@@ -58,7 +58,7 @@ _GPU_COLUMNS = (
     Column("BOARD", is_flexible=True),
     Column("NODE", is_right=True),
     Column("MODE"),
-    Column("HELD BY", is_flexible=True),
+    Column("USED BY", is_flexible=True),
     Column("FREE", is_flexible=True),
 )
 
@@ -161,12 +161,7 @@ def _links(view: InventoryView, shown: set[str], width: int) -> list[Text]:
     """Lay out whom NVLink joins and which NICs are near, GPUs of a host that are alike in one row."""
     grouped: dict[tuple[str, str, str, str], list[str]] = {}
     for gpu in view.gpus:
-        row = (
-            gpu.host,
-            _node(gpu.numa_node),
-            nvlink_text(gpu.nvlink, gpu.module),
-            nic_text(gpu.nics_near),
-        )
+        row = (gpu.host, _node(gpu.numa_node), nvlink_text(gpu.nvlink, gpu.module), nic_text(gpu.nics_near))
         if any(row[2:]) and gpu.host in shown:
             grouped.setdefault(row, []).append(short(gpu.pci_id))
     columns = (
@@ -197,7 +192,7 @@ def _device_groups(view: InventoryView) -> _Table:
     columns = (
         Column("HOST", is_flexible=True),
         Column("NAME", is_flexible=True),
-        Column("MADE OF", is_flexible=True),
+        Column("CONSISTS OF", is_flexible=True),
     )
     rows: list[list[Cell]] = []
     last = ""
@@ -215,17 +210,13 @@ def _wiring(view: InventoryView, width: int) -> list[Text]:
         Column("PCI"),
         Column("WHAT", is_flexible=True),
         Column("NODE", is_right=True),
-        Column("ABOVE IT", is_flexible=True),
+        Column("UPSTREAM", is_flexible=True),
     )
     rows: list[list[Cell]] = [
         [row.host, short(row.pci_id), row.name, _node(row.numa_node), above_text(row)] for row in view.wiring
     ]
     lines = _titled("WIRING", _Table(columns, rows), width) if rows else []
-    chains = (
-        Column("VM", is_flexible=True),
-        Column("NIC"),
-        Column("ATS", is_flexible=True),
-    )
+    chains = (Column("VM", is_flexible=True), Column("NIC"), Column("ATS", is_flexible=True))
     told: list[list[Cell]] = [[row.vm, short(row.nic), ats_text(row.links)] for row in view.ats]
     return lines + (_titled("ATS", _Table(chains, told), width) if told else [])
 

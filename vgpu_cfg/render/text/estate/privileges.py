@@ -9,11 +9,7 @@ from rich.text import Text
 from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
 from vgpu_cfg.render.layout.lines import Column, both_ends, hanging, table
 
-_COLUMNS = (
-    Column("PRIVILEGE"),
-    Column("COMMANDS", is_flexible=True),
-    Column("FOR", is_flexible=True),
-)
+_COLUMNS = (Column("PRIVILEGE"), Column("COMMANDS", is_flexible=True), Column("FOR", is_flexible=True))
 
 
 def render_privileges(
@@ -24,7 +20,7 @@ def render_privileges(
     for role in roles:
         lines += [
             Text(""),
-            *hanging("ROLE", role.name or "Read-only, which vCenter has", width, style="bold", indent=0),
+            *hanging("ROLE", role.name or "Read-only (built into vCenter)", width, style="bold", indent=0),
         ]
         for target in role.targets:
             lines += hanging("ON", _where(target), width, indent=0)
@@ -34,7 +30,7 @@ def render_privileges(
 
 
 def _where(target: Target) -> str:
-    reaches = ", and all in it" if target.propagates else ""
+    reaches = ", and all objects below it" if target.propagates else ""
     return f"{target.path}{reaches}" if target.moid else f"{target.path} concerned{reaches}"
 
 
@@ -43,7 +39,7 @@ def _cells(reason: Reason, commands: Sequence[str]) -> list[str]:
     if reason.is_recalled:
         words += " (recalled)"
     if reason.without:
-        words += f"; optional: without it {reason.without}"
+        words += f"; optional: without it, {reason.without}"
     return [reason.privilege, _by(reason, commands), words]
 
 

@@ -15,7 +15,7 @@ _WORDS = {
     TemplateState.HAS: ("has", "green"),
     TemplateState.LACKS: ("LACKS", "bold red"),
     TemplateState.UNKNOWN: ("unknown", "yellow"),
-    TemplateState.NOT_ASKED: ("not asked", "dim"),
+    TemplateState.NOT_ASKED: ("not checked", "dim"),
 }
 _COLUMNS = (Column(""), Column(""), Column("FOUND", is_flexible=True), Column("", is_flexible=True))
 
@@ -35,20 +35,20 @@ def render_template_looks(found: TemplateLooks, width: int) -> list[Text]:
     for look in found.looks:
         lines += [Text(""), *_look(look, width)]
     for name in found.left_over:
-        text = f"{name} could not be deleted: delete it by hand, it is no VM of the plan."
+        text = f"{name} could not be deleted. Delete it manually; it is not a VM of the plan."
         lines += [Text(""), *fold(Text(text, "bold red"), width)]
     return lines
 
 
 def _look(look: TemplateLook, width: int) -> list[Text]:
-    head = Text.assemble("TEMPLATE ", (look.template, "bold"), f"  for {look.vms}, seen in {look.clone}")
+    head = Text.assemble("TEMPLATE ", (look.template, "bold"), f"  for {look.vms}, checked in {look.clone}")
     lines = fold(head, width, hang=2)
     if look.silent:
-        lines += fold(Text(f"  nobody could look inside: {look.silent}", "yellow"), width, hang=2)
+        lines += fold(Text(f"  could not inspect the guest: {look.silent}", "yellow"), width, hang=2)
     rows: list[list[Cell]] = [[row.name, Text(*_WORDS[row.state]), row.found, row.why] for row in look.rows]
     lines += [line for row in table_rows(_COLUMNS, rows, width, indent=2) for line in row]
     if look.lacks:
-        said = f"The plan asks for what it lacks: {', '.join(look.lacks)}."
+        said = f"The plan requires components that the template lacks: {', '.join(look.lacks)}."
         return [*lines, *fold(Text(said, "bold red"), width)]
     return lines
 
@@ -61,7 +61,7 @@ def render_branch_plan(found: BranchPlan, width: int) -> list[Text]:
     for stack in found.stacks:
         lines += [Text(""), Text.assemble((stack.vm, "bold"), f"  {stack.host or 'on no host yet'}")]
         if stack.unread:
-            lines += _folded(f"its guest was not asked: {stack.unread}", width)
+            lines += _folded(f"guest not inspected: {stack.unread}", width)
         lines += [
             line for row in table_rows(_BRANCHES_COLUMNS, _rows(stack), width, indent=2) for line in row
         ]
@@ -69,15 +69,17 @@ def render_branch_plan(found: BranchPlan, width: int) -> list[Text]:
             lines += _folded(f"{number}. {step}", width)
     asked = _questions(found)
     if asked:
-        lines += [Text(""), Text("WHAT TO ASK", style="bold")]
+        lines += [Text(""), Text("QUESTIONS TO CLARIFY", style="bold")]
         lines += [line for text in asked for line in _folded(text, width)]
     return [*lines, Text(""), *_end(found, width)]
 
 
 def _end(found: BranchPlan, width: int) -> list[Text]:
     if found.lacks:
-        return fold(Text(f"Does not fit: {', '.join(found.lacks)}.", "bold red"), width)
-    return fold(Text("Nothing of it is shut out by a document. What is unknown is no yes.", "yellow"), width)
+        return fold(Text(f"Not compatible: {', '.join(found.lacks)}.", "bold red"), width)
+    return fold(
+        Text("No vendor document excludes a component. Unknown does not mean supported.", "yellow"), width
+    )
 
 
 def _folded(text: str, width: int) -> list[Text]:
@@ -86,7 +88,7 @@ def _folded(text: str, width: int) -> list[Text]:
 
 def _rows(stack: VmStack) -> list[list[Cell]]:
     return [
-        [part.name, part.found or "not told", _sign(part.today), _sign(part.target), part.target.why]
+        [part.name, part.found or "unknown", _sign(part.today), _sign(part.target), part.target.why]
         for part in stack.parts
     ]
 

@@ -205,7 +205,7 @@ def _unlike(group: _Group, titles: Collection[str]) -> UnlikeVm:
 
 def _follower_lines(group: _Group, name_width: int, width: int) -> list[Text]:
     head = f"{group.numbers:>7}  {_names(group.blocks):<{name_width}}  "
-    first, *rest = fold(Text(", ".join(group.difference) or "no difference"), max(30, width - len(head)))
+    first, *rest = fold(Text(", ".join(group.difference) or "no differences"), max(30, width - len(head)))
     return [Text(head) + first, *(Text(" " * len(head)) + part for part in rest)]
 
 
@@ -242,7 +242,7 @@ def _verb(block: Block) -> str:
     if block.kind != "vm":
         return ""
     verb = verb_of([change for _, change in block.changes])
-    return f"{'changed' if verb == 'by hand' else verb}, "
+    return f"{'changed' if verb == 'manual' else verb}, "
 
 
 def _effort(block: Block) -> str:
@@ -307,7 +307,7 @@ def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:
     margin = " " * _MARGIN
     if not with_all:
         verb = "is" if len(right) == 1 else "are"
-        return [Text(f"{margin}{counted(len(right), 'more setting')} {verb} right (-v)", "dim")]
+        return [Text(f"{margin}{counted(len(right), 'more setting')} {verb} correct (-v)", "dim")]
     words = Text("right: " + ", ".join(f"{target.id} {target.value}" for target in right), "dim")
     return [Text(margin) + part for part in fold(words, width - _MARGIN, hang=2)]
 

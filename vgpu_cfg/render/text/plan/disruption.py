@@ -27,11 +27,11 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
     of_others = other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
     rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
     if not efforts and not of_others:
-        nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")
+        nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not affected")
         return fold(nothing, width, hang=12)
     blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
     heading = Text.assemble(
-        ("DISRUPTION", "bold yellow"), ("  with what is blocked" if blocked else "", "dim")
+        ("DISRUPTION", "bold yellow"), ("  including blocked changes" if blocked else "", "dim")
     )
     lines = [heading, *_host_rows(efforts, blocked, width, with_all=with_all)]
     lines += _limits(plan, width)
@@ -39,8 +39,8 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
         lines += hanging(row.what, row.who, width, label_width=16, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
     is_off = any(one.experience is Experience.POWERED_OFF for one in plan.disturbed)
-    kept = "No VM of others is powered off. " if is_down and not is_off else ""
-    return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not touched"), width - 2))]
+    kept = "No other VM is powered off. " if is_down and not is_off else ""
+    return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not affected"), width - 2))]
 
 
 def manual_numbers(plan: Plan) -> list[int]:
@@ -58,23 +58,23 @@ def _host_rows(
     groups: dict[tuple[str, str], list[str]] = {}
     for effort in efforts:
         details = _details(effort, is_blocked=effort.name in blocked)
-        groups.setdefault((effort.text or "by hand", details), []).append(shortened[effort.name])
+        groups.setdefault((effort.text or "manual", details), []).append(shortened[effort.name])
     shown = list(groups.items()) if with_all else list(groups.items())[:_MOST_HOSTS]
     rows = [(fold_names(names), Text(words, "yellow"), details) for (words, details), names in shown]
     blank = [Column(" ", is_flexible=column.is_flexible) for column in _COLUMNS]
     lines = [line for row in table_rows(blank, rows, width)[1:] for line in row]
     left = sum(len(names) for _, names in list(groups.items())[len(shown) :])
     if left:
-        lines.append(Text(f"  and {counted(left, 'more host')} likewise (-v shows all)", "dim"))
+        lines.append(Text(f"  and {counted(left, 'more host')} with the same entries (-v shows all)", "dim"))
     return lines
 
 
 def _details(effort: HostEffort, *, is_blocked: bool) -> str:
     words = [BLOCKED] if is_blocked else []
     if effort.moved:
-        words.append(f"moves away {fold_names(effort.moved)}")
+        words.append(f"migrates {fold_names(effort.moved)}")
     if effort.switched_off:
-        words.append(f"switches off {fold_names(effort.switched_off)}")
+        words.append(f"powers off {fold_names(effort.switched_off)}")
     if effort.by_hand:
         steps = short((str(number) for number in effort.by_hand), _MOST_STEPS)
         noun = "step" if len(effort.by_hand) == 1 else "steps"
@@ -93,7 +93,7 @@ def _limits(plan: Plan, width: int) -> list[Text]:
         if len(changes) > 1:
             down = min(change.max_down for change in changes)
             most[down] = most.get(down, 0) + 1
-    each = " of each cluster" if len(waves) > 1 else ""
+    each = " per cluster" if len(waves) > 1 else ""
     words = [
         f"{'one host' if down == 1 else f'at most {down} hosts'}{each if len(most) == 1 else ''} at a time"
         for down in sorted(most)

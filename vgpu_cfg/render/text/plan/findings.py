@@ -21,7 +21,7 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO
 _ORDER = tuple(_STYLES)
 _CODE_WIDTH = 7
 _MARGIN = 2 + _CODE_WIDTH
-_IN_THE_WAY = "in the way"
+_IN_THE_WAY = "blocked by"
 _DO = "do"
 _MOST_HINDRANCES = 6
 _MOST_OF_A_CODE = 16
@@ -140,9 +140,8 @@ def render_fixes(found: Suggestion, width: int, *, command: str, is_written: str
 
 def _none(found: Suggestion) -> str:
     if found.is_complete:
-        verb = "was" if found.tried == 1 else "were"
-        return f"none is known: {counted(found.tried, 'plan')} {verb} tried, and none was without an error"
-    return f"none was found within the limit of {counted(found.tried, 'plan')}"
+        return f"No automatic fix found ({counted(found.tried, 'plan')} tried)"
+    return f"No automatic fix found within the limit of {counted(found.tried, 'plan')}"
 
 
 def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
@@ -173,20 +172,20 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
 
 
 def _what(fix: Fix) -> str:
-    tried = "planned again with it: no errors"
+    tried = "validated: no errors"
     if fix.is_outside and fix.lines:
-        return f"an act outside and these lines of the plan file ({tried})"
+        return f"A change outside the plan file, and this edit of the plan file ({tried}):"
     if fix.is_outside:
-        return f"outside of the plan file ({tried})"
+        return f"A change outside the plan file ({tried}):"
     if fix.needs_leave and fix.lines:
-        return f"only with your leave, these lines of the plan file ({tried})"
+        return f"Edit the plan file (requires approval; {tried}):"
     if fix.needs_leave:
-        return f"only with your leave ({tried})"
-    return f"these lines of the plan file ({tried})"
+        return f"Requires approval ({tried}):"
+    return f"Edit the plan file ({tried}):"
 
 
 def _write(command: str, is_written: str, width: int) -> list[Text]:
     margin = " " * (_LABEL + 1)
-    text = f"{is_written} has these lines, your comments kept" if is_written else command
-    note = "" if is_written else "   writes them, your comments kept"
+    text = f"{is_written} contains these lines; your comments are kept" if is_written else command
+    note = "" if is_written else "   writes these lines and keeps your comments"
     return [Text(margin) + line for line in fold(Text(text + note), width - len(margin))]

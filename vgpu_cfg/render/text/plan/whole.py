@@ -41,30 +41,30 @@ _LEGEND = (
     ("+", "new", "green"),
     ("~", "change", "yellow"),
     ("-", "remove", "red"),
-    ("!", "by hand", "magenta"),
+    ("!", "manual", "magenta"),
 )
 
 
 _DIFFERENCES = {
-    Code.SETTING_DIFFERS: (
-        "differs, and only a check was asked for",
-        "differ, and only a check was asked for",
-    ),
+    Code.SETTING_DIFFERS: ("is out of compliance (check only)", "are out of compliance (check only)"),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
-    Code.HOST_SILENT: ("does not answer", "do not answer"),
+    Code.HOST_SILENT: ("does not respond", "do not respond"),
     Code.HOST_LOST: ("does not respond", "do not respond"),
-    Code.OTHERS_MAINTENANCE: ("is held by another plan", "are held by another plan"),
+    Code.OTHERS_MAINTENANCE: (
+        "is in maintenance mode for another plan",
+        "are in maintenance mode for another plan",
+    ),
 }
 """The sentence of findings about one or several hosts, in a plan without changes."""
 
 _OF_VMS = {
-    Code.ELSEWHERE: "not where the plan file says",
-    Code.HOST_FORBIDDEN: "not where the plan file says",
-    Code.SPREAD_UNMET: "not apart, as the plan file says",
-    Code.KEEP_FREE_UNMET: "fewer hosts kept free than asked by",
-    Code.SET_AT_CREATION_ONLY: "not as they would be made now",
-    Code.NOT_MADE_ANEW: "could not be made anew",
-    Code.ORPHAN_ELSEWHERE: "left the plan file with their folder",
+    Code.ELSEWHERE: "not at the location in the plan file",
+    Code.HOST_FORBIDDEN: "not at the location in the plan file",
+    Code.SPREAD_UNMET: "not separated as the plan file requires",
+    Code.KEEP_FREE_UNMET: "too few spare hosts",
+    Code.SET_AT_CREATION_ONLY: "would be created differently now",
+    Code.NOT_MADE_ANEW: "could not be recreated",
+    Code.ORPHAN_ELSEWHERE: "removed from the plan file with their folder",
 }
 """The text of findings about VMs, before their names."""
 
@@ -123,8 +123,8 @@ def _starts(plan: Plan, width: int) -> list[Text]:
     for number, queue in enumerate(plan.contests):
         host = hosts.get(queue.host_moid, queue.host_moid)
         text = (
-            f"{fold_names(sorted(queue.starts))} on {host}: one by one, the next chosen by the GPUs that "
-            "ESXi gave those before, so that none is left without"
+            f"{fold_names(sorted(queue.starts))} on {host}: one at a time, so that every VM gets a GPU, "
+            "whichever GPUs ESXi assigns"
         )
         label = "" if number else "STARTS"
         lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
@@ -158,7 +158,7 @@ def _in_sync(plan: Plan, width: int) -> list[Text]:
     if plan.hosts_in_sync:
         counts.append(counted(len(plan.hosts_in_sync), "host"))
     if plan.unknown:
-        counts.append(f"{counted(len(plan.unknown), 'host')} not known in full")
+        counts.append(f"{counted(len(plan.unknown), 'host')} partly unknown")
     verdict = Text("in sync", "green") if is_in_sync(plan) else Text("; ".join(_differences(plan)), "yellow")
     if waits := waits_for(plan):
         verdict = Text(waits, "cyan")
@@ -212,7 +212,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     if errors:
         lines += hanging(
             "NEXT",
-            f"{counted(errors, 'error')} above must be fixed first; nothing will be changed before",
+            f"fix the {counted(errors, 'error')} above; no changes are made until then",
             width,
             indent=0,
             label_width=6,
@@ -229,16 +229,16 @@ def _stops(plan: Plan) -> str:
     numbers = manual_numbers(plan)
     if not numbers:
         return ""
-    return f"stops at {short(map(str, numbers))} with exit 7, and says what to type then"
+    return f"stops at {short(map(str, numbers))} with exit code 7 and shows the next command"
 
 
 def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) -> list[Text]:
     """Lay out what changes in the file, and what stays different, with the reason."""
     lines: list[Text] = []
     if not found.lines and not found.left:
-        lines += fold(Text(f"{path}: nothing differs of what was named", "green"), width, hang=2)
+        lines += fold(Text(f"{path}: the named VMs match the plan file", "green"), width, hang=2)
     if found.lines:
-        head = f"{path}: what was found of {', '.join(found.vms)}"
+        head = f"{path}: current state of {', '.join(found.vms)}"
         lines += [*fold(Text(head, "bold"), width, hang=2), Text("")]
     for edit in found.lines:
         depth = len(edit) - len(edit[1:].lstrip())
@@ -264,14 +264,13 @@ def render_unknown(rows: Sequence[UnknownRow], width: int) -> list[Text]:
 
 def _words(row: UnknownRow) -> str:
     is_one_host, is_one = len(row.hosts) == 1, row.many == 1
-    whose = "its shell" if is_one_host else "their shells"
-    told = f"told by {whose} only" if row.is_of_shell else "not read"
+    told = "readable only over SSH" if row.is_of_shell else "not read"
     each = "" if is_one_host else " each"
     at_most = row.at_most
     if at_most.startswith("up to"):
         at_most += each
     if at_most.startswith(("up to", "no restart")):
-        at_most += f" should {'it' if is_one else 'they'} differ"
+        at_most += f" if {'it differs' if is_one else 'they differ'}"
     what = f"{counted(row.many, 'setting')}{' of' if is_one_host else ' each of'} {fold_names(row.hosts)}"
     return f"{what}, {told}: {', '.join(row.settings)}; {at_most}; {row.remedy}"
 

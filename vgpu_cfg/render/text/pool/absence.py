@@ -14,7 +14,7 @@ _COLUMNS = (
     Column("HOLDS", is_flexible=True, drop=1),
     Column("IN MAINTENANCE", is_flexible=True),
     Column("STUN", is_right=True),
-    Column("IF IT DIED NOW", is_flexible=True),
+    Column("IF IT FAILED NOW", is_flexible=True),
 )
 _STYLES = {"": "", "warn": "yellow", "bad": "red"}
 

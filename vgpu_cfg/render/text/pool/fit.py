@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("HOST"),
     Column("CLUSTER", drop=2),
     Column("FIT", is_right=True),
-    Column("WHY NO MORE", is_flexible=True),
+    Column("LIMITED BY", is_flexible=True),
     Column("STRANDED", is_flexible=True, drop=1),
 )
 _SHOWN_GAINS = 3
@@ -42,7 +42,7 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
             "NOT ON", f"{counted(len(far), 'host')} without such a board: {names}", width, indent=0
         )
     for words, thought_of in view.added.items():
-        lines += hanging("ADDED", f"{words}: {fold_hosts(thought_of)}, not there", width, indent=0)
+        lines += hanging("ADDED", f"{words}: {fold_hosts(thought_of)}, hypothetical", width, indent=0)
     if view.left_out:
         lines += hanging("LEFT OUT", _left_out(view.left_out), width, indent=0)
     lines += lost_lines(view.lost, width)
@@ -73,7 +73,7 @@ def _is_far(fit: HostFit) -> bool:
 def _cells(fit: HostFit, view: FitView) -> list[Cell]:
     reasons = "; ".join(limit.text for limit in fit.limits)
     if fit.numa_tight:
-        words = "of them on NUMA nodes that others use or that are too small"
+        words = "on NUMA nodes that are in use or too small"
         reasons = "; ".join(filter(None, [f"{fit.numa_tight} {words}", reasons]))
     return [
         fit.host.name,
@@ -118,7 +118,7 @@ def _rooms(view: FitView, width: int) -> list[Text]:
     for one in rooms.shares:
         lines += hanging("SHARE", f"{one.more} for {one.use.words}", width, indent=0)
     for later in rooms.later:
-        since = "" if later.moment.at == now else f" from {later.moment.at:%Y-%m-%d %H:%M} UTC on"
+        since = "" if later.moment.at == now else f" from {later.moment.at:%Y-%m-%d %H:%M} UTC"
         lines += hanging("RESERVED", f"{later.count}{since}: {later.text}", width, indent=0)
     return lines
 
@@ -127,7 +127,7 @@ def _total(view: FitView) -> str:
     rooms = view.fits.rooms
     parts = [
         _count(view),
-        "" if view.as_it_is is None else f"{view.as_it_is} on what is there",
+        "" if view.as_it_is is None else f"{view.as_it_is} on existing hosts",
         "" if rooms.allowed is None else _allowed(view.fits),
         ENFORCES_NONE if rooms.shares or rooms.later else "",
     ]
@@ -137,8 +137,8 @@ def _total(view: FitView) -> str:
 def _allowed(fits: Fits) -> str:
     if fits.rooms.is_waiting:
         return f"the plan can reserve GPUs for {fits.allowed}"
-    whose = "a plan without an end" if fits.rooms.lasts and fits.rooms.later else "a plan"
-    return f"{whose} may take {'all' if fits.allowed == fits.total else fits.allowed} of them"
+    whose = "a plan without an end date" if fits.rooms.lasts and fits.rooms.later else "a plan"
+    return f"{whose} may use {('all' if fits.allowed == fits.total else fits.allowed)} of them"
 
 
 def _count(view: FitView) -> str:
@@ -148,5 +148,5 @@ def _count(view: FitView) -> str:
         return "0 fit"
     words = f"{fits.total} more {'fits' if fits.total == 1 else 'fit'} on {counted(hosts, 'host')}"
     if len(fits.profiles) == 1 and not fits.memory_mib:
-        return f"{words}; CPUs and memory are not counted, since a profile has none"
+        return f"{words}; CPUs and memory are not counted, because a profile does not include them"
     return words

@@ -114,7 +114,7 @@ def render_pool(
     right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
     lines = both_ends(left, right, width)
     if not pool.gpus:
-        return [*lines, Text(""), Text("No host has a GPU that vSphere lists.")]
+        return [*lines, Text(""), Text("No host has a GPU that vSphere reports.")]
     lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
     lines += _by_host(pool.gpus, width, with_all=with_all)
     if use is not None:
@@ -154,18 +154,18 @@ def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
     """Explain the columns that hold values, and the stranded resources other than memory."""
     notes = []
     if any(row.lost_mib for row in rows):
-        notes.append("LOST is free memory that no profile can use now.")
+        notes.append("LOST is free memory that no profile can currently use.")
     if any(row.bound_mib for row in rows):
-        notes.append("LOCKED is free memory that only the size which runs on that GPU can use.")
+        notes.append("LOCKED is free memory that only the size running on that GPU can use.")
     for row in rows:
         if row.free_4g is not None:
             starts = f"{counted(row.free_4g, '4g instance')} can start"
             rest = row.lost_compute_slices
-            more = f", {counted(rest, 'compute slice')} left over without memory" if rest else ""
+            more = f", {counted(rest, 'compute slice')} left without memory" if rest else ""
             notes.append(f"{row.board} in MIG mode: {starts}{more}.")
         if row.nvlink_lost:
             words = counted(row.nvlink_lost, "idle GPU has an NVLink peer", "idle GPUs have an NVLink peer")
-            notes.append(f"{row.board}: {words} that is used alone.")
+            notes.append(f"{row.board}: {words} that is used individually.")
         if row.not_ready:
             noun = counted(row.not_ready, "GPU is", "GPUs are")
             notes.append(f"{row.board}, {row.mode}: {noun} not ready.")
@@ -195,7 +195,7 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[T
     if idle:
         count = sum(len(group) for _, group in idle)
         names = fold_hosts(host for host, _ in idle)
-        text = f"{counted(count, 'GPU')} on {counted(len(idle), 'host')} without a VM: {names}"
+        text = f"{counted(count, 'GPU')} without VMs on {counted(len(idle), 'host')}: {names}"
         lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
     return lines
 
@@ -282,7 +282,7 @@ def render_shares(uses: Sequence[ShareUse], width: int) -> list[Text]:
         ]
         for use in uses
     ]
-    note = f"  A VM holds its GPUs as long as it runs. Plans are held to these shares; {ENFORCES_NONE}."
+    note = f"  A VM uses its GPUs while it is powered on. Quotas apply to plans; {ENFORCES_NONE}."
     lines = [Text(""), Text("SHARES", style="bold"), *table(_COLUMNS, cells, width)]
     return [*lines, *fold(Text(note, "dim"), width, hang=2)]
 
@@ -302,13 +302,10 @@ def render_off(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Tex
         ]
         for holder in told
     ]
-    lines = [Text(""), Text("HAVE GPU DEVICES AND DO NOT RUN", style="bold")]
+    lines = [Text(""), Text("WITH GPU DEVICES, NOT RUNNING", style="bold")]
     lines += table(_OFF_COLUMNS, rows, width)
     lines += others("VMs", ("" for _ in left), width)
-    return [
-        *lines,
-        *_note("vCenter reserves no GPU for them: what they would need counts as free above.", width),
-    ]
+    return [*lines, *_note("vCenter reserves no GPUs for these VMs; their GPUs count as free above.", width)]
 
 
 def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Text]:
@@ -316,7 +313,8 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
     lines: list[Text] = []
     if pool.idle:
         parts = sorted({"CPUS" if one.past is None else "GPUS" for one in pool.idle}, reverse=True)
-        title = f"RUN WITH GPU DEVICES AND USE LESS THAN {pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
+        least = f"{pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
+        title = f"WITH GPU DEVICES, RUNNING, BUT USING LESS THAN {least}"
         lines += [Text(""), Text(title, style="bold")]
         told, left = foremost(pool.idle, with_all=with_all)
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in told], width)
@@ -326,8 +324,7 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
         lines += _note(
-            f"vCenter reports neither the use of GPUs nor of CPUs of {who}: {fold_names(pool.cpu_untold)}.",
-            width,
+            f"vCenter reports neither GPU nor CPU use for {who}: {fold_names(pool.cpu_untold)}.", width
         )
     return lines
 
@@ -352,11 +349,11 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
     pasts = [one.past for one in pool.idle if one.past is not None]
     if pasts:
         reach = over(min(pasts, key=lambda past: past.span_seconds))
-        lines += _note(f"GPU is the mean of the busiest of a VM's GPUs, over {reach} at least.", width)
+        lines += _note(f"GPU is the mean of the VM's busiest GPU, over at least {reach}.", width)
     if len(pasts) < len(pool.idle):
         words = (
-            "CPU alone is a hint, no proof: it is of the moment, and the use of the GPU is not measurable. "
-            "`nvidia-smi vgpu -u` on the host shows it, for MIG on Ampere nothing does."
+            "CPU alone is only a hint: it is a momentary value, and the GPU's use cannot be measured. To "
+            "check it, run `nvidia-smi vgpu -u` on the host (not available for MIG on Ampere)."
         )
         lines += _note(words, width)
     return lines
@@ -364,7 +361,7 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
 
 def _reclaim(pool: GpuPool, width: int, *, with_all: bool) -> list[Text]:
     """List what would take their GPUs back; nothing is done."""
-    lines = [Text(""), Text("WOULD GIVE THEM BACK", style="bold")]
+    lines = [Text(""), Text("HOW TO RECLAIM THEM", style="bold")]
     told, left = foremost(reclaim_steps(pool), with_all=with_all)
     for step in told:
         words = f"ask {step.ask}, then {step.then}: frees {_devices(step.frees)}"

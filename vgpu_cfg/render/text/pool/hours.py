@@ -40,17 +40,19 @@ def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
 
 
 def _notes(found: Hours, width: int) -> list[Text]:
-    notes = ["A VM holds its GPUs while it is on. Its devices of now count; VMs that are gone do not."]
+    notes = ["A VM uses its GPUs while it is powered on. Current devices are counted; deleted VMs are not."]
     if found.unread:
-        notes.append(f"Events were not read: {found.unread}. Only VMs that run count, by their uptime.")
+        notes.append(
+            f"Events could not be read: {found.unread}. Only running VMs are counted, by their uptime."
+        )
     elif found.reaches is not None:
         notes.append(
-            f"vCenter's events reach back to {moment_text(found.reaches)}: before that only VMs "
-            "that have run ever since count."
+            f"The oldest vCenter event is from {moment_text(found.reaches)}. For earlier times, only VMs "
+            "that have been running since then are counted."
         )
     if found.uncounted:
         names = ", ".join(found.uncounted)
         notes.append(
-            f"{counted(len(found.uncounted), 'profile')} not in the catalogue, as whole GPUs: {names}."
+            f"{counted(len(found.uncounted), 'profile')} not in the catalog, counted as whole GPUs: {names}."
         )
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]

@@ -17,7 +17,7 @@ _ROWS = (
     Column("FROM"),
     Column("UNTIL"),
     Column("STATE"),
-    Column("RUN ON", is_right=True, drop=2),
+    Column("RUNNING ON", is_right=True, drop=2),
     Column("BY", is_flexible=True, drop=1),
 )
 _FREE = (
@@ -29,7 +29,7 @@ _FREE = (
     Column("RESERVED", is_right=True),
     Column("FREE", is_right=True),
 )
-NOTE = "Whole GPUs. STAY are those under VMs of no reservation. Plans are held to it, and nobody else is."
+NOTE = "Whole GPUs. STAY counts GPUs used by VMs without a reservation. Enforced for plans only."
 
 
 def render_reservations(found: ReservationCalendar, server: str, width: int) -> list[Text]:
@@ -58,7 +58,7 @@ def render_reservations(found: ReservationCalendar, server: str, width: int) -> 
         lines += fold(Text(f"  {NOTE}", "dim"), width, hang=2)
     for name in found.unread:
         lines += fold(
-            Text(f"The alarm {name!r} does not tell what it reserves: somebody has edited it."), width
+            Text(f"The alarm {name!r} no longer contains a valid reservation; it was edited."), width
         )
     return lines
 

@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("DATA", is_right=True),
     Column("TENSOR", is_right=True),
     Column("STAGES", is_right=True),
-    Column("A STEP", is_right=True),
+    Column("STEP TIME", is_right=True),
     Column("NIC GBPS", is_right=True),
     Column("KW", is_right=True, drop=1),
 )
@@ -47,7 +47,7 @@ def render_size(
     model: Model | None, workers: int, found: Sequence[Candidate], width: int, *, with_all: bool
 ) -> list[Text]:
     """Lay the candidates out, then what servers with such boards take of the room."""
-    lines = [Text("An estimate, to be measured before it is paid for", style="bold")]
+    lines = [Text("An estimate. Measure before you buy", style="bold")]
     if model is not None:
         lines += _model_lines(model, width)
     shown = found if with_all else found[:_MOST_SHOWN]
@@ -58,19 +58,20 @@ def render_size(
         lines += [Text(""), *table(_ROOM, [_room_cells(sheet) for sheet in rooms], width)]
     lines += [Text("")]
     if len(found) > len(shown):
-        lines += hanging("MORE", f"{len(found) - len(shown)} candidates: -v shows them", width, indent=0)
+        lines += hanging("MORE", f"{len(found) - len(shown)} more candidates: -v shows them", width, indent=0)
     words = _result(model, workers, found)
     lines += hanging("RESULT", words, width, indent=0, style="bold")
     if found:
         memory = size(found[0].memory_mib)
         words = (
-            f"as a rule of thumb servers have twice their GPUs' framebuffer as memory: {memory} for the first"
+            f"rule of thumb: server memory is twice the framebuffer of its GPUs; {memory} for the first "
+            "candidate"
         )
         lines += hanging("HINT", words, width, indent=0)
     else:
-        words = "take more --workers (a multiple of 8), a smaller --batch or --sequence, or another --board"
+        words = "use more --workers (a multiple of 8), a smaller --batch or --sequence, or another --board"
         if model is None:
-            words = "take another --board or a smaller --framebuffer"
+            words = "use another --board or a smaller --framebuffer"
         lines += hanging("DO", words, width, indent=0)
     return lines
 
@@ -79,22 +80,22 @@ def render_room(
     found: Sequence[StandingHosts], clusters: Sequence[str], server: str, width: int
 ) -> list[Text]:
     """Lay out the use of existing hosts, model by model, and its unknown parts."""
-    title = f"room of {', '.join(clusters) or 'all hosts'}"
+    title = f"rack and power for {', '.join(clusters) or 'all hosts'}"
     lines = both_ends(Text(title, style="bold"), Text(server, style="dim"), width)
     lines += [Text(""), *table(_STANDING, [_standing_cells(one) for one in found], width), Text("")]
     unknown = [name for one in found if one.room is None for name in one.hosts]
     if unknown:
-        words = f"no document was read for the models of {fold_hosts(unknown)}: only their boards are told"
+        words = f"no data sheet for the models of {fold_hosts(unknown)}; only their boards are included"
         lines += hanging("NOT KNOWN", words, width, indent=0)
     for one in found:
         lines += [line for words in _short(one) for line in hanging("HINT", words, width, indent=0)]
     boards = [one.boards_watts for one in found if one.boards_watts is not None]
     rooms = [one.room for one in found if one.room is not None and one.room.watts is not None]
-    told = f"boards {sum(boards) / 1000:.1f} kW at most" if boards else "what boards draw is not known"
+    told = f"boards {sum(boards) / 1000:.1f} kW at most" if boards else "the boards' power draw is unknown"
     if rooms:
         watts, heat = sum(one.watts or 0 for one in rooms), sum(one.btu_per_hour or 0 for one in rooms)
         servers = counted(sum(one.servers for one in rooms), "server")
-        told += f"; {servers} that are known {watts / 1000:.1f} kW and {heat} BTU/h at most"
+        told += f"; {servers} with a data sheet: {watts / 1000:.1f} kW and {heat} BTU/h at most"
     return lines + hanging("TOTAL", told, width, indent=0, style="bold")
 
 
@@ -114,21 +115,24 @@ def _short(one: StandingHosts) -> Iterator[str]:
     for memory, names in by_memory.items():
         has = f"{fold_hosts(names)} {'has' if len(names) == 1 else 'have'} {size(memory)} of memory"
         yield (
-            f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb it is twice as "
-            "much, and a VM with vGPUs keeps all of its own reserved"
+            f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb, memory is "
+            "twice the framebuffer, and all memory of a VM with vGPUs is reserved"
         )
 
 
 def _model_lines(model: Model, width: int) -> list[Text]:
-    shape = f"{model.parameters / 1e9:g} billion parameters, taken as {model.layers} layers of {model.hidden}"
-    states = f"{size(model.state_bytes // _MIB)} of weights, gradients and {model.optimizer}'s values"
+    shape = (
+        f"{model.parameters / 1000000000.0:g} billion parameters, modeled as {model.layers} layers of "
+        f"{model.hidden}"
+    )
+    states = f"{size(model.state_bytes // _MIB)} for weights, gradients and {model.optimizer} optimizer state"
     least, most = (size(part // _MIB) for part in (model.least_activation_bytes, model.most_activation_bytes))
-    activations = f"{least} of activations where they are computed again, else {most}"
+    activations = f"{least} for activations with recomputation, {most} without"
     return [*hanging("MODEL", shape, width), *hanging("MEMORY", f"{states}; {activations}", width)]
 
 
 def _cells(one: Candidate) -> list[str]:
-    how = f"{one.way}, activations computed again" if one.recomputes else str(one.way)
+    how = f"{one.way}, activations recomputed" if one.recomputes else str(one.way)
     return [
         one.profile,
         str(one.gpus),
@@ -169,5 +173,5 @@ def _result(model: Model | None, workers: int, found: Sequence[Candidate]) -> st
     what = "the model" if model is not None else "that framebuffer"
     asked = counted(workers, "worker")
     if not found:
-        return f"no board of the catalogue takes {what} with {asked}"
-    return f"{counted(len(found), 'candidate')} for {asked}, the fewest GPUs first"
+        return f"no board in the catalog fits {what} with {asked}"
+    return f"{counted(len(found), 'candidate')} for {asked}, fewest GPUs first"

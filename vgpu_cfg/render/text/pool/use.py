@@ -65,9 +65,7 @@ def render_use(
     if height is not None:
         entries, cut = _fitting(entries, height - len(lines) - len(notes) - 1)
         if cut:
-            notes = (
-                _folded([f"{counted(cut, 'more row')}: for them a taller window, or --by."], width) + notes
-            )
+            notes = _folded([f"{counted(cut, 'more row')}: enlarge the window, or use --by."], width) + notes
     rest = others("rows", ("" for _ in left), width)
     return [*lines, *(line for entry in entries for line in entry), *rest, *notes]
 
@@ -120,12 +118,12 @@ def _notes(pool: GpuPool, shown: UseTable, *, at_rest: int) -> list[str]:
     if pasts:
         longest = max(pasts, key=lambda past: past.span_seconds)
         many = counted(longest.samples, "sample")
-        notes.append(f"MEAN and PEAK are those of the last {over(longest)}, in {many}.")
+        notes.append(f"MEAN and PEAK cover the last {over(longest)}, in {many}.")
     if pool.past_unread:
         notes.append(f"Use over days is {UNMEASURED}: {pool.past_unread}.")
     notes += _unmeasured(pool, shown)
     if any(row.shared for row in shown.rows):
-        notes.append("Counters are of whole GPUs: whose the use of a shared one is, nobody can say.")
+        notes.append("Counters are per GPU; the use of a shared GPU cannot be divided among its VMs.")
     return notes
 
 
@@ -135,10 +133,10 @@ def _unmeasured(pool: GpuPool, shown: UseTable) -> Iterator[str]:
         are = "is" if len(unknown) == 1 else "are"
         where = fold_hosts(dict.fromkeys(gpu.host for gpu in unknown))
         counts = f"{len(unknown)} of {counted(len(pool.gpus), 'GPU')}"
-        yield f"{counts} {are} {UNMEASURED}: vCenter tells nothing of them ({where})."
+        yield f"{counts} {are} {UNMEASURED}: vCenter reports nothing for them ({where})."
     names = [row.name or f"(no {shown.by})" for row in shown.rows if 0 < row.gpus == row.unmeasured]
     if names and shown.by is not UseBy.GPU:
-        yield f"So the use of {fold_hosts(names)} is {UNMEASURED}."
+        yield f"The use of {fold_hosts(names)} is {UNMEASURED}."
 
 
 def _folded(notes: Sequence[str], width: int) -> list[Text]:

@@ -40,8 +40,8 @@ _LOCKS_COLUMNS = (
     Column("COMMAND"),
     Column("WHO", is_flexible=True),
     Column("SINCE", drop=1),
-    Column("HEARD OF", is_flexible=True),
-    Column("HAS LOCKED", is_flexible=True),
+    Column("LAST ACTIVE", is_flexible=True),
+    Column("LOCKED", is_flexible=True),
 )
 
 
@@ -49,7 +49,7 @@ def render_history(rows: Sequence[RunRow], width: int, *, server: str, notes: Se
     """Lay runs out, the newest first as they are given."""
     where = server or "any vCenter"
     if not rows:
-        return [*hanging("RUNS", f"none is known of {where}", width, indent=0), *_notes(notes, width)]
+        return [*hanging("RUNS", f"no runs known of {where}", width, indent=0), *_notes(notes, width)]
     head = both_ends(Text(counted(len(rows), "run"), "bold"), Text(f"{where}, newest first", "dim"), width)
     return [*head, *table(_COLUMNS, [_cells(row) for row in rows], width), *_notes(notes, width)]
 
@@ -75,7 +75,7 @@ def render_run(
     for label, text in facts.items():
         lines += hanging(label, text, width) if text else []
     if steps is None:
-        reason = "the steps are in a journal, and none of this run is within reach from here"
+        reason = "the steps are in a journal that is not accessible from here"
         lines += hanging("NOTE", reason, width, indent=0, label_width=6)
     elif steps:
         lines += [Text(""), *table(_STEPS, [_step_cells(step) for step in steps], width)]
@@ -113,9 +113,11 @@ def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
     """Lay out all runs that hold locks, then the locks that name no run."""
     unknown = [line for lock in found.unknown for line in _without_run(lock, width)]
     if not found.runs:
-        return unknown or hanging("LOCKS", f"no run has locked anything of {server}", width, indent=0)
+        return unknown or hanging("LOCKS", f"no run holds locks on {server}", width, indent=0)
     head = both_ends(
-        Text(counted(len(found.runs), "run"), "bold"), Text(f"{server}, by vCenter's clock", "dim"), width
+        Text(counted(len(found.runs), "run"), "bold"),
+        Text(f"{server}, times by vCenter's clock", "dim"),
+        width,
     )
     return [*head, *table(_LOCKS_COLUMNS, [_locks_cells(found, run) for run in found.runs], width), *unknown]
 
@@ -142,17 +144,17 @@ def render_removed(gone: Sequence[Lock], width: int) -> list[Text]:
     """List the removed locks, and the next step."""
     holder = gone[0].holder if gone else None
     count = len({str(lock.name) for lock in gone})  # a plan's name and its id are one for people
-    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: they had gone"
+    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: the locks were already gone"
     lines = hanging("REMOVED", text, width, indent=0, label_width=8)
     if holder is not None and holder.plan:
-        again = f"`vgpu-cfg {holder.command}` of {holder.plan} goes on where that run stopped"
+        again = f"to continue that run, use `vgpu-cfg {holder.command}` of {holder.plan}"
         lines += hanging("NEXT", again, width, indent=0, label_width=8)
     return lines
 
 
 def _without_run(lock: Lock, width: int) -> list[Text]:
-    changed = f"last changed by {lock.account or 'nobody known'}, {moment_text(lock.beat_at)}"
-    text = f"{lock.name} is locked, and its lock tells no run ({changed})"
+    changed = f"last changed by {lock.account or 'an unknown user'}, {moment_text(lock.beat_at)}"
+    text = f"{lock.name} is locked, but its lock does not name a run ({changed})"
     lines = hanging("LOCKS", text, width, indent=0)
     return lines + hanging("do", f"remove the alarm {lock.name.text!r} in vCenter", width, indent=9)
 

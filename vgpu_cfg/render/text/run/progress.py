@@ -271,10 +271,7 @@ class LiveDisplay:
             self._print(event)
         if name in self._bars:
             self._progress.update(
-                self._bars[name],
-                completed=self._all[name] - self._left[name],
-                description="",
-                since=None,
+                self._bars[name], completed=self._all[name] - self._left[name], description="", since=None
             )
         if self._left[name] == 0 and name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
@@ -301,7 +298,7 @@ def log_line(event: Event, facts: str = "") -> Text | None:
             return Text.assemble((f"{'note':<8}", "cyan"), f"{event.change_id}: {event.message}")
         case EventKind.ENDED:
             status = event.status or OutcomeStatus.DONE
-            word = {OutcomeStatus.FAILED: "FAILED", OutcomeStatus.NOT_NEEDED: "as is"}.get(
+            word = {OutcomeStatus.FAILED: "FAILED", OutcomeStatus.NOT_NEEDED: "no-op"}.get(
                 status, status.value
             )
             message = event.message.removeprefix(f"{event.change_id}: ")

@@ -66,7 +66,7 @@ _HOSTS_COLUMNS = (
     Column("SET", is_right=True),
     Column("REBOOTS", is_right=True),
     Column("COLD BOOTS", is_right=True),
-    Column("READ BACK", is_flexible=True),
+    Column("VERIFIED", is_flexible=True),
     Column("TIME", is_right=True),
 )
 
@@ -153,7 +153,7 @@ def _canaries(report: Report, width: int) -> list[Text]:
     for canary in report.canaries:
         others = fold_names(canary.others)
         told = [f"not as planned: {problem}" for problem in canary.problems]
-        told = told or [f"as planned; {'went on with' if canary.goes_on else 'stopped before'} {others}"]
+        told = told or [f"as planned; {'continued with' if canary.goes_on else 'stopped before'} {others}"]
         told += canary.notes
         for text in told:
             label = "" if lines else "CANARY"
@@ -263,7 +263,7 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         done = f"{next_command} --done {shlex.quote(change.id)}"
         lines += _to_type("then", done, width)
     elif next_command:
-        lines += hanging("then", f"{next_command}, which reads whether it is done", width)
+        lines += hanging("then", f"{next_command}, which detects whether the step is complete", width)
     return lines
 
 
@@ -313,7 +313,7 @@ def _hosts_is_as_planned(row: HostRow) -> bool:
 def _hosts_cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
     styles = {"ready": "green", "failed": "bold red", "waiting": "magenta"}
     settled = len(row.readings) - len(row.unsettled)
-    read = f"{settled} of {len(row.readings)} as wanted" if row.readings else ""
+    read = f"{settled} of {len(row.readings)} as expected" if row.readings else ""
     return [
         shortened[row.name],
         Text(row.state, styles.get(row.state, "")),
@@ -336,24 +336,24 @@ def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str 
             lines += _labelled("", f"not done: {outcome.change_id}: {said}", width)
             lines += _labelled("", f"do: {outcome.remedy}", width) if outcome.remedy else []
     for one in rollback.kept:
-        word = "not undone" if one.code == Code.NOT_UNDONE else "left on purpose"
+        word = "not undone" if one.code == Code.NOT_UNDONE else "kept on purpose"
         lines += _labelled("", f"{word}: {one.subject.name}: {one.message} ({one.code})", width)
         lines += _labelled("", f"do: {one.remedy}", width) if one.remedy else []
     for left in rollback.left_behind:
         lines += _labelled("", f"left: {left}", width)
-    lines += _labelled("", f"by hand: {undo_command}", width) if undo_command else []
+    lines += _labelled("", f"manual: {undo_command}", width) if undo_command else []
     return [Text(""), *lines]
 
 
 def _rollback_head(rollback: Rollback) -> str:
     if rollback.why_not:
-        return f"not made: {rollback.why_not}"
+        return f"not performed: {rollback.why_not}"
     if not rollback.changes:
-        return "nothing to take back" if not rollback.kept else "nothing could be taken back"
+        return "nothing to undo" if not rollback.kept else "nothing could be undone"
     done, total = len(rollback.done), len(rollback.changes)
     if rollback.is_interrupted:
-        return f"stopped: {done} of {counted(total, 'change')} made"
-    return f"{f'{done} of ' if done < total else ''}{counted(total, 'change')} made"
+        return f"stopped: {done} of {counted(total, 'change')} undone"
+    return f"{(f'{done} of ' if done < total else '')}{counted(total, 'change')} undone"
 
 
 def _labelled(label: str, text: str, width: int) -> list[Text]:

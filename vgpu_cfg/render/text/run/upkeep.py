@@ -30,19 +30,14 @@ class Drained:
 
 
 def render_upkeep(
-    plan: Plan,
-    report: Report | None,
-    width: int,
-    *,
-    drained: Drained | None = None,
-    journal: str = "",
+    plan: Plan, report: Report | None, width: int, *, drained: Drained | None = None, journal: str = ""
 ) -> list[Text]:
     """Lay out the completed work, nothing without a report; for a `drained` host its current state."""
     findings = render_findings(plan.diagnostics, width)
     apart = [Text(""), *findings] if findings else []
     ending = _left(drained, width) if drained is not None else []
     if report is None:
-        return [Text(f"nothing to {plan.name}: it is so already"), *apart, *ending]
+        return [Text(f"Nothing to do for {plan.name}: already in the requested state."), *apart, *ending]
     done = in_place(report.outcomes)
     lines: list[Text] = []
     for change in plan.changes:
@@ -60,14 +55,15 @@ def _left(drained: Drained, width: int) -> list[Text]:
     name = drained.host.name
     if drained.running:
         words = (
-            f"{name} still runs {', '.join(drained.running)}: the same command goes on, its options with it"
+            f"{name} still runs {', '.join(drained.running)}; to continue, run the same command with the "
+            "same options"
         )
         return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
     enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
     back = command("vgpu-cfg", "uncordon", f"host:{name}")
     return [
         Text(""),
-        *fold(Text(f"{name} runs no VM: it can enter maintenance mode", "bold green"), width, hang=2),
+        *fold(Text(f"{name} runs no VMs and can enter maintenance mode", "bold green"), width, hang=2),
         *hanging("NEXT", enter, width, indent=0, label_width=6),
-        *hanging("THEN", f"{back}   once the work is done", width, indent=0, label_width=6),
+        *hanging("THEN", f"{back}   when maintenance is complete", width, indent=0, label_width=6),
     ]

@@ -21,8 +21,8 @@ Tone: TypeAlias = Literal["", "warn", "bad"]
 
 _MANY = {
     How.VMOTION: ("by vMotion", "by vMotion"),
-    How.COLD: ("off while it moves", "off while they move"),
-    How.RESTART: ("off and on again on its host", "off and on again on their hosts"),
+    How.COLD: ("powered off to move", "powered off to move"),
+    How.RESTART: ("restarted on the same host", "restarted on the same host"),
     How.OFF: ("off", "off"),
     How.STAYS: ("stays", "stay"),
 }
@@ -113,9 +113,9 @@ def way_words(going: Going) -> str:
         case How.VMOTION:
             return f"vMotion to {going.to}"
         case How.COLD:
-            return f"off while it moves to {going.to}"
+            return f"powered off to move to {going.to}"
         case How.RESTART:
-            return f"off and on again on {going.to}"
+            return f"restarted on {going.to}"
         case How.OFF | How.STAYS:
             return going.how.value
     assert_never(going.how)
@@ -125,7 +125,7 @@ def after_words(died: Death) -> str:
     """Say what becomes of a VM after a death."""
     if died.dies is False:
         return f"runs on without {', '.join(died.loses)}"
-    return f"starts on {died.to}" if died.to else "starts nowhere"
+    return f"restarts on {died.to}" if died.to else "cannot restart"
 
 
 def _reasons(found: Absence) -> dict[str, list[str]]:
@@ -138,25 +138,25 @@ def _reasons(found: Absence) -> dict[str, list[str]]:
 
 
 def _others(others: Sequence[Absent]) -> str:
-    ways = Counter("move by vMotion" if one.drained.how is How.VMOTION else "do not" for one in others)
+    ways = Counter("move by vMotion" if one.drained.how is How.VMOTION else "do not move" for one in others)
     nowhere = [one.vm for one in others if not one.died.to]
     said = ", ".join(f"{count} {way}" for way, count in sorted(ways.items(), reverse=True))
     words = f"{counted(len(others), 'VM')} without GPUs: {said}"
-    return f"{words}; after a death {fold_names(nowhere)} would start nowhere" if nowhere else words
+    return f"{words}; after a failure {fold_names(nowhere)} could not restart" if nowhere else words
 
 
 def _total(found: Absence) -> str:
     """Say how many VMs go how, for how long at most, and what starts again after a death."""
     sums = found.totals
     if not sums.vms:
-        return "no VM loses anything" if found.away.host_stays else "no VM runs there"
+        return "no VM is affected" if found.away.host_stays else "no VM runs there"
     ways = [f"{count} {_MANY[how][count > 1]}" for how, count in sums.ways.items() if count]
     if sums.longest_stun_ms is not None:
-        ways[0] += f" (stopped for {duration(sums.longest_stun_ms / 1000)} at most)"
+        ways[0] += f" (paused for up to {duration(sums.longest_stun_ms / 1000)})"
     nowhere = sums.vms - sums.starts
-    after = [f"{sums.starts} could start again"] if sums.starts else []
-    after += [f"{nowhere} nowhere" if sums.starts else "none could start again"] if nowhere else []
-    return f"{counted(sums.vms, 'VM')}, in maintenance {', '.join(ways)}; after a death {', '.join(after)}"
+    after = [f"{sums.starts} can restart"] if sums.starts else []
+    after += [f"{nowhere} cannot" if sums.starts else "none can restart"] if nowhere else []
+    return f"{counted(sums.vms, 'VM')}, in maintenance {', '.join(ways)}; after a failure {', '.join(after)}"
 
 
 def _lost(found: Absence) -> str:
@@ -164,7 +164,7 @@ def _lost(found: Absence) -> str:
     gpus = ", ".join(f"{count} × {name}" for name, count in loss.gpus.items()) or "no GPU"
     memory = f" ({size(loss.memory_mib)}, {size(loss.free_mib)} of it free now)" if loss.memory_mib else ""
     dying = found.totals.dies
-    dies = f"; by a death what {counted(dying, 'VM')} had in memory" if dying else ""
+    dies = f"; after a failure, the memory contents of {counted(dying, 'VM')}" if dying else ""
     return f"{gpus}{memory}{dies}"
 
 
@@ -175,7 +175,7 @@ def _nvlink(loss: Loss) -> Iterator[str]:
         yield f"{domain.kind} of {names} on {host}{'' if domain.is_certain else ' (a guess)'}"
     sets = [f"{one.left} of {one.now} of {one.size} GPUs" for one in loss.peer_sets if one.left < one.now]
     if sets:
-        yield f"sets of peers that are left: {', '.join(sets)}"
+        yield f"remaining sets of peers: {', '.join(sets)}"
 
 
 def _uplink(uplink: LostUplink) -> str:
@@ -184,29 +184,29 @@ def _uplink(uplink: LostUplink) -> str:
         return f"{uplink.switch} keeps {', '.join(uplink.up)}"
     why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
     users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
-    cut = f"; cut off: {', '.join(users)}" if users else ""
+    cut = f"; disconnected: {', '.join(users)}" if users else ""
     vms = f", and with them {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
-    return f"{uplink.switch} loses its last one ({why}){cut}{vms}"
+    return f"{uplink.switch} loses its last uplink ({why}){cut}{vms}"
 
 
 def _restarts(found: Absence) -> str:
     match found.away:
         case AwayGpu():
-            return "starts VMs again whose host fails; for a GPU see NOTE"
+            return "restarts VMs of failed hosts; for GPUs see NOTE"
         case AwayNic():
-            return "starts VMs again whose host fails; that it does for a NIC is not proven"
+            return "restarts VMs of failed hosts; not verified for NIC failures"
         case AwayCluster():
-            return "starts VMs again only on hosts of their own cluster, and none of it is left"
+            return "restarts VMs only on hosts of the same cluster, and none remains"
         case AwayHost():
             pass
         case _:
             assert_never(found.away)
     if found.has_ha:
         by_hand = [one.vm for one in found.vms if one.died.to and not one.died.by_ha]
-        but = f"; {fold_names(by_hand)} it leaves to somebody's hand" if by_hand else ""
-        room = "it starts VMs again where it finds room, as there is where one starts"
+        but = f"; restart {fold_names(by_hand)} manually" if by_hand else ""
+        room = "restarts VMs if the remaining hosts have capacity"
         return f"on in {found.cluster}: {room}{but}"
-    return "off: somebody starts them by hand, when it is certain that the host is off"
+    return "off: after confirming that the host is down, restart the VMs manually"
 
 
 def _next(found: Absence) -> str:

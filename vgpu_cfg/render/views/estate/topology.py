@@ -184,9 +184,9 @@ def ats_rows(host: Host, topologies: Topologies, observed: Inventory) -> Iterato
 def above_text(row: WiredRow) -> str:
     """Return the bridges above a function: "22:00.0 < 20:01.0 (root port)", "not told"."""
     if not row.bridges:
-        return "not told"
+        return "unknown"
     chain = " < ".join(map(short, row.bridges))
-    return f"{chain} (root port)" if row.has_root else f"{chain} < not told"
+    return f"{chain} (root port)" if row.has_root else f"{chain} < unknown"
 
 
 def ats_text(links: Iterable[AtsLinkRow]) -> str:

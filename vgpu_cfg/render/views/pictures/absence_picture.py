@@ -29,7 +29,7 @@ from vgpu_cfg.render.views.pictures.estate_map import (
 )
 from vgpu_cfg.render.views.pictures.plan_picture import Mark, changed_hosts, places_of
 
-MAINTENANCE, DEATH = "In maintenance", "If it died now"
+MAINTENANCE, DEATH = "In maintenance", "If it failed now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +147,12 @@ class _Time:
 
     def _host_marks(self) -> Iterator[Mark]:
         away = self.found.away
-        words = f"without {away.word.partition('/')[2]}" if away.host_stays else "thought away"
+        words = f"without {away.word.partition('/')[2]}" if away.host_stays else "hypothetically removed"
         for host in away.hosts:
             yield Mark("host", host.name, "host", words)
 
     def _vm_marks(
-        self,
-        of_vm: Callable[[Absent], tuple[str, str]],
-        before: Mapping[str, str],
-        after: Mapping[str, str],
+        self, of_vm: Callable[[Absent], tuple[str, str]], before: Mapping[str, str], after: Mapping[str, str]
     ) -> Iterator[Mark]:
         for one in self.found.vms:
             kind, words = of_vm(one)
@@ -196,12 +193,12 @@ def _of_going(going: Going) -> tuple[str, str]:
     """Return the kind of a VM's mark and its words."""
     match going.how:
         case How.VMOTION:
-            stun = "" if going.stun_ms is None else f", stopped for {duration(going.stun_ms / 1000)} at most"
+            stun = "" if going.stun_ms is None else f", paused for up to {duration(going.stun_ms / 1000)}"
             return "moved", f"vMotion to {going.to}{stun}"
         case How.COLD:
-            return "moved", f"off while it moves to {going.to}: {going.why}"
+            return "moved", f"powered off to move to {going.to}: {going.why}"
         case How.RESTART:
-            return "cycled", f"off and on again on {going.to}: {going.why}"
+            return "cycled", f"restarted on {going.to}: {going.why}"
         case How.OFF:
             return "down", f"off: {going.why}"
         case How.STAYS:
@@ -214,6 +211,6 @@ def _of_death(died: Death) -> tuple[str, str]:
         return "changed", f"runs on without {', '.join(died.loses)}"
     first = "dies" if died.dies else "loses its device"
     if not died.to:
-        return "down", f"{first}, and starts nowhere: {died.why}"
-    by = "vSphere HA is to start it" if died.by_ha else "could be started"
+        return "down", f"{first}, and cannot restart: {died.why}"
+    by = "vSphere HA restarts it" if died.by_ha else "could be restarted"
     return "cycled", f"{first}; {by} on {died.to}"

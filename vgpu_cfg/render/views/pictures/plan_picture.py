@@ -93,9 +93,9 @@ def _host_marks(plan: Plan) -> Iterator[Mark]:
     for name, effort in host_efforts(plan.changes).items():
         words = [effort.text] if effort.text else []
         if effort.settings and not words:
-            words = ["changed while it runs"]
+            words = ["changed while running"]
         if effort.by_hand:
-            words.append("work by hand")
+            words.append("manual work")
         if name in blocked:
             words.append(BLOCKED)
         if words:
@@ -132,7 +132,7 @@ def _of_vm(changes: list[Change]) -> tuple[str, str]:
         if change.deletes:
             return "deleted", "deleted"
         if change.makes:
-            return "new", "new" if is_on else "new, stays off"
+            return "new", "new" if is_on else "new, remains powered off"
         if change.pictured:
             kind, words = change.pictured
             found[kind] = words
@@ -140,8 +140,8 @@ def _of_vm(changes: list[Change]) -> tuple[str, str]:
     if is_cycled or (is_off and is_on):
         found["cycled"] = "power cycle"
     elif is_off or is_on:
-        found["cycled"] = "switched off" if is_off else "switched on"
+        found["cycled"] = "powered off" if is_off else "powered on"
     if not found:
-        return "changed", "changed while it runs or as it is"
+        return "changed", "changed while running or without a restart"
     kind = next(one for one in SIGNS if one in found)
     return kind, ", ".join(found.values())

@@ -53,8 +53,8 @@ def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     by_words: dict[str, list[str]] = {}
     for effort in efforts:
         words = [effort.text]
-        words += [f"moves away {fold_names(effort.moved)}"] * bool(effort.moved)
-        words += [f"switches off {fold_names(effort.switched_off)}"] * bool(effort.switched_off)
+        words += [f"migrates {fold_names(effort.moved)}"] * bool(effort.moved)
+        words += [f"powers off {fold_names(effort.switched_off)}"] * bool(effort.switched_off)
         by_words.setdefault("; ".join(words), []).append(effort.name)
     yield from ((fold_names(names), what) for what, names in by_words.items())
     for row in other_disruptions(plan, {name for effort in efforts for name in effort.switched_off}):
@@ -154,11 +154,11 @@ def _is_of_shell(found: UnknownHost) -> bool:
 def at_most(found: UnknownHost) -> str:
     """List the disruptions of setting all of it, beyond the plan's own."""
     if found.is_checked_only:
-        return "only a check was asked for"
+        return "check only"
     restarts: Sequence[tuple[int, str]] = ((found.reboots, "reboot"), (found.cold_boots, "cold boot"))
     words = [counted(number, noun) for number, noun in restarts if number]
     if words:
         return f"up to {' and '.join(words)}"
     if found.impact is Impact.HOST_MAINTENANCE:
         return "up to maintenance mode"
-    return "no restart beyond the plan's" if found.impact in _TAKES_DOWN else "no restart"
+    return "no additional restart" if found.impact in _TAKES_DOWN else "no restart"

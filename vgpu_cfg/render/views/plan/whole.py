@@ -56,7 +56,7 @@ class HostEffort:
         """The disruption: "maintenance mode, 1 reboot"; empty if there is none."""
         words = []
         if self.enters is not None:
-            words.append("in maintenance mode already" if self.enters.is_held else "maintenance mode")
+            words.append("already in maintenance mode" if self.enters.is_held else "maintenance mode")
         if self.reboots:
             words.append(counted(self.reboots, "reboot"))
         if self.cold_boots:
@@ -151,20 +151,20 @@ def plan_counts(plan: Plan) -> list[str]:
     overridden = sum(len(change.overridden) for change in plan.changes)
     given_back = 0 if kinds["enter_maintenance"] else kinds["exit_maintenance"]
     counts = [
-        (len(new), "VM new", "VMs new"),
-        (len(changed), "VM changed", "VMs changed"),
-        (kinds["rename_vm"], "VM renamed", "VMs renamed"),
-        (kinds["move_vm_to_folder"], "VM put into its folder", "VMs put into their folders"),
-        (kinds["relocate_vm"], "VM moved", "VMs moved"),
-        (len(switched), "VM switched", "VMs switched"),
-        (len(removed), "VM removed", "VMs removed"),
-        (len(staged), "guest staged", "guests staged"),
+        (len(new), "new VM", "new VMs"),
+        (len(changed), "changed VM", "changed VMs"),
+        (kinds["rename_vm"], "renamed VM", "renamed VMs"),
+        (kinds["move_vm_to_folder"], "VM moved to its folder", "VMs moved to their folders"),
+        (kinds["relocate_vm"], "moved VM", "moved VMs"),
+        (len(switched), "VM powered on or off", "VMs powered on or off"),
+        (len(removed), "removed VM", "removed VMs"),
+        (len(staged), "guest setup", "guest setups"),
         (rules, "DRS rule", "DRS rules"),
-        (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
-        (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
+        (overridden, "cluster override", "cluster overrides"),
+        (kinds["remove_vm_group"], "removed VM group", "removed VM groups"),
         (vmotions, "vMotion", "vMotions"),
         (len(cycled), "power cycle", "power cycles"),
-        (given_back, "host given back", "hosts given back"),
+        (given_back, "host returned", "hosts returned"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]
     words += host_counts(plan.changes)
@@ -186,7 +186,7 @@ def canary_text(canary: Canary) -> str:
 class ChangeRow:
     """The change to one or several objects that are treated alike.
 
-    `verb` is "new", "changed", "removed", "switched", "guest" or "by hand"; `where` the hosts that VMs go to
+    `verb` is "new", "changed", "removed", "switched", "guest" or "manual"; `where` the hosts that VMs go to
     or stay on; `what` the changed values, of a new VM only those of the plan file.
     """
 
@@ -239,7 +239,7 @@ def verb_of(changes: Sequence[Change]) -> str:
     if all(change.staged for change in changes):
         return "guest"
     if all(change.face.is_by_hand for change in changes):
-        return "by hand"
+        return "manual"
     return "changed"
 
 

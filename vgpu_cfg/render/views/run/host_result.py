@@ -144,10 +144,10 @@ def _standing(
         if outcome.status is OutcomeStatus.FAILED:
             return f"{change.id} failed"
         if change.id in waiting:
-            return f"waits for {change.id!r}, which is done by hand"
+            return f"waiting for the manual step {change.id!r}"
     return next(
         (outcome.message for _, outcome in steps if outcome.status is OutcomeStatus.SKIPPED),
-        "somebody else holds it there",
+        "another session keeps it in maintenance mode",
     )
 
 
@@ -155,13 +155,13 @@ def reading_text(reading: SettingReading) -> str:
     """Return the values of a setting: "ats TRUE", "ats TRUE, in force FALSE: waits for a reboot"."""
     name = f"{reading.setting} {reading.device}".rstrip()
     if reading.configured is None:
-        return f"{name}: {reading.wanted} was wanted, and it could not be read"
+        return f"{name}: expected {reading.wanted}, but it could not be read"
     if reading.differs:
-        return f"{name} is {reading.configured}, and {reading.wanted} was wanted"
+        return f"{name} is {reading.configured}, expected {reading.wanted}"
     words = f"{name} {reading.configured}"
     if reading.runtime not in (None, reading.configured):
-        words += f", in force {reading.runtime}"
-    return f"{words}: waits for a {reading.waits_for}" if reading.waits_for else words
+        words += f", active {reading.runtime}"
+    return f"{words}: pending {reading.waits_for}" if reading.waits_for else words
 
 
 def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
@@ -177,7 +177,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
         words.append("No host in maintenance mode.")
     opens = any(entry.access.ssh == "open-and-close" for entry in plan.desired.hosts)
     if opens and not any(one.state == LeftState.SSH_RUNS for one in report.left_behind):
-        words.append("SSH closed again wherever it was opened.")
+        words.append("SSH services that were opened are closed again.")
     return " ".join(words)
 
 

@@ -11,7 +11,7 @@ from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.wording import counted
 
-NO_END = "no end is told"
+NO_END = "end unknown"
 """The result of a run that goes on, or was interrupted."""
 
 

@@ -21,9 +21,9 @@ from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.views.run.host_result import host_result_counts, is_settled
 from vgpu_cfg.render.views.status import VmRow, gpus_by_vm, make_row, staged_status
 
-_NOT_ENDED = "not ended"
-_NOT_BEGUN = "not begun"
-_WORDS = {OutcomeStatus.NOT_NEEDED: "was so already", OutcomeStatus.FAILED: "FAILED"}
+_NOT_ENDED = "not finished"
+_NOT_BEGUN = "not started"
+_WORDS = {OutcomeStatus.NOT_NEEDED: "already done", OutcomeStatus.FAILED: "FAILED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,10 @@ def _readings(outcome: Outcome | None) -> tuple[tuple[str, str, str, str, str], 
 
 def _verdict_of(reading: SettingReading) -> str:
     if is_settled(reading):
-        return "as wanted"
+        return "as expected"
     if reading.differs:
         return "differs"
-    return f"waits for a {reading.waits_for}" if reading.waits_for else "not shown"
+    return f"pending {reading.waits_for}" if reading.waits_for else "not shown"
 
 
 def moment_text(moment: datetime) -> str:

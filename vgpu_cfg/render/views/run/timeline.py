@@ -19,13 +19,13 @@ from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED
 
 _LEGEND = {
-    "span": "not there for others",
-    "down": "taken out of service, or given back",
+    "span": "unavailable to others",
+    "down": "taken out of service, or returned",
     "restart": "restart",
     "move": "moved",
     "delete": "deleted",
-    "hand": "by hand",
-    "make": "made or started",
+    "hand": "manual",
+    "make": "created or started",
     "set": "set",
     "failed": "failed",
 }
@@ -157,7 +157,7 @@ def _bars(
         if outcome is not None and outcome.status is OutcomeStatus.FAILED:
             kind, words = "failed", f"{words}: FAILED"
         elif outcome is not None and outcome.status is OutcomeStatus.NOT_NEEDED:
-            words = f"{words}: was so already"
+            words = f"{words}: already done"
         if outcome is not None and len(outcome.tasks) > 1:
             words = f"{words}, {len(outcome.tasks)} tasks"
         yield Bar(start, end, kind, words)
@@ -181,7 +181,7 @@ def _spans(
             yield Bar(gone, times[change.id][1], "span", "away")
             gone = None
     if gone is not None:
-        yield Bar(gone, length, "span", "away, and not brought back")
+        yield Bar(gone, length, "span", "away, not returned")
 
 
 def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
@@ -190,9 +190,9 @@ def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
     for change in changes:
         seconds, windows, stun_ms = change.timing
         if seconds:
-            words[f"thought to take {duration(seconds)}"] = None
+            words[f"estimated at {duration(seconds)}"] = None
         if stun_ms is not None:
-            words[f"stopped for about {duration(stun_ms / 1000)}"] = None
+            words[f"paused for about {duration(stun_ms / 1000)}"] = None
         words |= {f"only in the window {window}": None for window in windows}
         if change.id in blocked:
             words[BLOCKED] = None
