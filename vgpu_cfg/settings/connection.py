@@ -59,7 +59,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        raise ValueError(f"this is no regular expression: {error}") from error
+        raise ValueError(f"this is not a valid regular expression: {error}") from error
     return value
 
 
@@ -192,8 +192,8 @@ class Connection:
         raise LoginFailed(
             message,
             subject=self.server,
-            remedy="set VGPU_CFG_PASSWORD, give --password-file, or store it: "
-            f"`keyring set {APP_NAME}:{self.server} {self.user}`",
+            remedy="set VGPU_CFG_PASSWORD, add --password-file, or store it: `keyring set "
+            f"{APP_NAME}:{self.server} {self.user}`",
         )
 
     def token(self, fetched: FetchedLogins | None = None) -> str:
@@ -203,9 +203,9 @@ class Connection:
         found = self._fetch(self.token_source, fetched)
         if found is None:
             raise LoginFailed(
-                "the token is not there",
+                "the token does not exist",
                 subject=self.token_source,
-                remedy="put one there, such as `govc session.login -issue` prints",
+                remedy="store one there, for example from `govc session.login -issue`",
             )
         return found
 
@@ -254,9 +254,9 @@ def resolve_connection(
     user = flags.user or ("" if is_lab else environment.user) or context.user or (LAB_USER if is_lab else "")
     token_source = _token_source(flags, environment, context, is_lab=is_lab)
     if not user and not token_source:
-        message = "no user is named for this server"
+        message = "no user specified for this server"
         raise LoginFailed(
-            message, subject=chosen, remedy="give --user, or set VGPU_CFG_USER, or `user:` in the context"
+            message, subject=chosen, remedy="add --user, or set VGPU_CFG_USER, or `user:` in the context"
         )
     return Connection(
         server=chosen,
@@ -303,10 +303,7 @@ def _protecting(server: str, config: ConfigFile) -> tuple[ProtectingContext, ...
     """Return every context of a server that protects something: a plan may name the server by its address."""
     return tuple(
         ProtectingContext(
-            name=name,
-            file=str(config_file()),
-            protect=context.protect,
-            most_deletions=context.most_deletions,
+            name=name, file=str(config_file()), protect=context.protect, most_deletions=context.most_deletions
         )
         for name, context in config.contexts.items()
         if is_same_server(context.server, server)
@@ -366,12 +363,12 @@ def _choose(
     else:
         named, server = config.current, None
     if not named and not server:
-        message = "no vCenter is named"
+        message = "no vCenter specified"
         raise NotFound(
             message,
             subject="command line",
-            remedy="give --server ADDRESS (or lab:two-a100 to try it out), set VGPU_CFG_SERVER, "
-            f"or write a context into {config_file()}",
+            remedy="add --server ADDRESS (or lab:two-a100 to try it out), set VGPU_CFG_SERVER, or add a "
+            f"context to {config_file()}",
         )
     context = _named_context(named, config, document) if named else Context(server=server or "")
     return server or context.server, context
@@ -392,23 +389,25 @@ def _server_of_plan(plan_server: str, config: ConfigFile) -> tuple[str, Context]
     raise NotFound(
         message,
         subject=str(config_file()),
-        remedy=_context_hint(plan_server, config) or "add it there, or give --server ADDRESS",
+        remedy=_context_hint(plan_server, config) or "add it to the config file, or use --server ADDRESS",
     )
 
 
 def _named_context(name: str, config: ConfigFile, document: Document | None) -> Context:
     if name in config.contexts:
         return config.contexts[name]
-    message = f"there is no context {name!r}"
+    message = f"context {name!r} not found"
     hint = _context_hint(name, config)
     if is_glob(name):
-        hint = "one context is meant here; `inventory`, `fit` and `status` take several by --context"
+        hint = "use one context; `inventory`, `fit` and `status` accept several with --context"
     if document is not None:
         raise DocumentError(
             [document.fault(("contexts",), message, hint)],
-            remedy="correct the name, add it to the file, or give --server ADDRESS",
+            remedy="correct the name, add it to the file, or use --server ADDRESS",
         )
-    raise NotFound(message, subject=str(config_file()), remedy="write it there, or give --server ADDRESS")
+    raise NotFound(
+        message, subject=str(config_file()), remedy="add it to the config file, or use --server ADDRESS"
+    )
 
 
 def _context_hint(name: str, config: ConfigFile) -> str:

@@ -39,27 +39,25 @@ def read_age(path: Path) -> str:
         import pyrage
     except ImportError as error:
         raise LoginFailed(
-            "this installation does not read age's files",
+            "this installation cannot read age files",
             subject=str(path),
-            remedy='install the library that does: pip install "pyrage>=1.3"',
+            remedy='install the required library: pip install "pyrage>=1.3"',
         ) from error
-    content = _content(
-        path, "the encrypted file", "the path, which counts from the plan file, and its permissions"
-    )
+    content = _content(path, "the encrypted file", "the path (relative to the plan file) and its permissions")
     files = list(_identity_files())
     identities = [one for file in files for one in _identities(file)]
     try:
         return pyrage.decrypt(content, identities).decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise LoginFailed(
-            "what is encrypted there is no UTF-8 text", subject=str(path), remedy="encrypt a line of text"
+            "the decrypted content is not UTF-8 text", subject=str(path), remedy="encrypt a line of text"
         ) from error
     except pyrage.DecryptError as error:
         tried = ", ".join(str(file) for file in files) or "no identity"
         raise LoginFailed(
             f"the file cannot be decrypted with {tried}: {str(error).lower()}",
             subject=str(path),
-            remedy="have it encrypted to your key, too, or name your identity in VGPU_CFG_AGE_IDENTITY",
+            remedy="have it encrypted for your key too, or set VGPU_CFG_AGE_IDENTITY to your identity file",
         ) from error
 
 
@@ -68,9 +66,7 @@ def _content(path: Path, what: str, check: str) -> bytes:
         return read_bytes(path, MOST_FILE_BYTES)
     except OSError as error:
         raise LoginFailed(
-            f"{what} cannot be read: {error.strerror}",
-            subject=str(path),
-            remedy=f"check {check}",
+            f"{what} cannot be read: {error.strerror}", subject=str(path), remedy=f"check {check}"
         ) from error
 
 
@@ -93,7 +89,7 @@ def _identities(file: Path) -> list[Identity]:
     """Read what age takes for identities: lines of its own, or one private key of ssh."""
     import pyrage
 
-    content = _content(file, "your identity for age", "what VGPU_CFG_AGE_IDENTITY or SOPS_AGE_KEY_FILE names")
+    content = _content(file, "your age identity", "the file in VGPU_CFG_AGE_IDENTITY or SOPS_AGE_KEY_FILE")
     _warn_of_others(file)
     lines = [line.strip() for line in content.decode("utf-8", errors="replace").splitlines()]
     own = [line for line in lines if line.startswith(_AGE_KEY)]
@@ -105,10 +101,10 @@ def _identities(file: Path) -> list[Identity]:
         if file.parent == Path.home() / ".ssh":
             return []  # nobody said that it is for this; one with a passphrase is not asked for it
         raise LoginFailed(
-            f"this is no identity that can be used: {error}",
+            f"this identity cannot be used: {error}",
             subject=str(file),
-            remedy="name a file as age-keygen writes it, or an ssh key without a passphrase; "
-            "for others write command:age --decrypt …",
+            remedy="use a file written by age-keygen, or an SSH key without a passphrase; for others, use "
+            "command:age --decrypt …",
         ) from error
 
 
@@ -119,7 +115,7 @@ def _warn_of_others(file: Path) -> None:
         read_bytes(file, MOST_FILE_BYTES, private=True)
     except OpenToOthersError as error:
         sys.stderr.write(
-            f"WARNING  {shown(str(file))}: your identity for age: {error.strerror}; chmod 600 it\n"
+            f"WARNING  {shown(str(file))}: your age identity: {error.strerror}; run chmod 600 on it\n"
         )
 
 
@@ -142,14 +138,14 @@ def read_sops(path: Path, key: str) -> str:
         )
     except FileNotFoundError as error:
         raise LoginFailed(
-            "there is no program sops to decrypt the file",
+            "sops, which is required to decrypt the file, is not installed",
             subject=str(path),
-            remedy="install sops, or put it on the PATH",
+            remedy="install sops, or add it to the PATH",
         ) from error
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise LoginFailed(
-            f"sops could not decrypt {key!r} of the file",
+            f"sops could not decrypt {key!r} in the file",
             subject=str(path),
-            remedy=f"run it by hand to see why: {shlex.join(words)}",
+            remedy=f"to see why, run: {shlex.join(words)}",
         ) from error
     return done.stdout.rstrip("\r\n")

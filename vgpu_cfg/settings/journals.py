@@ -58,8 +58,8 @@ def journal_settings() -> JournalSettings:
     if target is not None:
         return JournalSettings(_expanded(folder), target)
     message, hint = (
-        f"this is no syslog server: {text!r}",
-        "write udp://HOST:514, tcp://HOST:514 or unix:/dev/log",
+        f"this is not a syslog server: {text!r}",
+        "use udp://HOST:514, tcp://HOST:514 or unix:/dev/log",
     )
     if variables.syslog or document is None:
         raise DocumentError([DocumentFault("VGPU_CFG_SYSLOG", 1, 1, message, hint)])
@@ -81,5 +81,7 @@ def _expanded(folder: Path | None) -> Path | None:
     try:
         return None if folder is None else folder.expanduser()
     except RuntimeError as error:
-        fault = DocumentFault("VGPU_CFG_JOURNAL_FOLDER", 1, 1, f"there is no home folder for {str(folder)!r}")
-        raise DocumentError([fault], remedy="write the whole path, or unset it") from error
+        fault = DocumentFault(
+            "VGPU_CFG_JOURNAL_FOLDER", 1, 1, f"the home folder for {str(folder)!r} is unknown"
+        )
+        raise DocumentError([fault], remedy="use the full path, or unset it") from error

@@ -96,9 +96,9 @@ def seeds_of_secret(name: str, value: str) -> PlanSeeds:
     first, *former = dict.fromkeys(found)
     if len(first) < SEED_BYTES:
         raise LoginFailed(
-            f"the secret {name!r} is too short for keys: {len(first)} of at least {SEED_BYTES} bytes",
+            f"the secret {name!r} is too short for keys: {len(first)} bytes; {SEED_BYTES} are required",
             subject="training.keys",
-            remedy="keep there what `openssl rand -hex 32` prints",
+            remedy="store the output of `openssl rand -hex 32`",
         )
     return PlanSeeds(first, tuple(former))
 
@@ -138,15 +138,18 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
         return ()
     except OpenToOthersError as error:
         raise LoginFailed(
-            f"the plan's keys may be read by others: {error.strerror}",
+            f"other users can access the plan's keys: {error.strerror}",
             subject=str(path),
-            remedy="`chmod 600` it; if somebody may have read it, `vgpu-cfg apply --rotate keys` then",
+            remedy=(
+                "run `chmod 600` on it; if someone else may have read it, run `vgpu-cfg apply --rotate "
+                "keys` afterwards"
+            ),
         ) from error
     except OSError as error:
         raise LoginFailed(
             f"the plan's keys cannot be read: {error.strerror}",
             subject=str(path),
-            remedy="make the file readable for you, and for nobody else",
+            remedy="make the file readable only for you",
         ) from error
     try:
         words = content.decode("ascii").split()
@@ -155,10 +158,10 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
         found = ()
     if not found or any(len(one) < SEED_BYTES for one in found):
         raise LoginFailed(
-            "this is no seed of a plan's keys",
+            "this is not a seed for a plan's keys",
             subject=str(path),
-            remedy="put the file back from where you keep copies, or from the machine of a colleague who has "
-            "it; without one, remove it, and `vgpu-cfg apply --rotate keys` makes new keys",
+            remedy="restore the file from a backup, or copy it from another machine that has it; "
+            "otherwise remove it, and create new keys with `vgpu-cfg apply --rotate keys`",
         )
     return found
 
@@ -173,9 +176,9 @@ def _write(path: Path, seeds: Sequence[bytes], *, is_first: bool) -> None:
             put_whole(path, text, lambda draft: _name(draft, path, is_first=is_first), mode=PRIVATE)
     except OSError as error:
         raise LoginFailed(
-            f"the plan's keys cannot be kept: {error.strerror}",
+            f"cannot save the plan's keys: {error.strerror}",
             subject=str(path),
-            remedy="make the state folder writable, or name a secret under `training.keys`",
+            remedy="make the state folder writable, or set `training.keys` to a secret",
         ) from error
 
 
@@ -188,7 +191,7 @@ def _name(draft: Path, path: Path, *, is_first: bool) -> None:
 
 def _meanwhile(path: Path) -> LoginFailed:
     return LoginFailed(
-        "another run has changed the plan's keys meanwhile",
+        "another run has meanwhile changed the plan's keys",
         subject=str(path),
         remedy="run the same command again",
     )

@@ -30,12 +30,12 @@ def _amount(value: object) -> _Amount:
     """Take a number as GPUs, and a size with its unit as framebuffer."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not 0 <= value <= _MOST_GPUS:
-            raise ValueError(f"{value} is no number of GPUs\nwrite 0 or more, as in 8 or 2.5")
+            raise ValueError(f"{value} is not a number of GPUs\nuse 0 or more, for example 8 or 2.5")
         return _Amount(gpus=float(value))
     try:
         return _Amount(framebuffer_mib=parse_size(value))
     except ValueError as error:
-        message = f"{value!r} is neither a number of GPUs nor a size of framebuffer\nas in 8, or 320GiB"
+        message = f"{value!r} is neither a number of GPUs nor a framebuffer size\nexamples: 8, 320GiB"
         raise ValueError(message) from error
 
 
@@ -67,7 +67,7 @@ def read_quotas(path: Path, catalog: Catalog) -> Quotas:
     try:
         return _read(path, catalog)
     except DocumentError as error:
-        raise DocumentError(error.faults, remedy="correct the file of shares") from error
+        raise DocumentError(error.faults, remedy="correct the quota file") from error
 
 
 def _read(path: Path, catalog: Catalog) -> Quotas:
@@ -76,8 +76,8 @@ def _read(path: Path, catalog: Catalog) -> Quotas:
     faults: list[DocumentFault] = []
     shares = tuple(_shares(content, document, catalog, faults))
     if not shares and not faults:
-        hint = "write `owners`, `folders` or `others`"
-        faults.append(document.fault((), "the file shares nothing out", hint))
+        hint = "use `owners`, `folders` or `others`"
+        faults.append(document.fault((), "the file contains no quotas", hint))
     if faults:
         raise DocumentError(faults)
     clusters = content.pool.clusters if content.pool is not None else ()
@@ -92,7 +92,7 @@ def _shares(
             place = document.fault((*where, called), "", at_key=True)
             boards = () if called == _EVERY_BOARD else catalog.matching(called)
             if called != _EVERY_BOARD and not boards:
-                hint = did_you_mean(called, catalog.boards) or "`vgpu-cfg profiles` lists them all"
+                hint = did_you_mean(called, catalog.boards) or "run `vgpu-cfg profiles` to list them"
                 message = f"no board matches {called!r}"
                 faults.append(document.fault((*where, called), message, hint, at_key=True))
             yield Share.model_validate(

@@ -75,21 +75,24 @@ class SecretStore:
         value = self.find(name)
         if self.is_held_back(name):
             raise LoginFailed(
-                f"the secret {name!r} is what a command prints, and no command of a plan file is run here",
+                (
+                    f"the secret {name!r} is the output of a command, and this command does not run "
+                    "commands of a plan file"
+                ),
                 subject=self.place(name),
-                remedy="`apply` runs it once it has asked, `verify` and --open-shell to log in",
+                remedy="`apply` runs it after you confirm; `verify` and --open-shell run it to log in",
             )
         if value == "":
             raise LoginFailed(
                 f"the secret {name!r} is empty",
                 subject=self.place(name),
-                remedy="put its value there; of a command the first line counts",
+                remedy="store its value there; for a command, the first output line is used",
             )
         if value is None:
             raise LoginFailed(
-                f"the secret {name!r} is not there",
+                f"the secret {name!r} does not exist",
                 subject=self.place(name),
-                remedy="set the variable, or write the keyring's entry, that `secrets` refers to",
+                remedy="set the variable, or create the keyring entry, that `secrets` refers to",
             )
         return value
 
@@ -152,7 +155,7 @@ def _from_file(path: str, *, of_others: bool) -> str:
         text = raw.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        message = f"the secret's file cannot be read: {reason}"
+        message = f"cannot read the secret's file: {reason}"
         raise LoginFailed(message, subject=path, remedy="check the path and its permissions") from error
     return text.rstrip("\r\n")
 
@@ -186,7 +189,7 @@ def _from_command(words: str) -> str:
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         program = words.strip().partition(" ")[0]
         message = f"the secret's command {program!r} failed"
-        raise LoginFailed(message, subject=program, remedy="run it by hand to see why") from error
+        raise LoginFailed(message, subject=program, remedy="run it manually to see why") from error
     return done.stdout.split("\n", 1)[0].rstrip("\r")
 
 
@@ -195,7 +198,7 @@ def ask_password(user: str, server: str) -> str:
     try:
         return getpass.getpass(f"Password for {user} on {server}: ")
     except EOFError as error:
-        message = f"no password was given for {user}"
+        message = f"no password entered for {user}"
         raise LoginFailed(
-            message, subject=server, remedy="set VGPU_CFG_PASSWORD or --password-file"
+            message, subject=server, remedy="set VGPU_CFG_PASSWORD or use --password-file"
         ) from error

@@ -34,9 +34,9 @@ class PlanKeyRing:
     def __init__(self, seed: bytes, former: Sequence[bytes] = ()) -> None:
         if len(seed) < SHORTEST_SEED:
             raise GuestError(
-                f"the seed of the plan's ssh keys has {len(seed)} bytes, and needs {SHORTEST_SEED}",
+                f"the seed of the plan's SSH keys has {len(seed)} bytes; {SHORTEST_SEED} are required",
                 subject="training.keys",
-                remedy="keep there 32 random bytes or more, such as the output of `openssl rand -hex 32`",
+                remedy="store 32 random bytes or more, such as the output of `openssl rand -hex 32`",
             )
         self._seed = seed
         self._former = tuple(former)

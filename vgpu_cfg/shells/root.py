@@ -44,10 +44,10 @@ class RootShell:
         if done.status != 0:
             said = _last_line(done.stderr or done.stdout)
             raise GuestError(
-                f"{self._user} may not become root in the guest without a password: {said}",
+                f"{self._user} cannot become root in the guest without a password: {said}",
                 subject=self._name,
-                remedy=f"let it, by a line `{self._user} ALL=(ALL) NOPASSWD: ALL` in /etc/sudoers.d, or name "
-                "another user under `guest.login`",
+                remedy=f"add the line `{self._user} ALL=(ALL) NOPASSWD: ALL` to a file in /etc/sudoers.d, "
+                "or set another user under `guest.login`",
             )
 
     def run(
@@ -72,11 +72,13 @@ class RootShell:
         done = self._execute(f"writing {path}", ["sh", "-c", _WRITE, "sh", *values], FILE_SECONDS, content)
         if done.status != 0:
             self._execute(f"removing {half}", ["rm", "-f", "--", half], FILE_SECONDS, b"")
-            said = done.as_text.stderr.strip() or "it arrived in part, or a folder has its name"
+            said = done.as_text.stderr.strip() or (
+                "it was transferred incompletely, or a folder has the same name"
+            )
             raise GuestError(
-                f"{path} cannot be written in the guest: {_last_line(said)}",
+                f"cannot write {path} in the guest: {_last_line(said)}",
                 subject=self._name,
-                remedy="see in the guest whether its disk is full or read-only (`df -h`, `mount`)",
+                remedy="check in the guest whether its disk is full or read-only (`df -h`, `mount`)",
             )
 
     def read_file(self, path: str) -> bytes | None:
@@ -86,9 +88,9 @@ class RootShell:
             return None
         if done.status != 0:
             raise GuestError(
-                f"{path} cannot be read in the guest: {_last_line(done.as_text.stderr)}",
+                f"cannot read {path} in the guest: {_last_line(done.as_text.stderr)}",
                 subject=self._name,
-                remedy="look at the file in the guest",
+                remedy="check the file in the guest",
             )
         return done.stdout
 
@@ -109,7 +111,7 @@ class RootShell:
             raise ValueError("a command has at least one word")
         if any("\0" in word for word in words):
             raise GuestError(
-                "an argument with a NUL cannot be given to a command",
+                "a command argument cannot contain a NUL character",
                 subject=self._name,
                 remedy="remove it from the plan file",
             )
@@ -117,4 +119,4 @@ class RootShell:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "no output"

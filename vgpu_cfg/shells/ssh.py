@@ -54,8 +54,8 @@ class SshProblem(StrEnum):
     UNREACHABLE = "unreachable"
     """No way there, or one that broke off before the login."""
     UNRESOLVED = "unresolved"
-    NOT_LET_IN = "not let in"
-    NOTHING_TO_LOG_IN_WITH = "nothing to log in with"
+    NOT_LET_IN = "login rejected"
+    NOTHING_TO_LOG_IN_WITH = "no credentials"
     LOCKED_KEY = "locked key"
     """The private key has a passphrase."""
     NO_KEY = "no key"
@@ -129,7 +129,7 @@ class SshConnection:
         except (paramiko.SSHException, OSError, EOFError) as error:
             if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
                 raise SshFailure(SshProblem.LATE, f"took longer than {timeout_seconds:g} s") from error
-            raise SshFailure(SshProblem.BROKEN, f"the connection broke: {_said(error)}") from error
+            raise SshFailure(SshProblem.BROKEN, f"the connection was interrupted: {_said(error)}") from error
 
     def close(self) -> None:
         """Hang up; a second time does nothing."""
@@ -204,7 +204,7 @@ def secret_value(
         raise failure(
             f"the secret {name} has no value",
             subject=subject,
-            remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
+            remedy=f"set a value for {name} at the source that the plan file's `secrets` names",
         )
     return secrets[name]
 
@@ -218,7 +218,7 @@ def private_key(text: str) -> paramiko.PKey:
             raise SshFailure(SshProblem.LOCKED_KEY, "the private key has a passphrase") from error
         except (paramiko.SSHException, ValueError, IndexError, UnicodeError):
             continue
-    raise SshFailure(SshProblem.NO_KEY, "there is no private key in it")
+    raise SshFailure(SshProblem.NO_KEY, "it does not contain a private key")
 
 
 def fingerprint(key: paramiko.PKey) -> str:
@@ -272,14 +272,14 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float, lim
     channel.status_event.wait(_left(deadline))
     _left(deadline)
     if channel.exit_status < 0:
-        why = "was killed there, or the connection closed" if channel.closed else "tells no status"
+        why = "was killed there, or the connection closed" if channel.closed else "returned no status"
         raise SshFailure(SshProblem.BROKEN, f"the command {why} before it ended")
     return Executed(status=channel.exit_status, stdout=bytes(out), stderr=bytes(err))
 
 
 def _check_size(size: int, limits: Limits) -> None:
     if size > limits.answer_bytes:
-        raise SshFailure(SshProblem.FLOOD, f"printed more than {limits.answer_mib} MiB")
+        raise SshFailure(SshProblem.FLOOD, f"output exceeds {limits.answer_mib} MiB")
 
 
 def _feed(channel: paramiko.Channel, stdin: memoryview) -> memoryview:
@@ -340,14 +340,14 @@ def options_for(host_name: str, path: Path | None, failure: type[ReachError]) ->
         raise failure(
             f"cannot be read: {error}",
             subject=str(path),
-            remedy="fix the file, or name no SSH configuration",
+            remedy="fix the file, or do not use an SSH configuration",
         ) from error
     jump = next((name for name in _NOT_HONOURED if found.get(name, "none") not in (None, "none")), None)
     if jump is not None:
         raise failure(
-            f"asks for {jump} to reach {host_name}, which is not supported",
+            f"requires {jump} to reach {host_name}, which is not supported",
             subject=str(path),
-            remedy="run this tool where the host can be reached directly",
+            remedy="run vgpu-cfg on a machine that can reach the host directly",
         )
     return HostOptions(
         host=found.get("hostname", host_name),

@@ -69,7 +69,7 @@ def test_where_one_way_fails_the_other_is_taken(failure: VgpuCfgError) -> None:
 
 def test_where_both_fail_both_are_told() -> None:
     shells, _ = ways(GuestError("wrong password", subject="hvd-01", remedy="check"), GuestError("no key"))
-    with pytest.raises(GuestError, match=r"^wrong password; the other way in: no key$") as caught:
+    with pytest.raises(GuestError, match=r"^wrong password; with the other login: no key$") as caught:
         shells.connect(TARGET, BOTH)
     assert not isinstance(caught.value, GuestNotReady)
     assert (caught.value.subject, caught.value.remedy) == ("hvd-01", "check")

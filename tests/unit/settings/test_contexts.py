@@ -54,7 +54,7 @@ def test_a_word_that_means_none_is_told_with_those_that_there_are(word: str, clo
     with pytest.raises(VgpuCfgError, match=r"no context matches") as refused:
         servers_of_contexts(["campus", word])
     error = refused.value
-    assert (error.exit_code, error.remedy) == (3, "it has prod-b, prod-a, campus, odd[1]")
+    assert (error.exit_code, error.remedy) == (3, "available: prod-b, prod-a, campus, odd[1]")
     assert ("did you mean 'prod-" in str(error.faults[0])) == bool(close)  # type: ignore[attr-defined]  # a DocumentError
 
 
@@ -110,5 +110,5 @@ def test_a_token_is_fetched_before_too(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(server="vc01", token_source="env:A_TOKEN").with_login({})
     monkeypatch.delenv("A_TOKEN")
     assert connection.token() == "saml"
-    with pytest.raises(LoginFailed, match="the token is not there"):
+    with pytest.raises(LoginFailed, match="the token does not exist"):
         Connection(server="vc01", token_source="env:A_TOKEN").with_login({})

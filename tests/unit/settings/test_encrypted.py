@@ -31,7 +31,7 @@ def anna() -> pyrage.x25519.Identity:
 def program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"there is no {name} on this machine: nobody looked whether it agrees")
+        pytest.skip(f"{name} is not installed here, so it was not compared")
     return found
 
 
@@ -95,7 +95,7 @@ def test_a_passphrase_of_ssh_is_asked_of_nobody(
     encrypt(tmp_path / "token.age", anna)
     assert resolve_reference("age:token.age", tmp_path) == SECRET
     monkeypatch.setenv("VGPU_CFG_AGE_IDENTITY", str(path.rename(tmp_path / "named")))
-    with pytest.raises(LoginFailed, match="no identity that can be used") as caught:
+    with pytest.raises(LoginFailed, match="this identity cannot be used") as caught:
         resolve_reference("age:token.age", tmp_path)
     assert caught.value.subject == str(tmp_path / "named")
 
@@ -105,7 +105,7 @@ def test_an_identity_that_is_not_there_is_not_taken_for_the_encrypted_file(
 ) -> None:
     encrypt(tmp_path / "token.age", anna)
     monkeypatch.setenv("VGPU_CFG_AGE_IDENTITY", str(tmp_path / "nobody"))
-    with pytest.raises(LoginFailed, match="your identity for age cannot be read: No such file") as caught:
+    with pytest.raises(LoginFailed, match="your age identity cannot be read: No such file") as caught:
         resolve_reference("age:token.age", tmp_path)
     assert caught.value.subject == str(tmp_path / "nobody")
     assert "VGPU_CFG_AGE_IDENTITY" in caught.value.remedy
@@ -174,7 +174,7 @@ def test_a_value_of_a_file_of_sops_is_read(tmp_path: Path, home: Path, anna: pyr
 
 def test_without_the_program_sops_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LoginFailed, match="no program sops"):
+    with pytest.raises(LoginFailed, match=r"sops, .* is not installed"):
         resolve_reference("sops:secrets.yaml#ngc", tmp_path)
 
 
@@ -193,4 +193,4 @@ def test_an_identity_that_others_may_read_is_named(
         assert resolve_reference("age:secret.age", tmp_path) == "word"
     told = capsys.readouterr().err
     assert told.count("WARNING") == 1
-    assert "open.txt: your identity for age: other users may access it (mode 0644); chmod 600 it" in told
+    assert "open.txt: your age identity: other users can access it (mode 0644); run chmod 600 on it" in told

@@ -67,7 +67,7 @@ def test_what_is_none_is_told_with_its_place(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = configure(f"current: prod\nsyslog: {text!r}\n", tmp_path, monkeypatch)
-    with pytest.raises(DocumentError, match="this is no syslog server") as met:
+    with pytest.raises(DocumentError, match="this is not a syslog server") as met:
         journal_settings()
     assert met.value.subject == f"{path}:2:9"
     monkeypatch.setenv("VGPU_CFG_SYSLOG", text)
@@ -81,19 +81,19 @@ def test_a_pattern_that_is_none_is_a_fault_of_the_file(
 ) -> None:
     text = "contexts:\n  prod: {server: vc01.example.com, change_pattern: 'CHG('}\n"
     configure(text, tmp_path, monkeypatch)
-    with pytest.raises(DocumentError, match="this is no regular expression"):
+    with pytest.raises(DocumentError, match="this is not a valid regular expression"):
         resolve_connection(ConnectionFlags(context="prod"))
 
 
 @pytest.mark.parametrize(
     ("server", "change", "refusal"),
     [
-        ("vc01.example.com", "", "the context prod .* wants the change named .* matches CHG"),
-        ("VC01.example.com:443", "CHGx", "'CHGx' is no id of a change there: the context prod"),
-        ("vc01.example.com", "CHG42 and more", "is no id of a change there"),
+        ("vc01.example.com", "", "the context prod .* requires a change ID; .* matching CHG"),
+        ("VC01.example.com:443", "CHGx", "'CHGx' does not match the change pattern .* of the context prod"),
+        ("vc01.example.com", "CHG42 and more", "does not match the change pattern"),
         ("vc01.example.com", "CHG42", ""),
         ("vc02.example.com", "", ""),
-        ("vc02.example.com", "42", "is no id of a change there: the context form"),
+        ("vc02.example.com", "42", "does not match the change pattern .* of the context form"),
         ("vc03.example.com", "", ""),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_file_that_holds_no_seed_is_refused_and_not_shown(path: Path, content:
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")
     path.chmod(0o600)
-    with pytest.raises(LoginFailed, match="no seed") as caught:
+    with pytest.raises(LoginFailed, match="not a seed") as caught:
         read_seeds(path)
     assert not content or content not in caught.value.message
 
@@ -81,7 +81,7 @@ def test_a_folder_in_its_place(path: Path) -> None:
 
 def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
-    with pytest.raises(LoginFailed, match="cannot be kept") as caught:
+    with pytest.raises(LoginFailed, match="cannot save") as caught:
         new_seeds(seed_file(tmp_path / "state", "demo", "1")).keep()
     assert "training.keys" in caught.value.remedy
 
@@ -90,7 +90,7 @@ def test_a_secret_for_a_seed_must_be_long_enough_and_is_kept_nowhere() -> None:
     seed = seeds_of_secret("KEYS", "x" * 32)
     seed.keep()
     assert (seed.value, seed.path, seed.former) == (b"x" * 32, None, ())
-    with pytest.raises(LoginFailed, match="31 of at least 32") as caught:
+    with pytest.raises(LoginFailed, match="31 bytes; 32 are required") as caught:
         seeds_of_secret("KEYS", "y" * 31)
     assert "yyy" not in caught.value.message
 

@@ -50,11 +50,15 @@ def test_a_number_is_of_gpus_and_a_size_of_framebuffer(tmp_path: Path) -> None:
     ("text", "place", "says"),
     [
         ("version: 2\nothers: {A100: 1}", "1:10", "2"),
-        ("version: 1", "1:1", "the file shares nothing out"),
+        ("version: 1", "1:1", "the file contains no quotas"),
         ("version: 1\nowner: {a: {A100: 1}}", "2:1", "unknown key 'owner'"),
-        ("version: 1\nowners: {a: {A100: many}}", "2:20", "'many' is neither a number of GPUs nor a size"),
+        (
+            "version: 1\nowners: {a: {A100: many}}",
+            "2:20",
+            "'many' is neither a number of GPUs nor a framebuffer",
+        ),
         ("version: 1\nowners: {a: {A100: true}}", "2:20", "neither a number of GPUs"),
-        ("version: 1\nowners: {a: {A100: -1}}", "2:20", "-1 is no number of GPUs"),
+        ("version: 1\nowners: {a: {A100: -1}}", "2:20", "-1 is not a number of GPUs"),
         ("version: 1\nowners: {a: {A100: .inf}}", "2:20", "neither a number of GPUs"),
         ("version: 1\nowners: {a: {L40Z: 1}}", "2:14", "no board matches 'L40Z'"),
         ("version: 1\nowners: {a: {}}", "2:13", ""),
@@ -66,7 +70,7 @@ def test_every_fault_has_its_place(tmp_path: Path, text: str, place: str, says: 
         read(tmp_path, text)
     (fault,) = caught.value.faults
     assert (f"{fault.line}:{fault.column}", says in fault.message) == (place, True)
-    assert caught.value.remedy == "correct the file of shares"
+    assert caught.value.remedy == "correct the quota file"
 
 
 def test_the_files_of_a_server_are_those_of_its_contexts_and_the_one_named(

@@ -112,7 +112,7 @@ def test_a_plans_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     with (tmp_path / "key").open("wb") as file:
         file.truncate((1 << 19) + 1)
     reference = SecretReference(kind="file", value=str(tmp_path / "key"))
-    with pytest.raises(LoginFailed, match="more than 524,288 bytes"):
+    with pytest.raises(LoginFailed, match="exceeds 524,288 bytes"):
         SecretStore({"mine": reference}, tmp_path).find("mine")
 
 
@@ -203,14 +203,14 @@ def test_a_plans_command_is_run_once_and_only_where_it_is_asked_for(tmp_path: Pa
     }
     store = SecretStore(references, tmp_path)
     assert store.find("told") is None
-    with pytest.raises(LoginFailed, match="no command of a plan file is run here"):
+    with pytest.raises(LoginFailed, match="does not run commands of a plan file"):
         store.get("told")
     assert not (tmp_path / "runs").exists()
     store.allow_commands()
     assert (store.find("told"), store.get("told"), store.find("absent")) == ("1", "1", None)
     assert (tmp_path / "runs").read_text(encoding="ascii") == "x"
     for name, place in (("absent", "env:NO_SUCH_VARIABLE"), ("unknown", "unknown")):
-        with pytest.raises(LoginFailed, match="is not there") as caught:
+        with pytest.raises(LoginFailed, match="does not exist") as caught:
             store.get(name)
         assert caught.value.subject == place
 

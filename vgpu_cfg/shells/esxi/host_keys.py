@@ -44,7 +44,7 @@ class FirstKeyPolicy(paramiko.MissingHostKeyPolicy):
             return
         files = " or ".join(str(path) for path in (*self._known, self._pinned))
         raise UnknownHostKey(
-            f"nobody vouches for this host's key: {key.get_name()} {fingerprint(key)}",
+            f"this host's key is not trusted: {key.get_name()} {fingerprint(key)}",
             subject=hostname,
             remedy=(
                 f"compare the fingerprint on the host's console (`{_KEYGEN} -lf {_key_file(key)}`), then add "
@@ -64,12 +64,13 @@ def changed_key(error: paramiko.BadHostKeyException, files: Sequence[Path]) -> C
     """Say that a host's key is another one than before."""
     known, shown = error.expected_key, error.key
     return ChangedHostKey(
-        f"the host's key has changed: {known.get_name()} {fingerprint(known)} is known, "
-        f"{shown.get_name()} {fingerprint(shown)} was shown",
+        f"the host's key has changed: known key {known.get_name()} {fingerprint(known)}, presented key "
+        f"{shown.get_name()} {fingerprint(shown)}",
         subject=error.hostname,
         remedy=(
-            "if the host was reinstalled, compare the fingerprint with its console and remove its "
-            f"old line from {' or '.join(str(path) for path in files)}; if not, somebody may stand between"
+            "if the host was reinstalled, compare the fingerprint on its console and remove its old line "
+            f"from {' or '.join(str(path) for path in files)}; otherwise the connection may be "
+            "intercepted"
         ),
     )
 
@@ -101,7 +102,7 @@ def pin(path: Path, hostname: str, key: paramiko.PKey) -> None:
         append_whole(path, line.encode("ascii"), mode=PRIVATE)
     except (OSError, UnicodeEncodeError) as error:
         raise HostShellError(
-            f"the host's key cannot be kept: {error}",
+            f"cannot save the host's key: {error}",
             subject=str(path),
-            remedy="make the file's folder writable, or name another state folder",
+            remedy="make the file's folder writable, or use another state folder",
         ) from error

@@ -81,7 +81,7 @@ class EsxiShell:
     def _execute(self, words: Sequence[str], timeout_seconds: float) -> ShellResult:
         if any("\0" in word for word in words):
             raise HostShellError(
-                "an argument with a NUL cannot be given to a command",
+                "a command argument cannot contain a NUL character",
                 subject=self._host_name,
                 remedy="remove it from the plan file",
             )

@@ -60,11 +60,13 @@ def open_channel(login: Login) -> SshChannel:
 def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellError:
     match failure.problem:
         case SshProblem.LATE:
-            remedy = "the command may still run on the host: look there before you run it again"
+            remedy = "the command may still be running on the host; check before you run it again"
         case SshProblem.FLOOD:
-            remedy = "run the command by hand and see why it prints so much, or raise VGPU_CFG_ANSWER_MIB"
+            remedy = (
+                "run the command manually to see why its output is so large, or raise VGPU_CFG_ANSWER_MIB"
+            )
         case _:
-            remedy = "see whether the host is up and its SSH service runs, then run the command again"
+            remedy = "check whether the host is up and its SSH service is running, then run the command again"
     return HostShellError(f"{failure.said}: {line}", subject=subject, remedy=remedy)
 
 
@@ -74,52 +76,52 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
     match failure.problem:
         case SshProblem.NOT_LET_IN:
             return HostShellError(
-                f"the host does not let {endpoint.user} in: {failure.said}",
+                f"the host rejects the login of {endpoint.user}: {failure.said}",
                 subject=subject,
                 remedy=(
-                    "check the secret that `access` names and whether the account is locked, and whether "
-                    "lockdown mode keeps this user out"
+                    "check the secret that `access` names, whether the account is locked, and whether "
+                    "lockdown mode excludes this user"
                 ),
             )
         case SshProblem.REFUSED:
             return ConnectionRefused(
-                "nothing takes SSH connections there",
+                "no SSH service is listening",
                 subject=subject,
-                remedy="start the host's SSH service, or let `ssh: open-and-close` do it; see the firewall",
+                remedy="start the host's SSH service, or set `ssh: open-and-close`; check the firewall",
             )
         case SshProblem.UNRESOLVED:
             return HostShellError(
                 f"the name cannot be resolved: {failure.said}",
                 subject=subject,
-                remedy="use a name that this machine can resolve, or give it one in the SSH configuration",
+                remedy="use a name that this machine can resolve, or add it to the SSH configuration",
             )
         case SshProblem.SILENT:
             return ConnectionRefused(
                 f"no answer within {endpoint.timeout_seconds:g} s",
                 subject=subject,
-                remedy="see whether the host is up and whether a firewall drops port 22 on the way",
+                remedy="check whether the host is up and whether a firewall blocks port 22",
             )
         case SshProblem.NOTHING_TO_LOG_IN_WITH:
             return HostShellError(
-                "there is nothing to log in with",
+                "no credentials for login",
                 subject=subject,
-                remedy="name a secret with a password or a key in `access`, or load a key into the SSH agent",
+                remedy="set a secret with a password or a key in `access`, or load a key into the SSH agent",
             )
         case SshProblem.LOCKED_KEY:
             return HostShellError(
                 "the private key has a passphrase",
                 subject=subject,
-                remedy="give one without, or load it into the SSH agent and name no key in `access`",
+                remedy="use a key without one, or load it into the SSH agent and set no key in `access`",
             )
         case SshProblem.NO_KEY:
             return HostShellError(
-                "the secret that `access` names as key holds no private key",
+                "the secret that `access` names as a key does not contain a private key",
                 subject=subject,
-                remedy="give the whole text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
             )
         case _:
             return ConnectionRefused(
                 f"cannot be reached: {failure.said}",
                 subject=subject,
-                remedy="see whether the host is up, and that its SSH service answers on this port",
+                remedy="check whether the host is up and its SSH service responds on this port",
             )

@@ -36,17 +36,17 @@ def read_gpus(run: Run) -> ShellFacts:
     """Ask `nvidia-smi -q` of all GPUs, once."""
     result = run((NVIDIA_SMI, "-q"))
     if result.status in _NOT_THERE:
-        return _nothing("nvidia-smi is not on this host: the NVIDIA host driver is not installed")
+        return _nothing("nvidia-smi is not installed on this host; install the NVIDIA host driver")
     try:
         report = parse_query_leniently(result.stdout or result.stderr)
     except UnreadableOutput as error:
         return _nothing(_why(error))
     if result.status != 0:
-        return _nothing(f"nvidia-smi -q ended with {result.status}: {_last_line(result)}")
+        return _nothing(f"nvidia-smi -q failed with exit code {result.status}: {_last_line(result)}")
     unread = dict(report.unreadable)
     reported = len(report.gpus) + len(unread)
     if report.attached is not None and reported < report.attached:
-        unread[""] = f"nvidia-smi told of {reported} GPUs and counts {report.attached}"
+        unread[""] = f"nvidia-smi lists {reported} GPUs but counts {report.attached}"
     return ShellFacts(
         gpus={gpu.pci_id: gpu.facts for gpu in report.gpus},
         driver_version=report.driver_version,
@@ -61,7 +61,7 @@ def read_links(run: Run) -> ShellFacts:
     """Ask `nvidia-smi topo -m`, and which address each GPU of its matrix has."""
     matrix = run((NVIDIA_SMI, "topo", "-m"))
     if matrix.status in _NOT_THERE:
-        return ShellFacts(unread={LINKS_UNREAD: "nvidia-smi is not on this host"})
+        return ShellFacts(unread={LINKS_UNREAD: "nvidia-smi is not installed on this host"})
     try:
         found = parse_topology(matrix.stdout or matrix.stderr)
         return ShellFacts(links=links_by_address(found, _addresses(run)))
@@ -73,7 +73,7 @@ def read_mig(run: Run) -> ShellFacts:
     """Ask `nvidia-smi mig -lgi`, and where it lists something, which address each GPU has."""
     listed = run((NVIDIA_SMI, "mig", "-lgi"))
     if listed.status in _NOT_THERE:
-        return ShellFacts(unread={MIG_UNREAD: "nvidia-smi is not on this host"})
+        return ShellFacts(unread={MIG_UNREAD: "nvidia-smi is not installed on this host"})
     try:
         found = parse_mig_instances(listed.stdout or listed.stderr)
         addresses = _addresses(run) if found else {}
@@ -103,12 +103,12 @@ def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:
     for pci_id in pci_ids:
         result = run((MLXCONFIG, "-d", pci_id, "-e", "query"))
         if result.status in _NOT_THERE:
-            reason = f"{MLXCONFIG} is not on this host: install NVIDIA's MFT and NMST components"
+            reason = f"{MLXCONFIG} is not installed on this host; install NVIDIA's MFT and NMST components"
             return ShellFacts(unread=dict.fromkeys(pci_ids, reason), has_firmware_tools=False)
         try:
             query = parse_firmware(result.stdout or result.stderr)
         except ToolFailed as error:
-            unread[pci_id] = f"{_why(error)}; `{MST} status -vv` must list the NIC, see `{MST} start`"
+            unread[pci_id] = f"{_why(error)}; `{MST} status -vv` must list the NIC; see `{MST} start`"
         except UnreadableOutput as error:
             unread[pci_id] = _why(error)
         else:
@@ -139,4 +139,4 @@ def _why(error: UnreadableOutput) -> str:
 
 def _last_line(result: ShellResult) -> str:
     lines = [line for line in (result.stderr or result.stdout).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it printed nothing"
+    return lines[-1].strip() if lines else "no output"

@@ -104,8 +104,8 @@ class SshGuestShells:
 
 def _no_address(target: GuestTarget) -> GuestNotReady:
     return GuestNotReady(
-        "no address of the guest is known yet",
+        "the address of the guest is not known yet",
         subject=target.name,
-        remedy="VMware Tools in the guest tell it; or give a NIC of the VM an `ip` in the plan file, or the "
-        "VM a HostName in the SSH configuration",
+        remedy="VMware Tools in the guest report it; or set `ip` on a NIC of the VM in the plan file, or "
+        "a HostName for the VM in the SSH configuration",
     )

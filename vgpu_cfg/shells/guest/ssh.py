@@ -51,22 +51,25 @@ class SshGuestChannel(SshChannel):
         if done.status != 0:
             said = done.as_text.stderr.strip().splitlines()
             raise GuestError(
-                f"{words[0]} cannot be started in the guest: {said[-1] if said else f'status {done.status}'}",
+                f"cannot start {words[0]} in the guest: {(said[-1] if said else f'status {done.status}')}",
                 subject=self._subject,
-                remedy="start it by hand in the guest to see why",
+                remedy="start it manually in the guest to see why",
             )
 
 
 def _command_error(subject: str, failure: SshFailure) -> GuestError:
     match failure.problem:
         case SshProblem.LATE:
-            remedy = "the command may still run in the guest: look there before you run it again"
+            remedy = "the command may still be running in the guest; check before you run it again"
             return GuestError(failure.said, subject=subject, remedy=remedy)
         case SshProblem.FLOOD:
-            remedy = "see in the guest why the command prints so much, or raise VGPU_CFG_ANSWER_MIB"
+            remedy = "check in the guest why the command's output is so large, or raise VGPU_CFG_ANSWER_MIB"
             return GuestError(failure.said, subject=subject, remedy=remedy)
         case _:
-            remedy = "see whether the guest is up and its SSH service runs; then run the same command again"
+            remedy = (
+                "check whether the guest is up and its SSH service is running; then run the same command "
+                "again"
+            )
             return GuestNotReady(failure.said, subject=subject, remedy=remedy)
 
 
@@ -93,53 +96,55 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
     match failure.problem:
         case SshProblem.NOT_LET_IN:
             return GuestError(
-                f"the guest does not let {endpoint.user} in: {failure.said}",
+                f"the guest rejects the login of {endpoint.user}: {failure.said}",
                 subject=subject,
-                remedy="check the user and the secret under `guest.login`; without one it is the account "
-                "that this tool makes at the first boot, which a template without cloud-init has not",
+                remedy="check the user and the secret under `guest.login`; without one, vgpu-cfg uses the "
+                "account it creates at first boot, which requires cloud-init in the template",
             )
         case SshProblem.NOTHING_TO_LOG_IN_WITH:
             return GuestError(
-                "there is nothing to log in with",
+                "no credentials for login",
                 subject=subject,
-                remedy="name a secret with a password or a key under `guest.login`, or load a key into the "
+                remedy="set a secret with a password or a key under `guest.login`, or load a key into the "
                 "SSH agent",
             )
         case SshProblem.LOCKED_KEY:
             return GuestError(
                 "the private key has a passphrase",
                 subject=subject,
-                remedy="give one without, or load it into the SSH agent and name no key under `guest.login`",
+                remedy=(
+                    "use a key without one, or load it into the SSH agent and set no key under `guest.login`"
+                ),
             )
         case SshProblem.NO_KEY:
             return GuestError(
-                "the secret that `guest.login` names as key holds no private key",
+                "the secret that `guest.login` names as a key does not contain a private key",
                 subject=subject,
-                remedy="give the whole text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
             )
         case SshProblem.UNRESOLVED:
             return GuestError(
                 f"the name cannot be resolved: {failure.said}",
                 subject=subject,
-                remedy="give the VM a HostName in the SSH configuration that this machine can resolve",
+                remedy="set a HostName for the VM in the SSH configuration that this machine can resolve",
             )
         case SshProblem.REFUSED:
             return GuestNotReady(
-                "nothing takes SSH connections there",
+                "no SSH service is listening",
                 subject=subject,
-                remedy="see whether the guest has booted, and that its SSH server is installed and enabled",
+                remedy="check whether the guest has booted and its SSH server is installed and enabled",
             )
         case SshProblem.SILENT:
             return GuestNotReady(
                 f"no answer within {endpoint.timeout_seconds:g} s",
                 subject=subject,
-                remedy="see whether the guest has booted, and that this machine can reach its network",
+                remedy="check whether the guest has booted and this machine can reach its network",
             )
         case _:
             return GuestNotReady(
                 f"cannot be reached: {failure.said}",
                 subject=subject,
-                remedy="see whether the guest has booted, and that its SSH server answers on this port",
+                remedy="check whether the guest has booted and its SSH server responds on this port",
             )
 
 
@@ -165,15 +170,16 @@ class GuestHostKeys(paramiko.MissingHostKeyPolicy):
         )
         if not self._public:
             raise GuestError(
-                f"the guest has told vCenter no host key, and shows {shown}",
+                f"the guest has not reported a host key to vCenter, but presents {shown}",
                 subject=f"{self._name} at {hostname}",
-                remedy=f"see that VMware Tools run in it, by which it tells its key; or {compare}",
+                remedy=f"check that VMware Tools are running in it, since they report the key; or {compare}",
             )
         raise GuestError(
-            f"the guest shows another host key than the one it is known by: {shown}",
+            f"the guest presents a different host key than the known one: {shown}",
             subject=f"{self._name} at {hostname}",
-            remedy="another machine may have this address; if the guest's host key was made anew, "
-            f"{compare}; if it was set up with other keys of the plan, bring those back (`training.keys`)",
+            remedy="another machine may use this address; if the guest's host key was regenerated, "
+            f"{compare}; if it was set up with other keys of the plan, restore those "
+            "(`training.keys`)",
         )
 
 

@@ -125,7 +125,7 @@ def test_a_secret_that_is_not_there_stops_apply_and_not_plan(
     assert known is not None
     known.seeds.keep()
     monkeypatch.delenv(name)
-    with pytest.raises(LoginFailed, match=f"the secret '{name.lower()}' is not there") as caught:
+    with pytest.raises(LoginFailed, match=f"the secret '{name.lower()}' does not exist") as caught:
         guest_secrets(desired(tmp_path), seen())
     assert caught.value.subject == f"env:{name}"
     options = with_fingerprints(desired(tmp_path), seen())
@@ -142,7 +142,7 @@ def test_plan_makes_no_seed_and_knows_no_fingerprint_without_one(tmp_path: Path)
 
 def test_a_seed_from_a_secret_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = desired(tmp_path, TEXT + KEYS)
-    with pytest.raises(LoginFailed, match="the secret 'seed' is not there"):
+    with pytest.raises(LoginFailed, match="the secret 'seed' does not exist"):
         guest_secrets(plan, seen())
     monkeypatch.setenv("SEED", "short")
     with pytest.raises(LoginFailed, match="too short"):
@@ -157,7 +157,7 @@ def test_a_seed_from_a_secret_is_kept_nowhere(tmp_path: Path, monkeypatch: pytes
 
 
 def test_guests_that_have_keys_already_get_no_others_by_accident(tmp_path: Path) -> None:
-    with pytest.raises(LoginFailed, match="hvd-01 was set up with them") as caught:
+    with pytest.raises(LoginFailed, match="guests that use them: hvd-01") as caught:
         guest_secrets(desired(tmp_path), seen(staged_vm()))
     assert caught.value.subject.endswith("keys/demo-1234.seed")
 
@@ -172,9 +172,9 @@ def test_a_guest_that_no_run_has_marked_yet_knows_the_keys_of_the_machine_that_m
     made = seen(staged_vm(mark=mark_of_clone(here.fingerprints[PLAN_KEYS])))
     assert guest_secrets(plan, made) == here
     monkeypatch.setenv("SEED", "t" * 64)
-    with pytest.raises(LoginFailed, match="hvd-01 was set up with other keys"):
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not"):
         guest_secrets(plan, made)
-    with pytest.raises(LoginFailed, match="hvd-01 was set up with them"):
+    with pytest.raises(LoginFailed, match="guests that use them: hvd-01"):
         guest_secrets(desired(tmp_path), made)
 
 
@@ -187,18 +187,18 @@ def test_keys_are_never_other_ones_because_this_machine_has_others(
     assert before is not None
     staged = seen(staged_vm(word_of(before)))
     monkeypatch.setenv("SEED", "s" * 64)
-    with pytest.raises(LoginFailed, match="hvd-01 was set up with other keys") as caught:
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not") as caught:
         guest_secrets(plan, staged)
     assert "the secret `seed`" in caught.value.remedy
     # One that is off counts as well, until another guest shows that these are the keys.
-    with pytest.raises(LoginFailed, match="other keys"):
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not the plan's"):
         guest_secrets(plan, seen(staged_vm(word_of(before), PowerState.OFF)))
     assert guest_secrets(plan, staged, "keys") is not None
     # Behind the new ones the old ones are known, and to take the new ones is still for somebody to say.
     monkeypatch.setenv("SEED", f"{'s' * 64} hex:{'ab' * 32}")
-    with pytest.raises(LoginFailed, match="other keys") as caught:
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not the plan's") as caught:
         guest_secrets(plan, staged)
-    assert caught.value.remedy == "`--rotate keys` replaces them in the guests"
+    assert caught.value.remedy == "to replace them in the guests, use `--rotate keys`"
     found = guest_secrets(plan, staged, "keys")
     assert found is not None
     assert (found.seeds.value, found.seeds.former) == (b"s" * 64, (b"\xab" * 32,))

@@ -39,7 +39,7 @@ def test_it_goes_on_until_ctrl_c_and_keeps_what_it_had() -> None:
     with pytest.raises(KeyboardInterrupt):
         watch(read, pause, console)
     assert paused == [EVERY_SECONDS] * 3
-    first, second, third = out.getvalue().split("Ctrl-C ends it.")[:3]
+    first, second, third = out.getvalue().split("Press Ctrl-C to stop.")[:3]
     assert "first at 60x8" in first
     assert "first at 60x7" in second
     assert "not read: nobody answers (vc)" in second

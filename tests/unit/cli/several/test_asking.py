@@ -98,7 +98,7 @@ def test_ctrl_c_ends_all_of_them_and_lets_them_log_out() -> None:
         question("one", lambda: read(wires[0], interrupts=True)),
         question("two", lambda: read(wires[1], interrupts=False)),
     ]
-    with pytest.raises(Interrupted, match="stopped before all were read") as refused:
+    with pytest.raises(Interrupted, match="stopped before all vCenters were read") as refused:
         ask_all(questions)
     assert (refused.value.exit_code, refused.value.subject) == (130, "one, two")
     assert [wire.sent[-2:] for wire in wires] == [[b"<Logout xmlns", b"closed"]] * 2

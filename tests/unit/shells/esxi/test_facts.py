@@ -71,13 +71,13 @@ def test_gpus_are_asked_once_for_all() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (ShellResult(status=127, stderr="sh: nvidia-smi: not found\n"), "host driver is not installed"),
+        (ShellResult(status=127, stderr="sh: nvidia-smi: not found\n"), "install the NVIDIA host driver"),
         (said("query-driver-not-loaded.txt", 9), "couldn't communicate with the NVIDIA driver"),
         (said("query-no-devices.txt", 6), "No devices were found"),
         (ShellResult(status=255, stderr="Failed to initialize NVML: Unknown Error\n"), "initialize NVML"),
         (ShellResult(status=0, stdout="hello\n"), "no GPU block"),
         (ShellResult(status=0), "printed nothing"),
-        (said("query-2xa100-esxi-mig-pending.txt", 15), "ended with 15"),
+        (said("query-2xa100-esxi-mig-pending.txt", 15), "failed with exit code 15"),
     ],
 )
 def test_what_nvidia_smi_does_not_tell_has_its_reason(answer: ShellResult, reason: str) -> None:
@@ -96,7 +96,7 @@ def test_one_gpu_that_is_not_understood_hides_no_other() -> None:
 def test_gpus_that_are_counted_and_not_shown_are_missed() -> None:
     found, _ = facts({SMI: said("query-one-of-four.txt")}, GPUS)
     assert list(found.gpus) == ["0001:c8:00.0"]
-    assert found.unread[""] == "nvidia-smi told of 1 GPUs and counts 4"
+    assert found.unread[""] == "nvidia-smi lists 1 GPUs but counts 4"
 
 
 def test_nics_are_asked_by_msts_name() -> None:
@@ -171,7 +171,7 @@ def test_links_are_asked_by_the_matrix_and_the_table() -> None:
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ({}, "not on this host"),
+        ({}, "not installed on this host"),
         (
             {TOPO: said("topo-wrapped-by-a-terminal.txt"), INDEX: ShellResult(status=0, stdout=TABLE)},
             "NODENODE",
@@ -227,7 +227,7 @@ def test_a_host_without_instances_is_asked_no_addresses(name: str) -> None:
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ({LGI: ShellResult(status=127, stderr="sh: nvidia-smi: not found\n")}, "not on this host"),
+        ({LGI: ShellResult(status=127, stderr="sh: nvidia-smi: not found\n")}, "not installed on this host"),
         ({LGI: ShellResult(status=4, stdout="Insufficient Permissions\n")}, "Insufficient Permissions"),
         (
             {
