@@ -48,7 +48,7 @@ def add_hosts(observed: Inventory, texts: Sequence[str], catalog: Catalog) -> Gr
     for text in texts:
         match = _WORDS.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is not {FORM}, as in {EXAMPLE!r}")
+            raise ValueError(f"{text!r} does not match {FORM}, for example {EXAMPLE!r}")
         like = _model(match, observed, catalog)
         count = _within(match["count"] or "1", MOST_HOSTS, "hosts", text)
         before = len(grown.hosts)
@@ -66,7 +66,7 @@ def _model(match: re.Match[str], observed: Inventory, catalog: Catalog) -> Host:
     gpus = _within(match["gpus"], MOST_GPUS, "GPUs", match[0]) if match["gpus"] else len(like.gpus)
     mode = (match["mode"] or "same size").lower()
     if mode == "mig" and not any(entry.profile.sharing is Sharing.MIG for entry in board.profiles):
-        raise ValueError(f"{board.name} has no MIG mode: leave ', MIG' out")
+        raise ValueError(f"{board.name} does not support MIG mode; omit ', MIG'")
     return with_boards(like, board, gpus, *_MODES[mode])
 
 
@@ -78,8 +78,8 @@ def _host(name: str, observed: Inventory) -> Host:
         if len(found) == 1:
             return found[0]
     names = [host.name for host in observed.hosts]
-    hint = did_you_mean(name, names, noun="hosts") or "`vgpu-cfg inventory` lists them"
-    raise ValueError(f"there is no host {name!r} to add one like it; {hint}")
+    hint = did_you_mean(name, names, noun="hosts") or "run `vgpu-cfg inventory` to list them"
+    raise ValueError(f"host {name!r} not found, so no host like it can be added; {hint}")
 
 
 def _board(name: str, catalog: Catalog) -> Board:
@@ -100,13 +100,15 @@ def _only_board(like: Host, catalog: Catalog) -> Board:
         if (board := catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id)) is not None
     }
     if len(found) != 1:
-        told = ", ".join(sorted(found)) or "none that is known"
-        raise ValueError(f"the boards of {like.name} are {told}: say which and how many, as in {EXAMPLE!r}")
+        told = ", ".join(sorted(found)) or "none that are in the catalog"
+        raise ValueError(
+            f"the boards of {like.name} are {told}; specify board and number, for example {EXAMPLE!r}"
+        )
     return next(iter(found.values()))
 
 
 def _within(number: str, most: int, what: str, text: str) -> int:
     count = int(number) if len(number) < len(str(most)) + 1 else most + 1
     if not 1 <= count <= most:
-        raise ValueError(f"{text!r} asks for {number} {what}: 1 to {most} can be added")
+        raise ValueError(f"{text!r} requests {number} {what}: 1 to {most} can be added")
     return count

@@ -34,14 +34,16 @@ _EXCEPT = "except"
 _VM_BELOW_EXCEPT = 4
 """The depth of a VM there: vms, the line, except, its name."""
 NO_KEY = "the plan file has no key for it"
-NOT_ENOUGH = "what was found cannot be written so that nothing differs"
-NOT_THERE = "the VM is not there: `apply` makes it again; if it shall not be, take it out of the plan file"
+NOT_ENOUGH = "the current value cannot be written without a remaining difference"
+NOT_THERE = (
+    "the VM does not exist: `apply` creates it again; if you do not want it, remove it from the plan file"
+)
 NAME = "name"
 OTHER_NAME = (
-    "`apply` renames it back; to keep the name, give it that name in `vms` with an item in `moved`, or write "
+    "`apply` renames it back; to keep the name, use that name in `vms` with an item in `moved`, or set "
     "`ignore: [name]`"
 )
-IN_GUEST = "what a guest has is not taken into the plan file"
+IN_GUEST = "guest settings are not written to the plan file"
 
 
 def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
@@ -53,7 +55,7 @@ def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
     loaded = source.load(text)
     trial = attempt(source, text, ())
     if trial is None:
-        raise ValueError(f"{loaded.path} could be read, and not be planned")
+        raise ValueError(f"{loaded.path} could be read, but not planned")
     writing = _Writing(source, text, trial, trial)
     chosen = [vm for vm in trial.plan.desired.vms if vm.name in names]
     for line in _whole_lines(chosen, trial.plan.desired.vms):
@@ -110,7 +112,7 @@ class _Writing:
         """Note what stays different of a VM, and why."""
         for host in self.trial.plan.lost_hosts:
             if any(lost.name == vm.name for lost in host.vms):
-                why = f"{host.host.name} {host.connection.words}: bring it back first"
+                why = f"{host.host.name} {host.connection.words}; reconnect it first"
                 self.left.append(Left(vm=vm.name, what=THE_VM, why=why))
         for one in _left_of(self.trial.plan, vm.name):
             why = self.reasons.get((vm.name, one.what)) or _why_left(one)
@@ -121,13 +123,13 @@ class _Writing:
         situation = Situation(self.trial, self.source.catalog)
         at = situation.line_of(vms[0]) if with_line else _place(situation, vms[0])
         if at is None:
-            return "its line is not in the plan file itself"
+            return "its line is in an included file"
         is_pair = key.startswith(("attributes.", "extra_config."))
         way = tuple(key.split(".", maxsplit=1)) if is_pair else (key,)
         stated = situation.data_at((*at, *way))
         if "${" in str(stated):
             where = f"{situation.document.name}:{situation.document.node((*at, *way)).line}"
-            return f"{where} says {stated}: change the variable, or write the value"
+            return f"{where} sets {stated}: change the variable, or write the value"
         can_go = stated is not None and not with_line
         values = [list(self._values(vm, key, can_go=can_go)) for vm in vms]
         for value in values[0]:

@@ -142,16 +142,14 @@ class Assessor:
             vm,
             Fate.MOVED,
             self._starts([vm], end),
-            f"it is off while it moves: {cold}" if cold else "",
-            f"{AFFINITY_KEY} ties it to another NUMA node than that of its GPU there" if is_far else "",
+            f"it is powered off to move: {cold}" if cold else "",
+            f"{AFFINITY_KEY} binds it to another NUMA node than its GPU's there" if is_far else "",
         )
 
     def _stopped(self, vm: Vm, places: Places) -> OtherVm:
         before = self.first.observed.vm_by_moid.get(vm.moid)
         is_less = before is not None and _devices(vm) < _devices(before)
-        return _other(
-            vm, Fate.STOPPED, places, "it starts without its passed-through device" if is_less else ""
-        )
+        return _other(vm, Fate.STOPPED, places, "it starts without its passthrough device" if is_less else "")
 
     def _away(self, host: Host, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
         """Yield what runs on a host that an act empties: it moves as it runs, or is off meanwhile."""
@@ -159,9 +157,9 @@ class Assessor:
         elsewhere = find_places(vms, end, self.catalog, Protection())
         again = self._starts(vms, end)
         for vm in vms:
-            cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it is not read"
+            cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it was not read"
             if why := elsewhere.why_not.get(vm.moid, "") or cold:
-                yield _other(vm, Fate.AWAY, again, f"it is off meanwhile: {why}")
+                yield _other(vm, Fate.AWAY, again, f"it is powered off during the move: {why}")
             else:
                 yield _other(vm, Fate.AWAY, elsewhere)
 

@@ -271,4 +271,4 @@ def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
         others = [vm.name for vm in running_vms(host, observed) if vm.name not in own]
         if host.moid in by_hand:
             there = f"; others there: {fold_names(others)}" if others else ""
-            yield f"{host.name}: steps by hand{there}"
+            yield f"{host.name}: manual steps{there}"

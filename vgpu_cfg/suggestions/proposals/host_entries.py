@@ -36,7 +36,7 @@ def _from_vms(situation: Situation) -> Iterator[Candidate]:
         for entry in entries:
             loc = situation.entry_of(entry)
             if entry.prepare == "none" and loc is not None:
-                says = f"let the plan prepare {host.name} as its VMs need it"
+                says = f"let the plan prepare {host.name} as required by its VMs"
                 yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, (Edit((*loc, "prepare"), "from_vms"),))
         if host.is_usable and not entries:
             open_hosts.append(host)
@@ -153,7 +153,7 @@ def _unclear(situation: Situation) -> Iterator[Candidate]:
                     says = f"sharing: {sharing} for GPU {gpu.pci_id} of {host.name}"
                     yield Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit((*loc, "gpus"), [rule]),))
                     if entry.cluster:
-                        says = f"{says}, and prepare no other host"
+                        says = f"{says}, and do not prepare other hosts"
                         edits = (
                             Edit((*loc, "cluster")),
                             Edit((*loc, "names"), [host.name]),

@@ -18,12 +18,7 @@ from vgpu_cfg.suggestions.situation import Situation
 
 _MOST = 3
 _MISSPELT = 0.7
-_OF_TAGS = (
-    Code.TAG_CATEGORY_ABSENT,
-    Code.TAG_ABSENT,
-    Code.TAG_CATEGORY_SINGLE,
-    Code.TAG_CATEGORY_OF_OTHERS,
-)
+_OF_TAGS = (Code.TAG_CATEGORY_ABSENT, Code.TAG_ABSENT, Code.TAG_CATEGORY_SINGLE, Code.TAG_CATEGORY_OF_OTHERS)
 
 
 def propose_names(situation: Situation) -> Iterator[Candidate]:
@@ -129,7 +124,7 @@ def _matches(situation: Situation) -> Iterator[Candidate]:
         if "nics" in loc:
             for device in sorted({nic.device for nic in nics}):
                 match = loc[:-1]
-                says = f"match the NIC {device} in place of model {name!r}"
+                says = f"match the NIC {device} instead of model {name!r}"
                 yield Candidate(FixKind.FILE, says, edits=(Edit(match, {"vmnic": device}),))
             models = sorted({_model(nic.pci.device_name) for nic in nics if nic.pci is not None})
             for model in models:
@@ -144,7 +139,7 @@ def _tags(situation: Situation, loc: Loc, tags: dict[str, Any]) -> Iterator[Cand
             categories = [one.name for one in situation.observed.tag_categories or () if one.is_for_vms]
             for close in close_to(name, categories, _MOST):
                 renamed = {close if key == name else key: one for key, one in tags.items()}
-                idea = _rename(loc, name, close, "category of tags")
+                idea = _rename(loc, name, close, "tag category")
                 yield replace(idea, edits=(Edit(loc, renamed),))
             continue
         if not category.is_for_vms:

@@ -91,7 +91,7 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                 if is_here and vm.name.casefold() == wanted.name.casefold():
                     new = f"{vm.name}-other"
                     yield _act(
-                        f"its owner renames the VM {vm.name} that is there",
+                        f"have the owner rename the existing VM {vm.name}",
                         set_in_vm(vm.moid, name=new),
                         f"govc object.rename {path_of(vm)} {quote(new)}",
                     )
@@ -101,7 +101,7 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                 ):
                     home = folder.moid if folder is not None else vm.folder_moid
                     yield _act(
-                        f"give {vm.name} its name and folder back",
+                        f"restore the name and folder of {vm.name}",
                         set_in_vm(vm.moid, name=wanted.name, folder_moid=home),
                         f"govc object.rename {path_of(vm)} {quote(wanted.name)}",
                     )
@@ -114,7 +114,7 @@ def _allowed(situation: Situation) -> Iterator[Candidate]:
         if vm is not None and vm.mark is not None:
             words = ["vgpu-cfg", "import", situation.plan_path, "--may-destroy", f"--only={vm.name}"]
             mark = vm.mark.model_copy(update={"is_imported": False})
-            yield _act(f"allow that {vm.name} is deleted", set_in_vm(vm.moid, mark=mark), join(words))
+            yield _act(f"allow the deletion of {vm.name}", set_in_vm(vm.moid, mark=mark), join(words))
 
 
 def _taken_in(situation: Situation) -> Iterator[Candidate]:
@@ -133,9 +133,7 @@ def _taken_in(situation: Situation) -> Iterator[Candidate]:
         only = () if is_whole else (f"--only={name}" for name in taken)
         folded = fold_names(taken)
         yield _act(
-            f"take the VM {folded} in that is there"
-            if len(taken) == 1
-            else f"take in what is there: {folded}",
+            f"import the existing VM {folded}" if len(taken) == 1 else f"import the existing VMs: {folded}",
             partial(with_marks, plan),
             join(["vgpu-cfg", "import", situation.plan_path, *only]),
         )
@@ -148,7 +146,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.TEMPLATE_IS_BIOS, Code.OPTION_NEEDS_EFI):
         template = situation.site.template_of(vm)
         if template is not None:
-            says = f"install the system of the template {template.name} anew, in EFI mode"
+            says = f"reinstall the system of the template {template.name} in EFI mode"
             yield _act(says, set_in_detail(template.moid, firmware="efi"))
     for vm in situation.lines(Code.TEMPLATE_WITHOUT_SNAPSHOT):
         template = situation.site.template_of(vm)
@@ -162,7 +160,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         existing = situation.vm(vm.name)
         if existing is not None:
             yield _act(
-                f"its owner deletes {existing.name}, and it is made anew",
+                f"have the owner delete {existing.name}; the plan then recreates it",
                 gone(existing, situation.catalog),
                 f"govc vm.destroy {path_of(existing)}",
                 Cost.POWER_CYCLE,
@@ -173,7 +171,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         ]
         if own:
             names = ", ".join(found.name for found in own)
-            says = f"their owner deletes {names}, and they are made anew"
+            says = f"have the owner delete {names}; the plan then recreates them"
             effect = together(gone(one, situation.catalog) for one in own)
             yield _act(says, effect, cost=Cost.POWER_CYCLE)
 
@@ -189,24 +187,24 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
         yield from _drivers(situation, host)
     if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
         for host in _concerned(situation):
-            says = f"install NVIDIA's GPU management daemon on {host.name}: it makes the device groups"
+            says = f"install NVIDIA's GPU management daemon on {host.name}; it creates the device groups"
             yield _on_empty(host, says, partial(_with_groups, situation))
     if any(situation.errors(Code.LATENCY_NEEDS_CPU)):
         for host in _concerned(situation):
             if not host.cpu_mhz:
-                says = f"see that {host.name} is connected and reports its clock"
+                says = f"make sure that {host.name} is connected and reports its clock rate"
                 yield _act(says, together((back_in_use(host.moid), set_in_host(host.moid, cpu_mhz=2000))))
     if any(situation.errors(Code.NIC_HOSTS_OWN)):
         for host in _concerned(situation):
             for nic in host.nics:
-                says = f"take {nic.device} of {host.name} off its switch"
+                says = f"remove {nic.device} of {host.name} from its switch"
                 yield _act(says, _off_its_switch(host, nic.device))
     waiting = (Code.PASSTHROUGH_NOT_ACTIVE, Code.RESTART_PENDING, Code.NIC_NOT_READY)
     if any(situation.errors(*waiting)):
         for host in _concerned(situation):
             yield Candidate(
                 FixKind.OUTSIDE,
-                f"restart {host.name}: passthrough waits for it",
+                f"restart {host.name} to activate passthrough",
                 Cost.HOST_RESTART,
                 command=f"govc host.shutdown -r {path_of(host)}",
                 effect=change_host(host.moid, _restarted),
@@ -227,7 +225,7 @@ def _drivers(situation: Situation, host: Host) -> Iterator[Candidate]:
     if any(situation.errors(*without_driver)) or (situation.unplaced and situation.lacks_driver(host)):
         says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
         if host.creatable_profiles:
-            says = f"update NVIDIA's host driver on {host.name} to one that offers these profiles"
+            says = f"update NVIDIA's host driver on {host.name} to a version that offers these profiles"
         names = tuple(_profiles_of(situation, host))
         yield _on_empty(host, says, partial(served_by_driver, names=names))
 
@@ -317,18 +315,18 @@ def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[C
     name, moid = host.name, host.moid
     match found.code:
         case Code.HOST_SILENT | Code.NO_USABLE_HOST:
-            yield _act(f"bring {name} back", back_in_use(moid), f"govc host.reconnect -host {path_of(host)}")
+            yield _act(f"reconnect {name}", back_in_use(moid), f"govc host.reconnect -host {path_of(host)}")
         case Code.LOCKDOWN:
-            says = f"end lockdown mode of {name} for the time of the work"
+            says = f"disable lockdown mode of {name} during the work"
             yield _act(says, set_in_facts(moid, lockdown="lockdownDisabled"))
         case Code.OTHERS_MAINTENANCE:
-            says = f"let the other plan finish on {name}: `vgpu-cfg apply` of it goes on where it stopped"
+            says = f"let the other plan finish on {name}: run its `vgpu-cfg apply` again"
             yield _act(says, together((set_in_facts(moid, mark=None), back_in_use(moid))))
         case Code.SETTING_OWNED:
-            says = f"detach what owns the settings of {name}: its host profile, or the cluster's image"
+            says = f"detach the host profile or cluster image that manages the settings of {name}"
             yield _act(says, together((set_in_facts(moid, owners=()), _unowned(host))))
         case Code.SETTING_UNREAD:
-            says = f"see to it that the shell of {name} answers: {found.message}"
+            says = f"make the shell of {name} available: {found.message}"
             answers = together((set_in_facts(moid, unread={}), set_in_shell(moid, unread={})))
             yield _act(says, together((answers, _newer_firmware(situation, host))))
         case Code.NO_FIRMWARE_TOOLS:
@@ -361,7 +359,7 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
             yield from move_away(situation, [vm])
             yield switch_off(situation, [vm], host)
         if vm.detail is not None and vm.detail.passthrough:
-            says = f"its owner takes the passed-through device out of {vm.name}"
+            says = f"have its owner remove the passthrough device from {vm.name}"
             off = carried_out([existing_vms.switch_off(vm)], situation.catalog)
             effect = together((off, set_in_detail(vm.moid, passthrough=())))
             yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, effect=effect, touches=(vm.moid,))
@@ -371,13 +369,13 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
     cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
         yield _act(
-            f"make DRS of {cluster.name} fully automated",
+            f"set DRS of {cluster.name} to fully automated",
             set_in_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated"),
             f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}",
         )
     for nic in host.nics:
         if nic.device in message and "vSwitch" in message:
-            says = f"take {nic.device} of {host.name} out of its switch"
+            says = f"remove {nic.device} of {host.name} from its switch"
             yield _act(says, change_facts(host.moid, _without_uplink(nic.device)))
 
 
@@ -428,7 +426,9 @@ def _unowned(host: Host) -> Effect:
 
 def _objects(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.KEY_PROVIDER_ABSENT)):
-        says = "add a key provider in vCenter (Configure > Key Providers; a native one will do)"
+        says = (
+            "add a key provider in vCenter (Configure > Key Providers; a native key provider is sufficient)"
+        )
         yield _act(says, _with_key_provider)
     yield from _folders(situation)
     if any(situation.errors(Code.NETWORK_NOT_FOUND)):
@@ -442,7 +442,7 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
                     inventory_path=f"{path.rpartition('/')[0]}/{name}" if path else "",
                 )
                 yield _act(
-                    f"make a portgroup {name} on the hosts",
+                    f"create a portgroup {name} on the hosts",
                     with_network(made, _concerned(situation) or situation.observed.hosts),
                     f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}",
                 )
@@ -482,7 +482,7 @@ def _folders(situation: Situation) -> Iterator[Candidate]:
         paths = ("/".join((root.inventory_path, *names[: length + 1])) for length in range(len(names)))
         missing = [path for path in paths if path not in known]
         command = join(("govc", "folder.create", *missing))
-        yield _act(f"make the VM folder {folder}", with_folders(missing, root), command)
+        yield _act(f"create the VM folder {folder}", with_folders(missing, root), command)
 
 
 def _network_names(situation: Situation) -> Iterable[str]:
@@ -501,7 +501,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
         for cluster in situation.site.clusters_of(vm):
             known: tuple[ClusterRule | VmHostRule, ...] = (*cluster.rules, *cluster.host_rules)
             for rule in known:
-                says = f"switch the DRS rule {rule.name} of {cluster.name} off"
+                says = f"disable the DRS rule {rule.name} of {cluster.name}"
                 off = rule.model_copy(update={"is_enabled": False})
                 rules = tuple(off if one == rule else one for one in cluster.rules)
                 host_rules = tuple(off if one == rule else one for one in cluster.host_rules)
@@ -525,7 +525,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
                         continue
                     if host.moid in group.host_moids:
                         continue
-                    says = f"put {host.name} into the host group {group.name}, in vCenter"
+                    says = f"add {host.name} to the host group {group.name} in vCenter"
                     groups = tuple(
                         one.model_copy(update={"host_moids": (*one.host_moids, host.moid)})
                         if one.name == group.name

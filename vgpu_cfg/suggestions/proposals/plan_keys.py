@@ -33,12 +33,12 @@ def propose_plan_keys(situation: Situation) -> Iterator[Candidate]:
 
 def _flags(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.POWER_CYCLE_NOT_ALLOWED, Code.OWN_VMS_OFF)):
-        says = "let running VMs of the plan be switched off and on for it"
+        says = "allow running VMs of the plan to be powered off and on"
         yield Candidate(
             FixKind.FLAG, says, Cost.POWER_CYCLE, flag="allow_power_cycle", command="--allow-power-cycle"
         )
     if any(situation.errors(Code.HOST_FORBIDDEN)):
-        says = "let VMs of the plan be moved to where the plan file says"
+        says = "allow VMs of the plan to be moved to their location in the plan file"
         yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
     lacked = tuple(lacking(situation.plan.disturbed, situation.desired.allow))
     for approval in Approval:
@@ -47,22 +47,18 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
             flag, command = f"allow={approval}", f"--allow {approval}"
             yield Candidate(FixKind.FLAG, f"approve: {what}", Cost.HOST_RESTART, flag=flag, command=command)
     if any(situation.errors(Code.NOT_PINNED)):
-        says = "fetch packages and archives without a checksum"
+        says = "download packages and archives without a checksum"
         yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("unpinned",), True),))
     if any(situation.errors(Code.MANY_DELETIONS)):
         count = sum(change.deletes is not None for change in situation.plan.changes)
-        says = f"let {count} VMs be deleted"
+        says = f"allow {count} VMs to be deleted"
         yield Candidate(
-            FixKind.FLAG,
-            says,
-            Cost.WORK,
-            flag=f"allow_destroy={count}",
-            command=f"--allow-destroy {count}",
+            FixKind.FLAG, says, Cost.WORK, flag=f"allow_destroy={count}", command=f"--allow-destroy {count}"
         )
     if any(found for found in situation.errors(Code.NETWORK_NOT_FOUND) if found.subject.kind == "vm"):
         made = {network.name for network in situation.desired.networks if network.switch}
         if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):
-            says = "make the networks first, and the VMs in a second run"
+            says = "create the networks first, and the VMs in a second run"
             yield Candidate(FixKind.FLAG, says, flag="only=host:*", command="--only 'host:*'")
 
 
@@ -72,13 +68,13 @@ def _identity(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.NAMESAKE)):
         marks = [vm.mark for vm in situation.observed.vms if vm.mark is not None and vm.mark.plan == name]
         for known in dict.fromkeys(mark.id for mark in marks if mark.id):
-            says = f"this is the plan that made those VMs: its id is {known}"
+            says = f"it is the plan that created those VMs: set its ID {known}"
             yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("id",), known),))
-        says = f"this is another plan, and is called {name}-2"
+        says = f"it is a different plan: rename it to {name}-2"
         yield Candidate(FixKind.LEAVE, says, edits=(Edit(("name",), f"{name}-2"),))
     for found in situation.errors(Code.MARK_WITHOUT_ID):
         vm = found.subject.name
-        says = f"leave --delete {vm} away; whoever knows whose it is deletes it in vCenter"
+        says = f"remove --delete {vm}; the VM's owner deletes it in vCenter"
         yield Candidate(FixKind.FLAG, says, flag=f"keep={vm}")
 
 
@@ -104,7 +100,7 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                             loc, "disruption.allow", allowed, says, FixKind.LEAVE, Cost.HOST_RESTART
                         )
                 case Code.OWN_VMS_OFF:
-                    says = f"let the plan's own VMs on {name} be switched off"
+                    says = f"allow the plan's VMs on {name} to be powered off"
                     yield from _set(
                         loc, "disruption.power_off_own", True, says, FixKind.LEAVE, Cost.POWER_CYCLE
                     )
@@ -114,21 +110,21 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         if getattr(entry, key) is None:
                             continue
                         kept = {name: value for name, value in (stated or {}).items() if name != "depot"}
-                        says = f"leave {what} to the cluster's image"
+                        says = f"use the cluster's image for {what}"
                         yield from _set(loc, key, {**kept, "by": "lifecycle"}, says, FixKind.FILE)
-                    says = f"only check {name}, and write nothing"
+                    says = f"only check {name}, and change nothing"
                     yield from _set(loc, "mode", "check", says, FixKind.LEAVE)
                 case Code.NO_FIRMWARE_TOOLS:
-                    says = f"have NVIDIA's firmware tools installed on {name}, as a step of the plan"
+                    says = f"install NVIDIA's firmware tools on {name} as a step of the plan"
                     yield from _set(
                         loc, "firmware_tools", {"by": "hand"}, says, FixKind.FILE, Cost.HOST_RESTART
                     )
                 case Code.LOCKDOWN | Code.SETTING_UNREAD:
-                    says = f"leave the shell of {name} alone: its steps are then done by hand"
+                    says = f"do not use the shell of {name}; perform its steps manually"
                     yield from _set(loc, "access", {"ssh": "off"}, says, FixKind.LEAVE)
                 case Code.HOST_NOT_EMPTIED if entry.cluster:
                     value = {"evacuate_vgpu": True, "hot_migrate": True}
-                    says = f"let maintenance mode move VMs with vGPUs in {entry.cluster}"
+                    says = f"allow maintenance mode to migrate VMs with vGPUs in {entry.cluster}"
                     yield from _set(loc, "cluster_options", value, says, FixKind.FILE, Cost.MOVE)
                 case Code.HOST_TWICE:
                     yield from _named_once(situation, name, loc)
@@ -152,16 +148,16 @@ def _named_once(situation: Situation, name: str, loc: Loc | None) -> Iterator[Ca
         return
     if isinstance(names, list) and len(names) > 1 and name in names:
         rest = [one for one in names if one != name]
-        yield from _set(loc, "names", rest, f"name {name} in one entry of `hosts` only", FixKind.FILE)
+        yield from _set(loc, "names", rest, f"list {name} in only one entry of `hosts`", FixKind.FILE)
     else:
-        yield Candidate(FixKind.FILE, f"name {name} in one entry of `hosts` only", edits=(Edit(loc),))
+        yield Candidate(FixKind.FILE, f"list {name} in only one entry of `hosts`", edits=(Edit(loc),))
 
 
 def _without_host(name: str, loc: Loc | None, situation: Situation) -> Iterator[Candidate]:
     names = situation.data_at((*loc, "names")) if loc is not None else None
     if isinstance(names, list) and name in names and len(names) > 1:
         rest = [one for one in names if one != name]
-        yield from _set(loc, "names", rest, f"leave {name} out of `hosts`", FixKind.LEAVE)
+        yield from _set(loc, "names", rest, f"remove {name} from `hosts`", FixKind.LEAVE)
 
 
 def _host_rules(situation: Situation) -> Iterator[Candidate]:
@@ -181,10 +177,10 @@ def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> It
         at: Loc = (*(loc or ()), section, index) if isinstance(raw, list) else (*(loc or ()), section)
         if code == Code.NOT_SUPPORTED:
             if rule.get("sharing") == "mig":
-                says = "share the GPU by turns: its board has no MIG mode"
+                says = "use time slicing for the GPU: its board has no MIG mode"
                 yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "sharing"), "time_sliced"),))
             if rule.get("vgpu_mode") == "mixed_size":
-                says = "vGPUs of one size: the board has no mixed sizes"
+                says = "use vGPUs of one size: the board does not support mixed sizes"
                 yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "vgpu_mode"), "same_size"),))
             if rule.get("graphics_type") == "shared" or "vgpu_mode" in rule:
                 says = "use the GPU for vGPUs"
@@ -193,14 +189,14 @@ def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> It
                 if key in rule:
                     yield Candidate(
                         FixKind.LEAVE,
-                        f"without `{key}` of a rule under `{section}`",
+                        f"remove `{key}` from a rule under `{section}`",
                         edits=(Edit((*at, key)),),
                     )
         elif rule.get("use") not in (None, "passthrough"):
-            says = "leave the device passed through"
+            says = "keep the device passed through"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit((*at, "use"), "passthrough"),))
     if code == Code.NOT_SUPPORTED and loc is not None and situation.data_at((*loc, "graphics_type")):
-        says = "the graphics type that vGPUs need"
+        says = "the graphics type that vGPUs require"
         yield Candidate(FixKind.FILE, says, edits=(Edit((*loc, "graphics_type"), "sharedDirect"),))
 
 
@@ -211,15 +207,15 @@ def _networks(situation: Situation) -> Iterator[Candidate]:
             for mtu in sorted(_mtus(situation)):
                 says = f"MTU {mtu} of {network.name}"
                 yield from _set(loc, "mtu", mtu, says, FixKind.FILE)
-            says = f"leave the MTU of {network.name} as it is"
+            says = f"keep the MTU of {network.name}"
             yield from _set(loc, "mtu", None, says, FixKind.FILE)
         if network.pool is not None and any(situation.errors(Code.POOL_EXHAUSTED)):
             wider = _wider(network.pool, network.subnet, len(situation.desired.vms))
-            yield from _set(loc, "pool", wider, f"a wider pool of {network.name}", FixKind.FILE)
+            yield from _set(loc, "pool", wider, f"enlarge the pool of {network.name}", FixKind.FILE)
         refused = {found.subject.name for found in situation.errors(Code.DISRUPTION_NOT_ALLOWED)}
         if network.name in refused and network.vlan is not None:
             new = f"{network.name}-vlan{network.vlan}"
-            says = f"a portgroup of another name for VLAN {network.vlan}: {new}"
+            says = f"a portgroup with another name for VLAN {network.vlan}: {new}"
             yield from _set(loc, "name", new, says, FixKind.LEAVE)
     if any(situation.errors(Code.MTU_TOO_SMALL)):
         names = {one.moid: one.name for one in situation.observed.networks}
@@ -256,7 +252,7 @@ def _wider(pool: tuple[str, str], subnet: str | None, count: int) -> str:
 def _training(situation: Situation) -> Iterator[Candidate]:
     """Train with a fixed number of workers, or with a guest's driver of the branch that its host takes."""
     if any(situation.errors(Code.NOT_ELASTIC)):
-        says = "train with as many workers as there are"
+        says = "train with the existing number of workers"
         yield Candidate(FixKind.LEAVE, says, edits=(Edit(("training", "elastic")),))
     for vm in situation.lines(Code.GUEST_DRIVER_BRANCH):
         driver = vm.guest.driver if vm.guest is not None else None
@@ -266,7 +262,7 @@ def _training(situation: Situation) -> Iterator[Candidate]:
             words = found.message.partition(" takes ")[2].partition(":")[0].split(" or ")
             for branch in (word.strip() for word in words if word.strip().isdigit()):
                 if own:
-                    says = f"{vm.line} with a guest driver of branch {branch}: put in version and checksum"
+                    says = f"{vm.line} with a guest driver of branch {branch}: add version and checksum"
                     new = {"package": package.replace(own, branch), "sha256": "0" * 64}
                     edits = situation.set_key(vm, ("guest.driver", new))
                     yield Candidate(FixKind.LEAVE, says, edits=edits)
@@ -278,7 +274,7 @@ def _site(situation: Situation) -> Iterator[Candidate]:
     words = [found.remedy.rpartition(" add ")[2].split() for found in situation.errors(Code.SITE_LEFT)]
     hosts = sorted({word[0] for word in words if word})
     if site is not None and hosts and situation.data_at(("site",)) is not None:
-        says = f"count {', '.join(hosts)} to the site, where guests do reach them"
+        says = f"add {', '.join(hosts)} to the site, if guests can reach them"
         edit = Edit(("site", "hosts"), [*site.hosts, *hosts])
         yield Candidate(FixKind.LEAVE, says, Cost.WORK, (edit,))
 
@@ -291,13 +287,13 @@ def _protect(situation: Situation) -> Iterator[Candidate]:
         texts = globs if isinstance(globs, list) else [globs]
         for glob in texts:
             rest = [one for one in texts if one != glob]
-            says = f"no longer protect {glob} ({key})"
+            says = f"remove {glob} from the protection ({key})"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit(("protect", key), rest or None),))
     for vm in situation.lines(Code.PROTECTED):
         loc = situation.line_of(vm)
         if loc is not None:
             new = f"{situation.desired.name}-{vm.line}"
-            says = f"{vm.line} is called {new}: the one that is there is left alone"
+            says = f"rename {vm.line} to {new}; the existing one is left unchanged"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit((*loc, "name"), new),))
     for found in situation.errors(Code.PROTECTED):
         for index, entry in enumerate(situation.desired.hosts):
@@ -305,7 +301,7 @@ def _protect(situation: Situation) -> Iterator[Candidate]:
                 yield from _without_host(found.subject.name, situation.entry_of(entry), situation)
                 if len(situation.desired.hosts) > 1:
                     loc = situation.entry_of(entry) or ("hosts", index)
-                    says = f"leave {found.subject.name} out of `hosts`"
+                    says = f"remove {found.subject.name} from `hosts`"
                     yield Candidate(FixKind.LEAVE, says, edits=(Edit(loc),))
 
 
@@ -314,5 +310,5 @@ def _checks(situation: Situation) -> Iterator[Candidate]:
     for code in dict.fromkeys(found.code for found in situation.plan.errors):
         known = code_of(code)
         if known is not None and known.is_relaxable:
-            says = f"let {code} ({known.summary}) only warn"
+            says = f"change {code} ({known.summary}) to a warning"
             yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("checks", code), "warning"),))

@@ -68,7 +68,7 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
             says = f"take {host.name} out of maintenance mode"
             command = f"govc host.maintenance.exit {path}"
         else:
-            says = f"bring {host.name} back, which is {host.connection.value}"
+            says = f"reconnect {host.name}, which is {host.connection.value}"
             command = f"govc host.reconnect -host {path}"
         yield Candidate(FixKind.OUTSIDE, says, Cost.MOVE, command=command, effect=back_in_use(host.moid))
 
@@ -79,7 +79,7 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         if not host.cordons:
             continue
         closed = "host" if host.cordon is not None else "GPU"
-        says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
+        says = f"have {('' if closed == 'host' else 'a GPU of ')}{host.name} uncordoned"
         targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
         changes = make_uncordon_plan(targets, situation.observed, situation.catalog).changes
         home = [vm.moid for one in changes if (vm := one.moves or one.starts)]
@@ -120,7 +120,7 @@ def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
             kinds.setdefault((*kind, *(gpu.sharing for gpu in host.gpus)), host)
     for host in list(kinds.values())[:_MOST_KINDS]:
         for count in range(1, _MOST_MORE + 1):
-            says = f"add {counted(count, 'host')} like {host.name}, with nothing on it"
+            says = f"add {counted(count, 'host')} like {host.name}, without VMs"
             yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=more_hosts(host, count))
     for host in list(kinds.values())[:1]:
         yield from _other_boards(situation, host)
@@ -151,11 +151,11 @@ def is_protected(situation: Situation, vm: Vm) -> bool:
 def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate:
     """Have the owners of VMs switch them off."""
     names = ", ".join(vm.name for vm in vms)
-    who = "its owner switches" if len(vms) == 1 else "their owners switch"
+    who = "have the owner power off" if len(vms) == 1 else "have the owners power off"
     commands = [f"govc vm.power -s {path_of(vm)}" for vm in vms]
     return Candidate(
         FixKind.OUTSIDE,
-        f"{who} {names} on {host.name} off",
+        f"{who} {names} on {host.name}",
         Cost.POWER_CYCLE,
         command=commands[0],
         then=tuple(commands[1:]),
@@ -191,7 +191,7 @@ def _move(step: MoveStep, places: Places) -> RelocateVm:
 
 def _says(step: MoveStep, places: Places) -> str:
     names = places.hosts[step.source].name, places.hosts[step.target].name
-    how = f", while it is off: {step.why_cold}" if step.why_cold else ""
+    how = f", powered off: {step.why_cold}" if step.why_cold else ""
     return f"move {places.movables[step.vm].vm.name} from {names[0]} to {names[1]}{how}"
 
 

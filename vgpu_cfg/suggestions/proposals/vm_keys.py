@@ -74,12 +74,12 @@ def _state(situation: Situation, vm: DesiredVm, says: str, *steps: tuple[str, An
 def _gpus(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.NVLINK_NEEDS_WHOLE, Code.UVM_NEEDS_FULL):
         whole = _each(situation, vm, lambda item: _with_profile(situation, item))
-        yield from _gpu_edit(situation, vm, "takes profiles with all of a GPU", whole, FixKind.FILE)
+        yield from _gpu_edit(situation, vm, "uses profiles with a full GPU", whole, FixKind.FILE)
     for vm in situation.lines(Code.NVLINK_GROUP_SIZE):
         yield from _split(situation, vm)
     for vm in situation.lines(Code.MANY_GPU_SERVER):
         joined = _each(situation, vm, lambda item: [{**item, "nvlink": True}])
-        yield from _gpu_edit(situation, vm, "joins its GPUs by NVLink", joined, FixKind.FILE)
+        yield from _gpu_edit(situation, vm, "connects its GPUs by NVLink", joined, FixKind.FILE)
     for vm in situation.lines(
         Code.NVLINK_NEEDS_LINUX,
         Code.NVLINK_NEEDS_WHOLE,
@@ -97,18 +97,18 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.MIXED_BOARDS):
         items = _items(situation, vm)
         alike = [{**item, "profile": items[0].get("profile")} for item in items]
-        yield from _gpu_edit(situation, vm, "takes profiles of one board", alike)
+        yield from _gpu_edit(situation, vm, "uses profiles of one board", alike)
     for vm in {one.origin: one for one in situation.unplaced}.values():
         for board in _boards(situation, vm):
             alike = _each(situation, vm, partial(_of_board, situation, board))
             if alike != _items(situation, vm):
-                says = f"takes vGPUs of the same size of {board.name}, too"
+                says = f"also uses vGPUs of the same size of {board.name}"
                 yield from _gpu_edit(situation, vm, says, alike)
     for vm in situation.lines(Code.CANNOT_RESERVE):
         lists = (gpu.profile for gpu in vm.gpus if len(gpu.profile) > 1)
         for name in dict.fromkeys(str(one) for profiles in lists for one in profiles):
             one = _each(situation, vm, partial(_of_list, name))
-            yield from _gpu_edit(situation, vm, f"takes {name} of its list", one, FixKind.FILE)
+            yield from _gpu_edit(situation, vm, f"uses {name} from its list", one, FixKind.FILE)
     for vm in situation.lines(Code.PASSTHROUGH_ABSENT, Code.PASSTHROUGH_SERVES_VGPUS, Code.PASSTHROUGH_TAKEN):
         yield from _pins(situation, vm)
     for vm in situation.lines(Code.NVSWITCH_PASSTHROUGH):
@@ -121,7 +121,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
             if full is not None:
                 name = full.name
                 items = _each(situation, vm, partial(_as_vgpu, name))
-                yield from _gpu_edit(situation, vm, f"takes vGPUs {name} in place of whole GPUs", items)
+                yield from _gpu_edit(situation, vm, f"uses vGPUs {name} instead of whole GPUs", items)
 
 
 def _gpu_edit(
@@ -192,7 +192,7 @@ def _split(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
                 items.append(item)
             else:
                 items += [{**item, "count": size}] * parts
-        yield from _gpu_edit(situation, vm, f"joins its GPUs in groups of {size}", items, FixKind.FILE)
+        yield from _gpu_edit(situation, vm, f"connects its GPUs in groups of {size}", items, FixKind.FILE)
 
 
 def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
@@ -207,7 +207,7 @@ def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
                 if not item.get("pin"):
                     continue
                 changed = [*items[:index], {**item, "pin": gpu.pci_id}, *items[index + 1 :]]
-                says = f"pins the GPU at {gpu.pci_id} of {host.name} in place of {item['pin']}"
+                says = f"selects the GPU at {gpu.pci_id} of {host.name} instead of {item['pin']}"
                 yield from _gpu_edit(situation, vm, says, changed)
     nics = {nic.pci_id for host in situation.hosts_of(vm) for nic in host.nics}
     nics |= {pci.pci_id for host in situation.hosts_of(vm) for pci in host.pci_devices if pci.is_nic}
@@ -218,7 +218,7 @@ def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
         own = [{"type": "passthrough", "pin": item["pin"]} for item in misplaced]
         stated = situation.stated(vm, "nics")
         others = stated if isinstance(stated, list) else []
-        says = f"takes {', '.join(str(item['pin']) for item in misplaced)} under `nics`"
+        says = f"lists {', '.join(str(item['pin']) for item in misplaced)} under `nics`"
         yield from _state(situation, vm, says, ("gpus", value), ("nics", [*others, *own]))
 
 
@@ -248,11 +248,11 @@ def _sizes(situation: Situation) -> Iterator[Candidate]:
             continue
         largest = max(disk.capacity_mib for disk in existing.detail.disks)
         as_large = [{**disk, "size": gib(largest).replace(" ", "")} for disk in disks]
-        yield from _state(situation, vm, "asks for the disk's own size", ("disks", as_large))
+        yield from _state(situation, vm, "keeps the disk's size", ("disks", as_large))
     for vm in situation.lines(Code.DISK_HAS_SNAPSHOT, Code.TEMPLATE_WITHOUT_SNAPSHOT):
         yield from _state(situation, vm, "is a full clone", ("clone", "full"))
     for vm in situation.lines(Code.SIZE_UNKNOWN):
-        says = f"with {_EXAMPLE_CPUS} CPUs and {_EXAMPLE_MEMORY}, or other numbers of yours"
+        says = f"with {_EXAMPLE_CPUS} CPUs and {_EXAMPLE_MEMORY}, or other values"
         yield from _ask(situation, vm, says, ("cpus", _EXAMPLE_CPUS), ("memory", _EXAMPLE_MEMORY))
     for vm in situation.lines(Code.HOST_CPUS, Code.LATENCY_NEEDS_CPU, Code.NUMA_TOO_SMALL):
         for cpus in _smaller_cpus(situation, vm):
@@ -265,9 +265,7 @@ def _sizes(situation: Situation) -> Iterator[Candidate]:
                 yield from _ask(situation, vm, f"with {gib(memory)}", ("memory", size))
     for vm in situation.lines(Code.LATENCY_NEEDS_CPU):
         yield from _state(situation, vm, "spread over hosts", ("place.spread", "hosts"))
-        yield from _ask(
-            situation, vm, "with the usual latency sensitivity", ("latency_sensitivity", "normal")
-        )
+        yield from _ask(situation, vm, "with normal latency sensitivity", ("latency_sensitivity", "normal"))
 
 
 def _smaller_cpus(situation: Situation, vm: DesiredVm) -> list[int]:
@@ -287,15 +285,15 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         nodes = sorted({node.node_id for host in situation.hosts_of(vm) for node in host.numa_nodes})
         for most in range(2, len(nodes) + 1):
             chosen = nodes[:most]
-            yield from _state(situation, vm, f"tied to the nodes {node_list(chosen)}", ("numa", chosen))
-        yield from _ask(situation, vm, "tied to no node", ("numa", "off"))
+            yield from _state(situation, vm, f"bound to the nodes {node_list(chosen)}", ("numa", chosen))
+        yield from _ask(situation, vm, "not bound to a node", ("numa", "off"))
     for vm in situation.unplaced:
         if vm.place.hosts:
             yield from _ask(situation, vm, "on any host of its clusters", ("place.hosts", None))
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
         if vm.place.keep_free:
             yield from _ask(situation, vm, "keeps no host free", ("place.keep_free", None))
-        yield from _ask(situation, vm, "spread as far as it goes", ("place.must", False))
+        yield from _ask(situation, vm, "spread as far as possible", ("place.must", False))
     for vm in situation.lines(
         Code.DATASTORE_NOT_ON_HOST, Code.NO_DATASTORE, Code.DATASTORE_INACCESSIBLE, Code.DATASTORE_UNFIT
     ):
@@ -344,7 +342,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
             if "windows" in detail.guest_id.casefold():
                 continue
             yield from _ask(
-                situation, vm, f"made from the template {template.name}", ("template", template.name)
+                situation, vm, f"created from the template {template.name}", ("template", template.name)
             )
 
 
@@ -364,17 +362,17 @@ def _guests(situation: Situation) -> Iterator[Candidate]:
         steps: list[tuple[str, Any]] = [("guest", None)]
         if plain and plain != nics:
             steps.append(("nics", plain))
-        yield from _ask(situation, vm, "without anything that is set up in its guest", *steps)
+        yield from _ask(situation, vm, "without any guest setup", *steps)
     for vm in situation.lines(Code.CUDA_DRIVER_OLD):
         cuda = vm.guest.cuda if vm.guest is not None else None
         older = release_before(cuda.version) if cuda is not None else ""
         if cuda is not None and older and not cuda.package:
             stated = situation.stated(vm, "guest", "cuda")
             key = "guest.cuda.version" if isinstance(stated, dict) else "guest.cuda"
-            yield from _state(situation, vm, f"takes CUDA {older}", (key, older))
+            yield from _state(situation, vm, f"uses CUDA {older}", (key, older))
     for vm in situation.lines(Code.GUEST_SECRETS_NO_WAY):
         yield from _ask(
-            situation, vm, "with secrets that vCenter shows: `secrets: exposed`", ("guest.secrets", "exposed")
+            situation, vm, "with secrets visible in vCenter: `secrets: exposed`", ("guest.secrets", "exposed")
         )
 
 
@@ -389,10 +387,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.NIC_ABSENT, Code.NIC_HOSTS_OWN):
         for key in ("device", "pin"):
             yield from _nic_keys(
-                situation,
-                vm,
-                f"with any NIC, whatever its {key}",
-                partial(_nic_without, key),
+                situation, vm, f"with any NIC, regardless of its {key}", partial(_nic_without, key)
             )
     for vm in situation.lines(Code.NETWORK_NOT_ON_HOST, Code.NETWORK_IS_UPLINK, Code.NETWORK_KIND):
         on_hosts = {moid for host in situation.hosts_of(vm) for moid in host.network_moids}
@@ -400,32 +395,22 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
             if network.moid not in on_hosts or network.is_uplink:
                 continue
             yield from _nic_keys(
-                situation,
-                vm,
-                f"on the network {network.name}",
-                partial(_on_network, network.name),
+                situation, vm, f"on the network {network.name}", partial(_on_network, network.name)
             )
     meeting = situation.desired.vms if any(situation.errors(Code.NO_MEETING_NETWORK)) else ()
     for vm in (*meeting, *situation.lines(Code.ADDRESS_TWICE, Code.ADDRESS_IN_USE)):
         pools = {one.name for one in situation.desired.networks if one.pool is not None}
         yield from _nic_keys(
-            situation,
-            vm,
-            "takes addresses from the network's pool",
-            partial(_from_pool, pools),
-            FixKind.FILE,
+            situation, vm, "uses addresses from the network's pool", partial(_from_pool, pools), FixKind.FILE
         )
         yield from _nic_keys(
-            situation,
-            vm,
-            "asks DHCP for addresses",
-            lambda nic: {**nic, "ip": "dhcp"} if "ip" in nic else nic,
+            situation, vm, "uses DHCP", lambda nic: {**nic, "ip": "dhcp"} if "ip" in nic else nic
         )
     for vm in situation.lines(Code.NICS_ALIKE):
         yield from _nic_keys(
             situation,
             vm,
-            "without addresses that are set for it",
+            "without fixed addresses",
             lambda nic: {name: value for name, value in nic.items() if name not in ("ip", "rdma")},
         )
 
@@ -462,14 +447,14 @@ def _nic_keys(
 def propose_guest_keys(situation: Situation) -> Iterator[Candidate]:
     """Yield the keys that guests have, brought back or kept behind new ones, and leave to replace them."""
     if any(situation.errors(Code.KEYS_FOREIGN)):
-        says = "bring the keys here that the guests were set up with"
+        says = "copy the keys that the guests were set up with to this machine"
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, flag=f"keys={_KEPT}", effect=_with_kept_keys)
         says = "replace the keys in the guests"
         command = f"--rotate {KEYS}"
         yield Candidate(FixKind.FLAG, says, Cost.WORK, flag=f"rotate={KEYS}", command=command)
     if any(situation.errors(Code.KEYS_NOT_ROTATED)):
-        yield Candidate(FixKind.FLAG, "leave --rotate keys away", flag=f"rotate_no={KEYS}")
-        says = "put the seed that the guests have behind the new one"
+        yield Candidate(FixKind.FLAG, "omit --rotate keys", flag=f"rotate_no={KEYS}")
+        says = "add the guests' seed after the new one"
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, flag=f"former={_KEPT}", effect=_with_kept_keys)
 
 
