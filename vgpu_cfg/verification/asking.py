@@ -146,6 +146,6 @@ def missing(command: str, package: str) -> Verdict:
     """Fail since a tool is not in the guest."""
     return failed(
         VerifyCode.NOT_UNDERSTOOD,
-        f"there is no {command} in the guest",
-        remedy=f"install it there: {package}",
+        f"{command} is not installed in the guest",
+        remedy=f"install it in the guest: {package}",
     )

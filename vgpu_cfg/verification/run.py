@@ -257,7 +257,7 @@ class _Run:
             by = BY_KEY[result.check].proven_by
             proof = next((one for one in self.results if one.check == by and _is_proof(one, result)), None)
             if result.state is CheckState.UNPROVEN and proof is not None:
-                why = f"{result.why}; {by} proves it"
+                why = f"{result.why}; verified by {by}"
                 self.results[place] = result.model_copy(update={"state": CheckState.SKIPPED, "why": why})
 
     # ---- parts of them

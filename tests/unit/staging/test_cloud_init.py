@@ -182,12 +182,12 @@ def test_the_users_own_is_beneath() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("ssh_deletekeys: false", "it sets ssh_deletekeys, which vgpu-cfg sets otherwise"),
+        ("ssh_deletekeys: false", "it sets ssh_deletekeys, which vgpu-cfg sets itself"),
         ("ssh_keys: {rsa_private: x}", "it sets ssh_keys"),
         ("manage_etc_hosts: true", "it sets manage_etc_hosts"),
-        ("users: [{name: vgpu-cfg}]", "its users hold vgpu-cfg, which vgpu-cfg brings too"),
-        ("write_files: [{path: /usr/local/sbin/vgpu-cfg-stage}]", "its write_files hold /usr/local/sbin"),
-        ("runcmd: reboot", "its runcmd is no list"),
+        ("users: [{name: vgpu-cfg}]", "its users contain vgpu-cfg, which vgpu-cfg also creates"),
+        ("write_files: [{path: /usr/local/sbin/vgpu-cfg-stage}]", "its write_files contain /usr/local/sbin"),
+        ("runcmd: reboot", "its runcmd is not a list"),
     ],
 )
 def test_a_clash_is_refused(text: str, told: str) -> None:
@@ -202,10 +202,10 @@ def test_a_clash_is_refused(text: str, told: str) -> None:
     [
         ("#!/bin/sh\necho\n", "does not begin with #cloud-config"),
         ("a: 1\n", "does not begin with #cloud-config"),
-        ("#cloud-config\na: 1\na: 2\n", "user_data:3:1: this is not YAML: found duplicate key"),
+        ("#cloud-config\na: 1\na: 2\n", "user_data:3:1: invalid YAML: found duplicate key"),
         ("#cloud-config\n- a\n", "the text must be a mapping"),
-        ("#cloud-config\na: [1\n", "user_data:3:1: this is not YAML"),
-        ("#cloud-config\na: !!python/name:os.system x\n", "this is not YAML"),
+        ("#cloud-config\na: [1\n", "user_data:3:1: invalid YAML"),
+        ("#cloud-config\na: !!python/name:os.system x\n", "invalid YAML"),
     ],
 )
 def test_user_data_that_cannot_be_read(text: str, told: str) -> None:
@@ -276,5 +276,5 @@ def test_the_mark() -> None:
 
 
 def test_a_short_seed_is_refused() -> None:
-    with pytest.raises(GuestError, match="has 5 bytes, and needs 32"):
+    with pytest.raises(GuestError, match="has 5 bytes; 32 are required"):
         Stager(b"short", {}, {})

@@ -33,7 +33,7 @@ CPU = 'arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85"'
 def library(request: pytest.FixtureRequest) -> Path:
     folder = ROOT / ".cache" / "nccl"
     if not (folder / "installed").exists():
-        pytest.skip("there is no NCCL: script/build-nccl says why")
+        pytest.skip("NCCL is not built; script/build-nccl says why")
     return folder / str(request.param) / "nvidia/nccl/lib/libnccl.so.2"
 
 

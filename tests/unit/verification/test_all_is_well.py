@@ -29,7 +29,7 @@ def test_every_check_is_made_and_none_fails() -> None:
 def test_what_was_seen_is_told() -> None:
     report = make_scene().run()
     seen = {one.check: one.observed for one in report.results if one.subject.name == "hvd-01"}
-    assert seen["licence"] == "Licensed to 2026-12-03 05:02 UTC"
+    assert seen["licence"] == "Licensed until 2026-12-03 05:02 UTC"
     assert seen["gid"] == "mlx5_0 index 3 (10.111.0.11)"
     assert seen["rdma"] == "mlx5_0 on ens192, 100 Gb/s"
     assert seen["ats"] == "0000:0b:00.0 ATSCtl: Enable+"
@@ -42,11 +42,11 @@ def test_what_was_seen_is_told() -> None:
         "share": 0.941,
     }
     assert found_in(report, "congestion", "hvd-01 -> hvd-02").observed == (
-        "nothing lost; priority 3 paused 8 times, asked to 0; 0 packets marked by ECN, 0 CNPs sent"
+        "no packet loss; priority 3: paused 8 times, sent 0 pauses; 0 packets with ECN marks, 0 CNPs sent"
     )
     together = found_in(report, "allreduce", "hvd-01, hvd-02")
     assert together.observed == "11.2 GB/s bus bandwidth by horovod, 2 ranks, NET/IB/GDRDMA"
-    assert together.expected == "at least 10.5 of 12.5 GB/s, exact"
+    assert together.expected == "at least 10.5 of 12.5 GB/s, correct"
 
 
 def test_a_server_is_started_on_one_side_and_stopped_whatever_it_said() -> None:

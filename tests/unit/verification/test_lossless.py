@@ -65,8 +65,9 @@ def test_what_dcb_and_the_firmware_show_is_enough(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [({"pfc": "dcb-pfc-nothing-protected.txt"}, "ens192 protects priority none by PFC, not 3"),
-     ({"app": "dcb-app-nothing.txt"}, "ens192 trusts pcp, not dscp; ens192 gives DSCP 26 no priority"),
-     ({"buffer": "dcb-buffer-one-for-all.txt"}, "ens192 has no receive buffer for priority 3 alone")],
+     ({"app": "dcb-app-nothing.txt"},
+      "ens192 trusts pcp, not dscp; ens192 does not map DSCP 26 to a priority"),
+     ({"buffer": "dcb-buffer-one-for-all.txt"}, "ens192 has no dedicated receive buffer for priority 3")],
 )  # fmt: skip
 def test_what_dcb_shows_wrong_fails(scene: Scene, names: dict[str, str], told: str) -> None:
     shown(scene, **names)
@@ -92,7 +93,7 @@ def test_a_driver_that_tells_dcb_nothing_is_no_pass(scene: Scene) -> None:
     scene.answer("timeout", "20", "dcb", "-j", "pfc", "show", "dev", "ens192", by=failing("", 124))
     found = roce(scene)
     assert found.code == VerifyCode.ROCE_UNKNOWN.value
-    assert found.observed == "trust and PFC of ens192: its driver does not tell dcb"
+    assert found.observed == "trust and PFC of ens192: its driver does not support dcb"
 
 
 def test_ecn_that_is_off_in_the_driver_fails() -> None:
@@ -119,7 +120,7 @@ def counting(scene: Scene, of: str, **rising: int) -> None:
      ("hvd-01", "local_ack_timeout_err", "VG689", "local_ack_timeout_err 7 on hvd-01"),
      ("hvd-02", "rx_discards_phy", "VG689", "rx_discards_phy 7 on hvd-02"),
      ("hvd-02", "rx_prio3_discards", "VG689", "rx_prio3_discards 7 on hvd-02"),
-     ("hvd-02", "rx_global_pause", "VG690", "rx_global_pause 7 on hvd-02: the whole link paused")],
+     ("hvd-02", "rx_global_pause", "VG690", "rx_global_pause 7 on hvd-02: the whole link was paused")],
 )  # fmt: skip
 def test_each_kind_of_loss_is_told(of: str, counter: str, code: str, told: str) -> None:
     scene = make_scene()
@@ -153,7 +154,7 @@ def test_nics_that_count_nothing_are_not_called_lossless() -> None:
         scene.answer("sh", "-c", HW_COUNTERS, by=failing("", 2), of=name)
     found = found_in(scene.run(), "congestion", PAIR)
     assert found.state is CheckState.UNPROVEN
-    assert "whether packets were lost is not known" in found.why
+    assert "packet loss is unknown" in found.why
 
 
 def test_a_slow_pair_says_that_packets_were_lost() -> None:
@@ -162,7 +163,7 @@ def test_a_slow_pair_says_that_packets_were_lost() -> None:
     slow = printed("ib-write-bw-by-time.txt").replace("94.80", "61.30")
     scene.answer("timeout", by=slow)
     found = found_in(scene.run(), "bandwidth", PAIR)
-    assert found.meaning == "packets were lost on the way: out_of_sequence 40 on hvd-02"
+    assert found.meaning == "packets were lost on the path: out_of_sequence 40 on hvd-02"
 
 
 # ---------------------------------------------------------------- staging
@@ -208,7 +209,7 @@ def test_dma_buf_takes_driver_kernel_and_the_images_nccl() -> None:
 
 def test_an_nccl_that_knows_no_dma_buf_fails() -> None:
     found = by_dma_buf(nccl="NCCL version 2.10.3\n")
-    assert (found.code, found.observed) == ("VG668", f"NCCL 2.10.3 of {IMAGE} knows no dma-buf")
+    assert (found.code, found.observed) == ("VG668", f"NCCL 2.10.3 of {IMAGE} does not support dma-buf")
 
 
 def test_an_image_that_does_not_tell_its_nccl_is_no_pass() -> None:

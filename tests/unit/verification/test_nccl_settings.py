@@ -55,7 +55,7 @@ def test_a_planted_fault_is_found(before: str, after: str, said: str) -> None:
 def test_there_is_no_such_file() -> None:
     scene = make_scene()
     scene.answer("cat", SETTINGS, by=failing(f"cat: {SETTINGS}: No such file or directory"))
-    assert result(scene).observed == f"there is no {SETTINGS}"
+    assert result(scene).observed == f"{SETTINGS} does not exist"
 
 
 def test_a_topology_that_is_there() -> None:
@@ -70,7 +70,7 @@ def test_a_topology_that_is_not_there() -> None:
     scene = make_scene()
     scene.answer("cat", SETTINGS, by=WIRED)
     scene.answer("cat", TOPOLOGY, by=failing("No such file or directory"))
-    assert result(scene).observed == f"NCCL_TOPO_FILE names {TOPOLOGY}, which holds no topology"
+    assert result(scene).observed == f"NCCL_TOPO_FILE names {TOPOLOGY}, which contains no topology"
 
 
 def test_a_topology_that_the_guest_could_not_make() -> None:

@@ -11,7 +11,7 @@ from vgpu_cfg.verification.checks.container_checks import CLIENTS, CONTAINER, IM
 from vgpu_cfg.verification.checks.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView
 
-_ALONE = "there is only one worker, with nobody to differ from"
+_ALONE = "only one worker, so nothing to compare"
 
 
 def ask_same_driver(view: TrainingView) -> Asking:
@@ -25,10 +25,10 @@ def ask_same_driver(view: TrainingView) -> Asking:
     if not any(worker.gpus for worker in view.trained):
         return skipped("no worker has a GPU")
     if len(set(seen.values())) > 1:
-        return failed(VerifyCode.DRIVERS_DIFFER, _by_value(seen), "one version on all workers")
+        return failed(VerifyCode.DRIVERS_DIFFER, _by_value(seen), "the same version on all workers")
     version = next(iter(seen.values()))
     if len(seen) < len(view.trained) or version == "unknown":
-        return unproven("not every worker tells its driver's version")
+        return unproven("not every worker reports its driver version")
     return passed(version)
 
 
@@ -42,11 +42,11 @@ def ask_addresses(view: TrainingView) -> Asking:
             for value in (*(address.partition("/")[0] for address in seen.addresses), seen.mac):
                 owners.setdefault(value, []).append(one.name)
     if not owners:
-        return skipped("the plan sets up no NIC of theirs")
+        return skipped("the plan does not configure their NICs")
     twice = [f"{value} on {', '.join(names)}" for value, names in owners.items() if value and len(names) > 1]
     if twice:
-        return failed(VerifyCode.OTHER_MACHINE, "; ".join(twice), "each address and MAC on one machine")
-    return passed(f"{len(owners)} addresses and MACs, each once")
+        return failed(VerifyCode.OTHER_MACHINE, "; ".join(twice), "each address and MAC on only one machine")
+    return passed(f"{len(owners)} unique addresses and MACs")
 
 
 def ask_same_setup(view: TrainingView) -> Asking:
@@ -70,7 +70,7 @@ def ask_same_setup(view: TrainingView) -> Asking:
     if differing:
         return failed(VerifyCode.WORKERS_DIFFER, "; ".join(differing), "the same on all workers")
     if not seen:
-        return skipped("no worker tells a NIC's firmware, or ECC", is_asked=True)
+        return skipped("no worker reports NIC firmware or ECC state", is_asked=True)
     return passed("; ".join(f"{kind}: {next(iter(values.values()))}" for kind, values in seen.items()))
 
 
@@ -81,7 +81,7 @@ def ask_names(view: TrainingView) -> Asking:
     """See whether the host file has all workers, and their names lead over the planned network on each."""
     module = view.launcher.launcher
     if module is None:
-        return skipped("nothing starts training over them")
+        return skipped("no launcher starts training on them")
     answer = yield Command(("cat", HOST_FILE), on=view.launcher.name)
     if answer.status == 0:
         listed = {line.split()[0] for line in answer.stdout.splitlines() if line.split("#")[0].strip()}
@@ -91,8 +91,8 @@ def ask_names(view: TrainingView) -> Asking:
                 VerifyCode.GUEST_UNSTAGED,
                 f"the host file of {view.launcher.name} lacks {', '.join(absent)}",
                 f"{len(module.workers)} workers in {HOST_FILE}",
-                meaning="training starts without them, and says nothing of it",
-                remedy=f"`sudo vgpu-cfg-stage launcher` in {view.launcher.name} writes it again",
+                meaning="training silently starts without them",
+                remedy=f"run `sudo vgpu-cfg-stage launcher` in {view.launcher.name} to rewrite it",
             )
     wrong: list[str] = []
     count = 0
@@ -105,14 +105,16 @@ def ask_names(view: TrainingView) -> Asking:
             count += 1
             if answer.status == 0 and found and not found & set(peer.addresses):
                 told = ", ".join(sorted(found))
-                wrong.append(f"on {machine.name} the name {peer.names[0]} is {told}, not {peer.addresses[0]}")
+                wrong.append(
+                    f"on {machine.name}, the name {peer.names[0]} resolves to {told}, not {peer.addresses[0]}"
+                )
     if wrong:
         return failed(
             VerifyCode.OTHER_MACHINE,
             "; ".join(wrong),
             "the addresses of the plan",
-            meaning="/etc/hosts or DNS sends training over another network, or to another machine",
-            remedy="`sudo vgpu-cfg-stage hosts` in that guest writes /etc/hosts again; then see its DNS",
+            meaning="/etc/hosts or DNS directs training to another network or machine",
+            remedy="run `sudo vgpu-cfg-stage hosts` in that guest to rewrite /etc/hosts; then check its DNS",
         )
     return passed(f"{count} names, {len(module.workers)} workers in the host file")
 
@@ -146,20 +148,20 @@ def ask_same_image(view: TrainingView) -> Asking:
             if answer.status == 0 and answer.stdout.strip() not in ("", ids[worker.name]):
                 old.append(worker.name)
     if any(not one for one in ids.values()):
-        return unproven("the image's file cannot be read on every worker")
+        return unproven("the image file is not readable on every worker")
     if not ids:
-        return skipped("no worker has an image to train with")
+        return skipped("no worker has a training image")
     if len(set(ids.values())) > 1:
         apptainer = any(one.image is not None and one.image.runtime == "apptainer" for one in view.workers)
         if apptainer:
-            return unproven("Apptainer's files of the image differ, as each worker built its own")
-        return failed(VerifyCode.IMAGES_DIFFER, _by_value(ids), "one content on all workers")
+            return unproven("the Apptainer image files differ, because each worker built its own")
+        return failed(VerifyCode.IMAGES_DIFFER, _by_value(ids), "the same content on all workers")
     if old:
         return failed(
             VerifyCode.IMAGES_DIFFER,
-            f"the container of {', '.join(old)} runs another image",
-            "the image that is there",
-            meaning="what runs was started before the image was pulled anew",
+            f"the container of {', '.join(old)} runs a different image",
+            "the existing image",
+            meaning="the container was started before the image was pulled again",
             remedy="`systemctl restart vgpu-cfg-worker` in the guest",
         )
     return passed(_short(next(iter(ids.values()))))
@@ -170,7 +172,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
     machines = list({one.name: one for one in (view.launcher, *view.workers)}.values())
     sharing = [one for one in machines if one.shared_folder is not None]
     if not sharing:
-        return skipped("the plan shares no folder")
+        return skipped("the plan has no shared folder")
     path = next(one.shared_folder.path for one in sharing if one.shared_folder is not None).rstrip("/")
     stamp = f"{view.launcher.now:%Y%m%d%H%M%S%f}"
     files = {one.name: f"{path}/.vgpu-cfg-verify-{stamp}-{one.name}" for one in sharing}
@@ -192,7 +194,9 @@ def ask_shared_folder(view: TrainingView) -> Asking:
                     continue
                 export = _export_of(mounted.stdout)
                 if module.server and export and export.strip("[]") != module.server:
-                    faults.append(f"{one.name} has it from another server, {export}, not {module.server}")
+                    faults.append(
+                        f"{one.name} has mounted it from another server, {export}, not {module.server}"
+                    )
                     continue
             written.append(one)
             words = ("sh", "-c", 'printf "%s" "$0" > "$1"', one.name, files[one.name])
@@ -202,7 +206,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
         for one in sharing if not faults else ():
             answer = yield Command(("cat", *files.values()), on=one.name, timeout_seconds=60)
             if answer.stdout != "".join(files):
-                faults.append(f"{one.name} does not see what the others wrote")
+                faults.append(f"{one.name} does not see files written by the others")
     finally:
         for one in written:
             yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)

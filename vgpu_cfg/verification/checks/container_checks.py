@@ -27,8 +27,8 @@ _NO_TOOLKIT = "could not select device driver"
 """docker's message on `--gpus` without a toolkit (moby, daemon/devices.go)."""
 
 _WITHOUT_TOOLKIT = (
-    "NVIDIA Container Toolkit is gone, or the runtime was not restarted since it came",
-    "`sudo vgpu-cfg-stage toolkit` in the guest installs it again; then `systemctl restart docker`",
+    "NVIDIA Container Toolkit is missing, or the runtime was not restarted after its installation",
+    "run `sudo vgpu-cfg-stage toolkit` in the guest to reinstall it; then `systemctl restart docker`",
 )
 
 _START_SECONDS = 180.0
@@ -57,7 +57,7 @@ def ask_runtime(view: GuestView) -> Asking:
     """See whether the container runtime runs."""
     containers = view.containers
     if containers is None:
-        return skipped("the plan sets up no container runtime in it")
+        return skipped("the plan does not set up a container runtime in it")
     if containers.runtime == "apptainer":
         answer = yield Command(("apptainer", "--version"))
         if answer.status != 0:
@@ -73,7 +73,7 @@ def ask_runtime(view: GuestView) -> Asking:
 def ask_container_gpus(view: GuestView) -> Asking:
     """See whether a container of the plan's image sees all GPUs of the guest."""
     if view.image is None or not view.gpus:
-        return skipped("it has no image to train with" if view.image is None else "it has no GPU")
+        return skipped("it has no training image" if view.image is None else "it has no GPU")
     image = view.image
     command = in_image(image.runtime, image.image, ("nvidia-smi", "-L"))
     answer = yield Command(command, timeout_seconds=_START_SECONDS)
@@ -93,7 +93,7 @@ def ask_horovod(view: GuestView) -> Asking:
     """See whether the image holds Horovod, with NCCL where there are GPUs."""
     image = view.image
     if image is None or image.framework != "horovod":
-        return skipped("it trains with no Horovod")
+        return skipped("it does not use Horovod")
     command = in_image(image.runtime, image.image, ("horovodrun", "--check-build"), gpus=bool(view.gpus))
     answer = yield Command(command, timeout_seconds=_START_SECONDS)
     expected = "Horovod with a framework and NCCL" if view.gpus else "Horovod with a framework"
@@ -111,7 +111,7 @@ def ask_horovod(view: GuestView) -> Asking:
         )
         if not is_there
     ]
-    parts = ", ".join((*built.frameworks, *built.operations)) or "nothing else"
+    parts = ", ".join((*built.frameworks, *built.operations)) or "none"
     if lacking:
         return failed(
             VerifyCode.NO_HOROVOD, f"Horovod {built.version} without {' and '.join(lacking)}", expected
@@ -126,7 +126,7 @@ def ask_framework(view: GuestView) -> Asking:
         return (yield from _ask_torch(view))
     if framework == "mpi":
         return (yield from _ask_mpi(view))
-    return skipped("it trains by neither torchrun nor MPI")
+    return skipped("it uses neither torchrun nor MPI")
 
 
 def _ask_torch(view: GuestView) -> Asking:
@@ -137,7 +137,7 @@ def _ask_torch(view: GuestView) -> Asking:
         found = parse_torch(answer.stdout)
     except UnreadableOutput:
         lacks = "torchrun" if "torchrun" not in answer.stderr else "PyTorch"
-        seen = said(answer) if lacks == "PyTorch" else f"{where} has no {lacks}"
+        seen = said(answer) if lacks == "PyTorch" else f"{where} does not have {lacks}"
         return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
     words = f"PyTorch {found.version}, CUDA {found.cuda or 'none'}, NCCL {found.nccl or 'none'}"
     has_all = found.is_distributed and (not view.gpus or (found.cuda and found.nccl))
@@ -153,10 +153,10 @@ def _ask_mpi(view: GuestView) -> Asking:
     try:
         found = parse_mpirun(answer.stdout + answer.stderr)
     except UnreadableOutput:
-        seen = f"{where} has no mpirun" if is_absent(answer) else said(answer)
+        seen = f"{where} does not have mpirun" if is_absent(answer) else said(answer)
         return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
     if not found.is_open_mpi:
-        return failed(VerifyCode.NO_FRAMEWORK, f"{found.name}, whose words `train` does not know", expected)
+        return failed(VerifyCode.NO_FRAMEWORK, f"{found.name}, which `train` does not support", expected)
     return passed(f"{found.name} {found.version}", expected)
 
 
@@ -179,10 +179,10 @@ def ask_worker(view: GuestView) -> Asking:
     if answer.stdout.strip().startswith(("disabled", "masked")):
         return failed(
             VerifyCode.WORKER_DOWN,
-            f"{WORKER_UNIT} runs, and is {answer.stdout.strip()}",
-            "active, and started at boot",
-            meaning="it does not start at the guest's next boot, and nothing answers from then on",
-            remedy=f"`systemctl enable {WORKER_UNIT}` in the guest",
+            f"{WORKER_UNIT} is running and {answer.stdout.strip()}",
+            "active, and enabled at boot",
+            meaning="it does not start at the guest's next boot, so it will not respond after a restart",
+            remedy=f"run `systemctl enable {WORKER_UNIT}` in the guest",
         )
     return passed("active")
 
@@ -193,7 +193,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
     if worker is None:
         return skipped("it runs no worker container")
     if worker.runtime == "apptainer":
-        return skipped("Apptainer's containers have the guest's own limits, memory and devices")
+        return skipped("Apptainer containers use the guest's own limits, memory and devices")
     inside = (CLIENTS[worker.runtime], "exec", CONTAINER)
     faults: list[str] = []
     words: list[str] = []
@@ -201,12 +201,14 @@ def ask_worker_limits(view: GuestView) -> Asking:
     locked = answer.stdout.strip()
     words.append(f"memlock {locked or said(answer)}")
     if worker.rdma and locked != "unlimited":
-        faults.append(f"it may lock {locked or 'nobody knows how much'} KiB, which RDMA needs without limit")
+        faults.append(
+            f"it can lock {locked or 'an unknown number of'} KiB, but RDMA requires unlimited locked memory"
+        )
     answer = yield Command((*inside, "df", "-Pk", SHM))
     try:
         size_mib = parse_room(answer.stdout)[0].size_kib / 1024
     except UnreadableOutput:
-        faults.append("its /dev/shm does not tell its size")
+        faults.append("the size of its /dev/shm is unknown")
     else:
         words.append(f"{SHM} {size_mib:.0f} MiB")
         least = _least_shm(view)
@@ -228,7 +230,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
         if len(verbs) < len(view.learned.rdma) or "rdma_cm" not in answer.stdout.split():
             faults.append("it lacks devices of /dev/infiniband")
     if faults:
-        return failed(VerifyCode.WORKER_SHORT, "; ".join(faults), "what the plan starts it with")
+        return failed(VerifyCode.WORKER_SHORT, "; ".join(faults), "the settings of the plan")
     return passed(", ".join(words))
 
 

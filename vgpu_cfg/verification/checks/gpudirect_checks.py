@@ -55,7 +55,7 @@ _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
 def ask_peermem(view: GuestView) -> Asking:
     """See whether nvidia-peermem is loaded, or dma-buf goes: open driver, kernel, and the image's NCCL."""
     if not view.gpudirect:
-        return skipped("no NIC of it asks for `rdma: gpudirect`")
+        return skipped("it has no NIC with `rdma: gpudirect`")
     answer = yield Command(("lsmod",))
     modules = parse_modules(answer.stdout)
     loaded = sorted(modules & {"nvidia_peermem", "nv_peer_mem"})
@@ -82,15 +82,20 @@ def _ask_nccl(view: GuestView, so_far: str) -> Asking:
     answer = yield Command(command, timeout_seconds=180)
     versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("NCCL version ")]
     if not versions:
-        return unproven(f"{so_far}; which NCCL {image.image} has is not known, and it must know dma-buf")
+        return unproven(
+            f"{so_far}; the NCCL version of {image.image} is unknown, and it must support dma-buf"
+        )
     version = versions[0]
     if DMABUF_WORD not in answer.stdout:
         return failed(
             VerifyCode.NO_PEERMEM,
-            f"NCCL {version} of {image.image} knows no dma-buf",
-            "nvidia_peermem, or an NCCL that takes dma-buf",
-            meaning="NCCL copies every message through the guest's memory, though driver and kernel could",
-            remedy="take an image with a newer NCCL, or `guest.ofed: mlnx` or `doca` for nvidia-peermem",
+            f"NCCL {version} of {image.image} does not support dma-buf",
+            "nvidia_peermem, or an NCCL that supports dma-buf",
+            meaning=(
+                "NCCL copies every message through the guest's memory, although driver and kernel support "
+                "direct transfers"
+            ),
+            remedy="use an image with a newer NCCL, or `guest.ofed: mlnx` or `doca` for nvidia-peermem",
         )
     return passed(f"{so_far}, NCCL {version}")
 
@@ -98,7 +103,7 @@ def _ask_nccl(view: GuestView, so_far: str) -> Asking:
 def ask_ats(view: GuestView) -> Asking:
     """See in the NIC's own registers whether ATS is enabled."""
     if not view.gpudirect:
-        return skipped("no NIC of it asks for `rdma: gpudirect`")
+        return skipped("it has no NIC with `rdma: gpudirect`")
     functions: list[PciFunction] = []
     for nic in view.learned.rdma:
         answer = yield Command(("ethtool", "-i", nic.interface))
@@ -111,15 +116,14 @@ def ask_ats(view: GuestView) -> Asking:
     controllers = [one for one in functions if "controller" in one.kind and not one.kind.startswith("Memory")]
     if not controllers:
         return skipped(
-            "its RDMA NIC is no PCI function of NVIDIA's: the host owns it, and its ATS", is_asked=True
+            "its RDMA NIC is not an NVIDIA PCI device; the host controls it and its ATS", is_asked=True
         )
     if any(not one.is_readable for one in controllers):
-        return failed(VerifyCode.NOT_UNDERSTOOD, "lspci may not read the capabilities", "root's rights")
+        return failed(VerifyCode.NOT_UNDERSTOOD, "lspci cannot read the capabilities", "root privileges")
     off = [one for one in controllers if not one.ats]
     if off and all(one.ats is None and VIRTUAL in one.name for one in off):
         return skipped(
-            "its virtual functions show no ATS of their own: the bandwidth from GPU memory tells",
-            is_asked=True,
+            "its virtual functions do not show ATS; see the bandwidth from GPU memory", is_asked=True
         )
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
@@ -129,9 +133,12 @@ def ask_ats(view: GuestView) -> Asking:
                     VerifyCode.ATS_OFF,
                     words,
                     "ATSCtl: Enable+",
-                    meaning="ATS is set in the NIC's firmware and not in force: "
-                    "the host was not powered off since",
-                    remedy="shut the host down and power it on again: a restart may not do (cold boot)",
+                    meaning="ATS is set in the NIC's firmware but not active: the host was not "
+                    "power-cycled since",
+                    remedy=(
+                        "shut down the host and power it on again; a restart may not be sufficient (cold "
+                        "boot)"
+                    ),
                 )
         return failed(VerifyCode.ATS_OFF, words, "ATSCtl: Enable+")
     return passed("; ".join(f"{one.pci_id} ATSCtl: Enable+" for one in controllers))

@@ -46,22 +46,22 @@ def ask_reached(view: GuestView) -> Asking:
     if not view.is_there:
         return failed(
             VerifyCode.GUEST_UNREACHED,
-            "the VM is not there",
-            "a VM that runs",
-            remedy="make it: vgpu-cfg apply",
+            "the VM does not exist",
+            "a running VM",
+            remedy="create it: vgpu-cfg apply",
         )
     if view.host_state:
         return failed(
             VerifyCode.GUEST_UNREACHED,
             f"its host {view.host} {view.host_state}",
-            "a host that answers",
-            meaning="whether the VM runs nobody knows",
-            remedy=f"bring {view.host} back; `vgpu-cfg plan` says where the VM could start meanwhile",
+            "a responding host",
+            meaning="the state of the VM is unknown",
+            remedy=f"reconnect {view.host}; `vgpu-cfg plan` shows where the VM could start meanwhile",
         )
     if not view.powered_on and not view.shall_run:
-        return Verdict(CheckState.NOT_ASKED, why="the VM is off, as the plan leaves it")
+        return Verdict(CheckState.NOT_ASKED, why="the VM is off, as in the plan")
     if not view.powered_on:
-        return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a VM that runs", remedy="power it on")
+        return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a running VM", remedy="power it on")
     answer = yield Command(("uname", "-r"))
     if answer.status != 0:
         return failed(VerifyCode.GUEST_UNREACHED, said(answer), "a guest that runs commands")
@@ -73,10 +73,10 @@ def ask_reached(view: GuestView) -> Asking:
 def ask_staged(view: GuestView) -> Asking:
     """Check the guest's report of its last staging."""
     if not view.spec.modules:
-        return skipped("nothing is staged in it")
+        return skipped("it has no staged components")
     answer = yield Command(("cat", REPORT_FILE))
     if answer.status != 0:
-        return failed(VerifyCode.GUEST_UNSTAGED, "it has never been staged", "a report of its staging")
+        return failed(VerifyCode.GUEST_UNSTAGED, "it has never been staged", "a staging report")
     try:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
@@ -92,17 +92,17 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
-            f"of an earlier plan: {', '.join(old)}",
+            f"from an earlier plan: {', '.join(old)}",
             "the modules of this plan",
-            meaning="the plan asks for something else by now",
+            meaning="the plan has changed since",
             remedy="vgpu-cfg apply",
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
     at = f" at {_module_text(stuck)}" if stuck is not None else ""
     words = {
-        "hand": "it waits for a manual step",
-        "reboot": "it waits for a restart",
-        "running": "it still runs",
+        "hand": "a manual step is required",
+        "reboot": "a restart is required",
+        "running": "still running",
     }
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
@@ -125,7 +125,7 @@ def ask_driver(view: GuestView) -> Asking:
         return skipped("it has no GPU")
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=60)
     if is_absent(answer):
-        return failed(VerifyCode.DRIVER_ABSENT, "there is no nvidia-smi", "NVIDIA's driver")
+        return failed(VerifyCode.DRIVER_ABSENT, "nvidia-smi is not installed", "NVIDIA's driver")
     try:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
@@ -139,7 +139,10 @@ def ask_driver(view: GuestView) -> Asking:
     expected = f"branch {' or '.join(branches)}" if branches else ""
     learned = view.learned.model_copy(update={"gpus": seen})
     if branches and seen.branch not in branches:
-        why = f"no document says whether the host's driver takes {seen.driver_version}; {expected} it does"
+        why = (
+            f"no document states whether the host's driver supports {seen.driver_version}; it supports "
+            f"{expected}"
+        )
         return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)
 
@@ -155,8 +158,8 @@ def _why_no_driver(observed: str) -> Asking:
             VerifyCode.DRIVER_ABSENT,
             observed,
             "NVIDIA's driver",
-            meaning="its libraries were updated, and the module that runs is of the version before",
-            remedy="restart the guest, so that it loads the module of the same version",
+            meaning="its libraries were updated, but the previous version of the module is still loaded",
+            remedy="restart the guest to load the module of the same version",
         )
     answer = yield Command(("lsmod",))
     with contextlib.suppress(UnreadableOutput):
@@ -165,8 +168,8 @@ def _why_no_driver(observed: str) -> Asking:
                 VerifyCode.DRIVER_ABSENT,
                 observed,
                 "NVIDIA's driver",
-                meaning="nouveau drives the GPU, so that NVIDIA's driver cannot",
-                remedy="`sudo vgpu-cfg-stage nouveau` in the guest keeps it off; restart the guest after it",
+                meaning="nouveau uses the GPU, so NVIDIA's driver cannot",
+                remedy="run `sudo vgpu-cfg-stage nouveau` in the guest to disable it, then restart the guest",
             )
     kernel = yield Command(("uname", "-r"))
     answer = yield Command(("modinfo", "-F", "version", "nvidia"))
@@ -175,9 +178,9 @@ def _why_no_driver(observed: str) -> Asking:
             VerifyCode.DRIVER_ABSENT,
             observed,
             "NVIDIA's driver",
-            meaning=f"there is no NVIDIA module for the kernel that runs, {kernel.stdout.strip()}",
-            remedy="install that kernel's headers and build the driver for it (`dkms autoinstall`), or boot "
-            "the kernel before",
+            meaning=f"no NVIDIA module exists for the running kernel, {kernel.stdout.strip()}",
+            remedy="install the headers of that kernel and build the driver for it (`dkms autoinstall`), "
+            "or boot the previous kernel",
         )
     return failed(VerifyCode.DRIVER_ABSENT, observed, "NVIDIA's driver")
 
@@ -197,7 +200,7 @@ def ask_gpus(view: GuestView) -> Asking:
         wanted = ", ".join(dict.fromkeys(" or ".join(names) or "any" for names in view.wanted))
         return failed(VerifyCode.OTHER_GPU, "; ".join(other), f"{view.gpus}: {wanted}")
     if any(gpu.name is None for gpu in seen.gpus) and any(view.wanted):
-        return unproven("a GPU does not tell its name, so nobody knows whether it is the planned one")
+        return unproven("a GPU does not report its name, so it cannot be compared with the plan")
     return passed(f"{found}: {names}", str(view.gpus), measured={"gpus": found})
 
 
@@ -211,16 +214,16 @@ def ask_held(view: GuestView) -> Asking:
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     taken = [gpu for gpu in gpus if gpu.memory_mib and (gpu.used_mib or 0) > MOST_HELD * gpu.memory_mib]
     if taken:
-        return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "memory that nobody holds")
+        return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "unused GPU memory")
     if not any(gpu.used_mib is not None for gpu in gpus):
-        return skipped("it has no GPU that tells what is held of its memory", is_asked=bool(gpus))
+        return skipped("it has no GPU that reports its memory usage", is_asked=bool(gpus))
     most = max(gpu.used_mib or 0 for gpu in gpus)
-    return passed(f"{most} MiB held")
+    return passed(f"{most} MiB used")
 
 
 def _held_text(gpu: GuestGpu) -> str:
-    by = f"by {', '.join(gpu.processes)}" if gpu.processes else "by no process that is listed"
-    return f"{gpu.used_mib} of {gpu.memory_mib} MiB of {gpu.pci_id} are held {by}"
+    by = f"by {', '.join(gpu.processes)}" if gpu.processes else "by no listed process"
+    return f"{gpu.used_mib} of {gpu.memory_mib} MiB of {gpu.pci_id} are used {by}"
 
 
 def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
@@ -238,11 +241,11 @@ def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
             other.append(f"{gpu.pci_id} has {gpu.memory_mib} MiB of {size}")
     for gpu in seen:
         if gpu.is_mig and gpu.mode != "VGPU":
-            other.append(f"{gpu.pci_id} is divided by MIG")
+            other.append(f"{gpu.pci_id} is partitioned with MIG")
         if gpu.compute_mode == "Prohibited":
-            other.append(f"{gpu.pci_id} lets nobody compute (compute mode Prohibited)")
+            other.append(f"{gpu.pci_id} allows no compute work (compute mode Prohibited)")
     held = [name for name in view.profiles if not any(name in names for names in view.wanted)]
-    return other + [f"vCenter gives it {name}" for name in held if view.wanted]
+    return other + [f"vCenter assigns {name}" for name in held if view.wanted]
 
 
 def _is_one_of(gpu: GuestGpu, names: tuple[str, ...]) -> bool:
@@ -263,7 +266,7 @@ def ask_licence(view: GuestView) -> Asking:
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     needing = tuple(gpu for gpu in gpus if gpu.licence is not None or gpu.mode == "VGPU")
     if not needing:
-        return skipped("it has no vGPU, and its GPUs tell of no licence")
+        return skipped("it has no vGPU, and its GPUs do not report a license")
     unlicensed = [gpu for gpu in needing if not gpu.is_licensed]
     expected = f"Licensed, each of {len(needing)}" if len(needing) > 1 else "Licensed"
     if unlicensed:
@@ -271,28 +274,31 @@ def ask_licence(view: GuestView) -> Asking:
         answer = yield Command(("systemctl", "is-active", "nvidia-gridd"))
         if answer.stdout.strip() in ("inactive", "failed"):
             words = f"{words}; nvidia-gridd is {answer.stdout.strip()}"
-            meaning = "nvidia-gridd, which gets the licence and renews it, does not run"
-            remedy = "`systemctl enable --now nvidia-gridd` in the guest; `journalctl -u nvidia-gridd` tells"
+            meaning = "nvidia-gridd, which gets and renews the license, is not running"
+            remedy = (
+                "run `systemctl enable --now nvidia-gridd` in the guest; for details, see `journalctl -u "
+                "nvidia-gridd`"
+            )
             return failed(VerifyCode.UNLICENSED, words, expected, meaning=meaning, remedy=remedy)
         return failed(VerifyCode.UNLICENSED, words, expected)
     ended = [gpu for gpu in needing if gpu.expiry is not None and gpu.expiry <= view.now]
     if ended:
         words = "; ".join(f"{gpu.pci_id} Licensed until {_day(gpu)}" for gpu in ended)
-        return failed(VerifyCode.LICENCE_ENDS, words, "a licence that has not ended")
+        return failed(VerifyCode.LICENCE_ENDS, words, "a license that has not expired")
     ends = [gpu.expiry for gpu in needing if gpu.expiry is not None]
     if not ends:
-        return passed("Licensed, with no end told", expected)
+        return passed("Licensed, expiry unknown", expected)
     hours = (min(ends) - view.now).total_seconds() / 3600
     measured = {"days_left": round(hours / 24, 1)}
     least = view.thresholds.licence_hours
     if hours < least:
-        words = f"Licensed to {_moment(min(ends))}, {hours:.1f} h from now"
+        words = f"Licensed until {_moment(min(ends))}, in {hours:.1f} h"
         return failed(VerifyCode.LICENCE_SOON, words, f"at least {least:g} h", measured=measured)
-    return passed(f"Licensed to {_moment(min(ends))}", expected, measured=measured)
+    return passed(f"Licensed until {_moment(min(ends))}", expected, measured=measured)
 
 
 def _day(gpu: GuestGpu) -> str:
-    return _moment(gpu.expiry) if gpu.expiry is not None else "an unknown day"
+    return _moment(gpu.expiry) if gpu.expiry is not None else "an unknown date"
 
 
 def _moment(moment: datetime) -> str:
@@ -302,11 +308,11 @@ def _moment(moment: datetime) -> str:
 def ask_nvlink(view: GuestView) -> Asking:
     """See whether vGPUs that were asked for as peers are joined by NVLink, each to every other."""
     if view.peers < 2:
-        return skipped("no GPUs of it were asked for with NVLink")
+        return skipped("no GPUs with NVLink were requested for it")
     answer = yield Command(("nvidia-smi", "topo", "-m"))
     seen = parse_topology(answer.stdout or answer.stderr)
     if len(seen.gpus) < view.peers:
-        raise UnreadableOutput(TOPOLOGY, f"{len(seen.gpus)} GPUs where {view.peers} were asked for as peers")
+        raise UnreadableOutput(TOPOLOGY, f"{len(seen.gpus)} GPUs, but {view.peers} were requested as peers")
     joined = len(seen.peers(view.peers))
     links = {seen.rows[one][other] for one, other in combinations(seen.gpus, 2)}
     expected = f"NV# between {view.peers} GPUs"

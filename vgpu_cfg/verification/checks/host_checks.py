@@ -29,7 +29,7 @@ CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
 TRUST_DSCP = 2
 
 _DRIVER = re.compile(r"NVD-AIE|NVD-VGPU|NVIDIA-VMware", re.IGNORECASE)
-_NO_SHELL = "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
+_NO_SHELL = "readable only in the host's shell; set `access: {ssh: on}` and start the SSH service"
 
 
 def ask_connected(view: HostView) -> Asking:
@@ -53,7 +53,7 @@ def ask_host_driver(view: HostView) -> Asking:
         answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
         if is_absent(answer):
             return failed(
-                VerifyCode.HOST_DRIVER, "there is no nvidia-smi on the host", "NVIDIA's host driver"
+                VerifyCode.HOST_DRIVER, "nvidia-smi is not installed on the host", "NVIDIA's host driver"
             )
         try:
             seen = parse_query(answer.stdout or answer.stderr)
@@ -129,7 +129,7 @@ def ask_host_ats(view: HostView) -> Asking:
     """See whether the VMkernel runs with ATS."""
     yield from ()
     if not view.wants_ats:
-        return skipped("no VM of the plan asks for `rdma: gpudirect` here")
+        return skipped("no VM of the plan uses `rdma: gpudirect` here")
     if FactGroup.KERNEL in view.facts.unread:
         return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}", is_asked=True)
     name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
@@ -137,14 +137,14 @@ def ask_host_ats(view: HostView) -> Asking:
         return skipped("vCenter does not report the kernel settings of this host", is_asked=True)
     seen = view.facts.kernel[name]
     if seen.runtime.upper() == "TRUE":
-        return passed(f"{name} TRUE", "TRUE, in force")
+        return passed(f"{name} TRUE", "TRUE, active")
     waits = seen.configured.upper() == "TRUE"
     observed = f"{name} {seen.runtime}{', and TRUE after a restart' if waits else ''}"
     return failed(
         VerifyCode.HOST_ATS,
         observed,
-        "TRUE, in force",
-        remedy="restart the host: it is configured" if waits else "",
+        "TRUE, active",
+        remedy="restart the host; the value is configured but not active" if waits else "",
     )
 
 
@@ -152,9 +152,9 @@ def ask_host_roce(view: HostView) -> Asking:
     """Check that the host's NIC driver has PFC and marks as planned, if it carries RDMA of VMs."""
     yield from ()
     if not view.carries_rdma:
-        return skipped("no RDMA of the plan's VMs goes through the host's own driver")
+        return skipped("the RDMA traffic of the plan's VMs does not use the host's driver")
     if view.roce is None:
-        return skipped("the plan has no `training`, which says how RDMA is marked")
+        return skipped("the plan has no `training` with RDMA settings")
     modules = view.facts.modules
     if CORE not in modules:
         return skipped(
@@ -189,12 +189,12 @@ def _number(text: str | None) -> int | None:
 def ask_nic_firmware(view: HostView) -> Asking:
     """Check that ATS is on in the firmware of NICs that the host still has; guests check the others."""
     if not view.wants_ats:
-        return skipped("no VM of the plan asks for `rdma: gpudirect` here")
+        return skipped("no VM of the plan uses `rdma: gpudirect` here")
     functions = sorted({address for vm in view.vms for address in vm.nic_functions})
     devices = (view.host.device(address) for address in functions)
     own = [device.pci_id for device in devices if device is not None and not device.passthrough_active]
     if not own:
-        return skipped("its RDMA NICs are passed through: `ats` asks them in the guest")
+        return skipped("its RDMA NICs are passed through; see the check `ats` in the guest")
     if not view.has_shell:
         return skipped(_NO_SHELL, is_asked=True)
     off: list[str] = []
@@ -225,11 +225,12 @@ def ask_near(view: HostView) -> Asking:
                 at = ", ".join(map(str, sorted(one for one in own if one is not None)))
                 (near if node in own else far).append(f"{words}, its GPU on {at}")
     if far:
-        return failed(VerifyCode.FAR_APART, "; ".join(far), "one NUMA node")
+        return failed(VerifyCode.FAR_APART, "; ".join(far), "the same NUMA node")
     if near:
         return passed("; ".join(near))
     return skipped(
-        "no GPUDirect here, or the host does not tell the nodes: the bandwidth tells", is_asked=view.wants_ats
+        "no GPUDirect here, or the host does not report nodes; see the measured bandwidth",
+        is_asked=view.wants_ats,
     )
 
 
@@ -240,17 +241,17 @@ def ask_tenants(view: HostView) -> Asking:
         return skipped("no VM of the plan has a vGPU here")
     taken = [f"{', '.join(names)} on {pci_id}" for pci_id, names in view.tenants.items()]
     if taken and view.thresholds.shared_gpus:
-        return passed("; ".join(taken), "GPUs that others may share")
+        return passed("; ".join(taken), "GPUs that can be shared with other VMs")
     if taken:
         return failed(
             VerifyCode.GPU_TAKEN,
             "; ".join(taken),
-            "GPUs that only VMs of the plan have",
-            meaning="their vGPUs take turns with those that train, and every worker waits for the slowest",
-            remedy="move them to another GPU, plan a profile that has the whole one, or write "
-            "`verify: {shared_gpus: true}` where that is meant",
+            "GPUs used only by VMs of the plan",
+            meaning="other vGPUs share time with the training VMs, and every worker waits for the slowest",
+            remedy="move them to another GPU, use a full-GPU profile, or set `verify: {shared_gpus: "
+            "true}` if this is intended",
         )
-    return passed("GPUs that only VMs of the plan have")
+    return passed("GPUs used only by VMs of the plan")
 
 
 def ask_host_licences(view: HostView) -> Asking:
@@ -261,12 +262,12 @@ def ask_host_licences(view: HostView) -> Asking:
         return skipped(_NO_SHELL, is_asked=True)
     answer = yield Command(("nvidia-smi", "vgpu", "-q"), timeout_seconds=120)
     if answer.status != 0:
-        return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licences of running vGPUs")
+        return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licenses of running vGPUs")
     names = {vm.name for vm in view.vms}
     running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
     assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
     if not assessed:
-        return skipped("no vGPU runs here that it is to judge")
+        return skipped("no vGPU to check is running here")
     bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
     expected = f"Licensed, each of {len(assessed)}"
     if bad:

@@ -72,7 +72,7 @@ def pcie_files(interface: str) -> tuple[str, ...]:
 def ask_port(view: GuestView) -> Asking:
     """See whether each RDMA NIC's port runs at the line rate of its board."""
     if not view.learned.rdma:
-        return skipped("no NIC of it carries RDMA")
+        return skipped("it has no NIC for RDMA")
     slow: list[str] = []
     unknown: list[str] = []
     right: list[str] = []
@@ -90,9 +90,9 @@ def ask_port(view: GuestView) -> Asking:
         nominal, why = _nominal(view, nic, port)
         found.append(nic.model_copy(update={"line_rate_gbps": nominal or now}))
         if now is None:
-            unknown.append(f"{nic.interface} does not tell its speed")
+            unknown.append(f"{nic.interface} does not report its speed")
         elif nominal is None:
-            unknown.append(f"{nic.interface} runs at {now:g} Gb/s, and {why}")
+            unknown.append(f"{nic.interface} runs at {now:g} Gb/s, but {why}")
         elif now < nominal:
             slow.append(f"{nic.interface} runs at {now:g} Gb/s")
             rates.append(nominal)
@@ -103,7 +103,7 @@ def ask_port(view: GuestView) -> Asking:
     if slow:
         verdict = failed(VerifyCode.PORT_SLOW, "; ".join(slow), f"{min(rates):g} Gb/s")
     elif unknown:
-        verdict = unproven(f"{'; '.join(unknown)}: write what it shall run at as `verify: {{line_gbps: N}}`")
+        verdict = unproven(f"{'; '.join(unknown)}: set the expected rate with `verify: {{line_gbps: N}}`")
     else:
         verdict = passed("; ".join(right), measured={"port_gbps": min(rates)})
     return replace(verdict, learned=learned)
@@ -118,16 +118,18 @@ def _nominal(view: GuestView, nic: RdmaNic, port: PortSpeed) -> tuple[float | No
     if listed is None:
         if port.most_gbps is not None:
             return port.most_gbps, ""
-        return None, "neither the port nor the catalogue tells what it could"
+        return None, "neither the port nor the catalog lists its maximum"
     if port.most_gbps is not None and port.most_gbps < listed:
-        return None, f"its port can {port.most_gbps:g}, where most boards of the model have {listed:g}"
+        return None, (
+            f"its port supports {port.most_gbps:g}, while most boards of the model support {listed:g}"
+        )
     return listed, ""
 
 
 def ask_pcie(view: GuestView) -> Asking:
     """Check that the PCIe link of each RDMA NIC has all its lanes and enough bandwidth for the port."""
     if not view.learned.rdma:
-        return skipped("no NIC of it carries RDMA")
+        return skipped("it has no NIC for RDMA")
     bad: list[str] = []
     words: list[str] = []
     for nic in view.learned.rdma:
@@ -139,7 +141,7 @@ def ask_pcie(view: GuestView) -> Asking:
         needed = max((nic.line_rate_gbps or 0 for nic in view.learned.rdma), default=0)
         return failed(VerifyCode.PCIE_NARROW, "; ".join(bad), f"all lanes, and {needed:g} Gb/s")
     if all("not told" in one for one in words):
-        return skipped("the guest's kernel does not tell the link: the bandwidth tells")
+        return skipped("the guest's kernel does not report the link; see the measured bandwidth")
     return passed("; ".join(words))
 
 
@@ -148,10 +150,10 @@ def _link_fault(view: GuestView, nic: RdmaNic, link: PcieLink) -> str:
         return ""
     needed = nic.line_rate_gbps
     if needed is not None and link.gbps < needed:
-        return f", which carries {link.gbps:.0f} Gb/s"
+        return f", with {link.gbps:.0f} Gb/s"
     # A board in a slot of fewer lanes is somebody's choice only where the plan file says what it shall carry.
     is_narrow = link.width is not None and link.most_width is not None and link.width < link.most_width
-    return ", fewer lanes than it has" if is_narrow and view.thresholds.line_gbps is None else ""
+    return ", fewer lanes than supported" if is_narrow and view.thresholds.line_gbps is None else ""
 
 
 def read_counters(view: PairView, rails: Sequence[Rail]) -> Generator[Step, ShellResult, Counters]:
@@ -233,31 +235,34 @@ def ask_congestion(view: PairView) -> Asking:
     yield from ()
     measured = view.earlier.get(("bandwidth", view.name))
     if measured is not None and measured.state is CheckState.SKIPPED:
-        return skipped("nothing was measured over RDMA between them")
+        return skipped("no RDMA bandwidth was measured between them")
     numbers = measured.measured if measured is not None else {}
     counts = {name: value for name, value in numbers.items() if name.startswith((f"{SOURCE}_", f"{TARGET}_"))}
     if not counts and not any(
         end.roce is not None and end.roce.owns_port for end in (view.source, view.target)
     ):
-        return skipped("no port belongs to these guests: the hosts' NICs count what is lost", is_asked=True)
+        return skipped("these guests have no physical port; the hosts' NICs count losses", is_asked=True)
     if measured is None or not counts:
-        return unproven("their NICs tell no counters, so whether packets were lost is not known")
+        return unproven("their NICs have no counters, so packet loss is unknown")
     damaged = damaged_words(view, counts)
     if damaged:
-        return failed(VerifyCode.LINK_ERRORS, damaged, "no packet damaged", measured=counts)
+        return failed(VerifyCode.LINK_ERRORS, damaged, "no damaged packets", measured=counts)
     lost = lost_words(view, counts)
     if lost:
-        return failed(VerifyCode.RDMA_LOSS, lost, "no packet lost or out of order", measured=counts)
+        return failed(VerifyCode.RDMA_LOSS, lost, "no lost or reordered packets", measured=counts)
     roce = view.source.roce
     if roce is not None and roce.owns_port:
         elsewhere = _elsewhere(view, counts, roce.priority)
         if elsewhere:
             return failed(
-                VerifyCode.WRONG_PRIORITY, elsewhere, f"all on priority {roce.priority}", measured=counts
+                VerifyCode.WRONG_PRIORITY,
+                elsewhere,
+                f"all traffic on priority {roce.priority}",
+                measured=counts,
             )
     return passed(
         _words(counts, roce.priority if roce is not None else 0),
-        "no packet lost or out of order",
+        "no lost or reordered packets",
         measured=counts,
     )
 
@@ -272,7 +277,7 @@ def _elsewhere(view: PairView, counts: Mapping[str, float], priority: int) -> st
         }
         for name in GLOBAL_PAUSE:
             if own.get(name):
-                return f"{name} {own[name]} on {vm}: the whole link paused"
+                return f"{name} {own[name]} on {vm}: the whole link was paused"
         by_priority = sent_by_priority(own, side)
         total = sum(by_priority.values())
         if total >= _ENOUGH_BYTES and by_priority.get(priority, 0) * 2 < total:
@@ -292,9 +297,9 @@ def _words(counts: Mapping[str, float], priority: int) -> str:
         [counts[key] for end in (SOURCE, TARGET) if (key := f"{end}_{name}") in counts]
         for name in ("np_ecn_marked_roce_packets", "np_cnp_sent")
     )
-    words = ["nothing lost"]
+    words = ["no packet loss"]
     if received or sent:
-        words.append(f"priority {priority} paused {sum(received):.0f} times, asked to {sum(sent):.0f}")
+        words.append(f"priority {priority}: paused {sum(received):.0f} times, sent {sum(sent):.0f} pauses")
     if marked or notified:
-        words.append(f"{sum(marked):.0f} packets marked by ECN, {sum(notified):.0f} CNPs sent")
+        words.append(f"{sum(marked):.0f} packets with ECN marks, {sum(notified):.0f} CNPs sent")
     return "; ".join(words)

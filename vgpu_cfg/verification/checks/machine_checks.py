@@ -63,7 +63,7 @@ def ask_host_gpu_health(view: HostView) -> Asking:
         return skipped("no VM of the plan has a vGPU here")
     if not view.has_shell:
         return skipped(
-            "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service",
+            "readable only in the host's shell; set `access: {ssh: on}` and start the SSH service",
             is_asked=True,
         )
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
@@ -79,23 +79,25 @@ def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
     if capped:
         return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
     if not any(one.is_told for one in seen):
-        return skipped("the driver tells a vGPU nothing of its GPU's health: the host's does", is_asked=True)
-    return passed("no errors of memory, no slowdown")
+        return skipped("a vGPU driver does not report GPU health; see the check on the host", is_asked=True)
+    return passed("no memory errors, no slowdown")
 
 
 def ask_kernel_log(view: GuestView) -> Asking:  # noqa: ARG001 - asked of every guest alike
     """See whether the kernel has complained of hardware since the guest's boot: Xids, PCIe, NICs, disks."""
     answer = yield Command(("dmesg",))
     if answer.status != 0:
-        return unproven(f"the kernel's log cannot be read: {said(answer)}")
+        return unproven(f"cannot read the kernel log: {said(answer)}")
     seen = parse_kernel_log(answer.stdout)
     if seen.troubles:
         shown = list(seen.troubles[:_MOST_LINES])
         more = len(seen.troubles) - len(shown)
         words = "; ".join([*shown, *([f"{more} more"] if more else [])])
-        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no line of failing hardware")
+        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no messages about failing hardware")
     numbers = ", ".join(map(str, seen.of_programs))
-    return passed(f"only Xid {numbers}, which programs cause" if numbers else "no line of failing hardware")
+    return passed(
+        f"only Xid {numbers}, caused by programs" if numbers else "no messages about failing hardware"
+    )
 
 
 def ask_room(view: GuestView) -> Asking:
@@ -118,10 +120,10 @@ def ask_room(view: GuestView) -> Asking:
     if answer.status == 0 and is_read_only(answer.stdout):
         return failed(
             VerifyCode.NO_ROOM,
-            "the root is read-only",
-            "a root that can be written",
-            meaning="the kernel takes a file system's write right away when its disk fails",
-            remedy="see `dmesg` in the guest and the datastore; then restart the guest",
+            "the root file system is read-only",
+            "a writable root file system",
+            meaning="the kernel makes a file system read-only when its disk fails",
+            remedy="check `dmesg` in the guest and the datastore; then restart the guest",
         )
     least = min(rooms, key=lambda one: one.free_kib)
     return passed(least.words, measured={"free_gib": round(least.free_kib / 1024 / 1024, 1)})
@@ -141,28 +143,28 @@ def ask_clock(view: GuestView) -> Asking:
     if off > limit:
         side = "behind" if behind > 0 else "ahead of"
         return failed(
-            VerifyCode.CLOCK_OFF, f"{off:.1f} s {side} vCenter's clock", f"at most {limit:g} s apart"
+            VerifyCode.CLOCK_OFF, f"{off:.1f} s {side} vCenter's clock", f"at most {limit:g} s difference"
         )
-    words = "as vCenter's" if off < 1 else f"{off:.1f} s from vCenter's"
+    words = "the same as vCenter's" if off < 1 else f"{off:.1f} s from vCenter's"
     kept = yield from _kept()
     if view.time is not None and (kept is None or not kept.is_synchronised):
         if kept is None:
             return unproven(
-                "neither chronyc nor timedatectl tells whether it is synchronised, as `guest.time` asks"
+                "neither chronyc nor timedatectl reports synchronization, which `guest.time` requires"
             )
         return failed(
             VerifyCode.CLOCK_OFF,
-            f"{words}, and not synchronised",
-            f"synchronised with {', '.join(view.time.servers)}",
-            meaning="nothing keeps it right: it drifts away",
-            remedy="see `chronyc sources` or `timedatectl timesync-status` in the guest, and UDP port 123",
+            f"{words}, not synchronized",
+            f"synchronized with {', '.join(view.time.servers)}",
+            meaning="the clock is not synchronized and will drift",
+            remedy="check `chronyc sources` or `timedatectl timesync-status` in the guest, and UDP port 123",
         )
     how = (
-        "not told whether synchronised"
+        "synchronization unknown"
         if kept is None
-        else "synchronised"
+        else "synchronized"
         if kept.is_synchronised
-        else "not synchronised"
+        else "not synchronized"
     )
     by = f" with {kept.source}" if kept is not None and kept.source else ""
     return passed(f"{words}, {how}{by}", measured={"clock_off_seconds": round(off, 3)})

@@ -28,7 +28,7 @@ def ask_exporters(view: GuestView) -> Asking:
     """Check that the exporters answer for every GPU, and that Prometheus reaches them."""
     monitoring = view.monitoring
     if monitoring is None:
-        return skipped("the plan sets up no monitoring in it")
+        return skipped("the plan does not set up monitoring in it")
     if monitoring.role == "server":
         return (yield from _ask_server(len(monitoring.targets)))
     node = yield from _get(f"http://127.0.0.1:{NODE_PORT}/metrics")
@@ -37,10 +37,10 @@ def ask_exporters(view: GuestView) -> Asking:
     names = names_in_metrics(node.stdout)
     if not any(name.startswith("node_") for name in names):
         return failed(
-            VerifyCode.EXPORTER_SILENT, "the node exporter tells nothing of the guest", "its samples"
+            VerifyCode.EXPORTER_SILENT, "the node exporter returns no data about the guest", "its samples"
         )
     if not view.gpus:
-        return passed("the node exporter answers")
+        return passed("the node exporter responds")
     answer = node
     if monitoring.exporter == "dcgm":
         answer = yield from _get(f"http://127.0.0.1:{DCGM_PORT}/metrics")

@@ -14,10 +14,10 @@ def ask_nccl(view: GuestView) -> Asking:
     """See whether NCCL's settings name the interface, devices and GIDs that are there now."""
     module = view.spec.get(NcclModule)
     if module is None:
-        return skipped("nothing trains in it")
+        return skipped("it runs no training")
     answer = yield Command(("cat", SETTINGS))
     if answer.status != 0:
-        return failed(VerifyCode.NCCL_SETTINGS, f"there is no {SETTINGS}", "NCCL's settings")
+        return failed(VerifyCode.NCCL_SETTINGS, f"{SETTINGS} does not exist", "NCCL settings")
     settings = parse_nccl_settings(answer.stdout)
     wanted = _wanted(view.learned, module)
     given = settings.variables
@@ -28,14 +28,14 @@ def ask_nccl(view: GuestView) -> Asking:
     if topology:
         there = yield Command(("cat", topology))
         if there.status != 0 or "<system " not in there.stdout:
-            wrong.append(f"NCCL_TOPO_FILE names {topology}, which holds no topology")
+            wrong.append(f"NCCL_TOPO_FILE names {topology}, which contains no topology")
     elif module.gpu_wires:
         wrong.append(_without_topology(settings))
     if wrong:
         expected = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "what is there")
+        return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "the existing hardware")
     words = ", ".join(f"{name}={value}" for name, value in sorted(given.items()))
-    return passed(words or "nothing is there to be said")
+    return passed(words or "no topology information available")
 
 
 def _parts(value: str) -> list[str]:

@@ -68,7 +68,7 @@ def rdma_mtu(mtu: int) -> int:
 def ask_nics(view: GuestView) -> Asking:
     """See whether every planned NIC is there and up, with its MTU and addresses."""
     if not view.nics:
-        return skipped("the plan sets up no NIC of it")
+        return skipped("the plan does not configure its NICs")
     answer = yield Command(("ip", "-json", "address", "show"))
     interfaces = parse_interfaces(answer.stdout)
     if any(nic.driver and not (nic.mac or nic.name) for nic in view.nics):
@@ -98,7 +98,7 @@ def _with_drivers(interfaces: tuple[Interface, ...]) -> Generator[Step, ShellRes
 
 def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
     if seen is None:
-        return ["is not there"]
+        return ["does not exist"]
     faults = [] if seen.is_up else ["is down"]
     if nic.mtu is not None and seen.mtu != nic.mtu:
         faults.append(f"has MTU {seen.mtu}, not {nic.mtu}")
@@ -120,13 +120,13 @@ def _nic_text(seen: Interface | None) -> str:
 def ask_rdma(view: GuestView) -> Asking:
     """See whether each RDMA NIC has a device whose port is active, on Ethernet, with the right MTU."""
     if not view.rdma_nics:
-        return skipped("no NIC of it carries RDMA")
+        return skipped("it has no NIC for RDMA")
     answer = yield Command(("ibv_devinfo",))
     if is_absent(answer):
         return missing("ibv_devinfo", "ibverbs-utils (Debian, Ubuntu) or libibverbs-utils (Red Hat)")
     devices = parse_devinfo(answer.stdout or answer.stderr)
     if not devices:
-        return failed(VerifyCode.RDMA_DOWN, "no RDMA device", "an active one on Ethernet")
+        return failed(VerifyCode.RDMA_DOWN, "no RDMA device", "an active RDMA device on Ethernet")
     answer = yield Command(("show_gids",))
     if is_absent(answer):
         answer = yield Command(("sh", "-c", _GIDS))
@@ -224,7 +224,7 @@ def ask_gid(view: GuestView) -> Asking:
     """See whether each RDMA NIC has a RoCE v2 GID with its IPv4 address, and at which index."""
     yield from ()
     if not view.learned.rdma:
-        return skipped("no NIC of it carries RDMA")
+        return skipped("it has no NIC for RDMA")
     without = [nic for nic in view.learned.rdma if nic.gid is None]
     if without:
         words = "; ".join(_gids_of(view.learned, nic) for nic in without)
@@ -251,7 +251,7 @@ def ask_roce(view: GuestView) -> Asking:
     """Check that trust, PFC, ECN and traffic class are as planned; a port's hidden values are no pass."""
     roce = view.roce
     if roce is None or not view.learned.rdma:
-        return skipped("no NIC of it carries RDMA")
+        return skipped("it has no NIC for RDMA")
     wrong: list[str] = []
     reported: list[str] = []
     unknown: list[str] = []
@@ -276,7 +276,7 @@ def ask_roce(view: GuestView) -> Asking:
         return failed(VerifyCode.ROCE_UNKNOWN, "; ".join(unknown), expected)
     if not reported:
         return skipped(
-            f"the distribution's driver does not show it; training marks its packets itself ({expected})",
+            f"the inbox driver does not show it; training marks its packets itself ({expected})",
             is_asked=True,
         )
     return passed(", ".join(dict.fromkeys(reported)), expected)
@@ -315,7 +315,7 @@ def _assess(roce: RoceModule, nic: RdmaNic, seen: PortQos, found: PortAnswer) ->
         faults.append(f"protects priority {now} by PFC, not {roce.priority}")
     priority = seen.priority_of.get(roce.dscp)
     if roce.trust == "dscp" and priority is not None and priority != roce.priority:
-        faults.append(f"puts DSCP {roce.dscp} on priority {priority}, not {roce.priority}")
+        faults.append(f"maps DSCP {roce.dscp} to priority {priority}, not {roce.priority}")
     found.wrong += [f"{nic.interface} {fault}" for fault in faults]
     found.reported.append(f"trust {seen.trust}, PFC on {', '.join(map(str, sorted(seen.protected)))}")
 
@@ -323,22 +323,24 @@ def _assess(roce: RoceModule, nic: RdmaNic, seen: PortQos, found: PortAnswer) ->
 def _ask_dcb(roce: RoceModule, nic: RdmaNic, found: PortAnswer) -> Generator[Step, ShellResult, None]:
     pfc = yield Command((*ENDED, "dcb", "-j", "pfc", "show", "dev", nic.interface))
     if is_absent(pfc):
-        found.unknown.append(f"trust and PFC of {nic.interface}: neither mlnx_qos nor dcb is in the guest")
+        found.unknown.append(
+            f"trust and PFC of {nic.interface}: neither mlnx_qos nor dcb is installed in the guest"
+        )
         return
     app = yield Command((*ENDED, "dcb", "-j", "app", "show", "dev", nic.interface))
     if pfc.status != 0 or app.status != 0:
-        found.unknown.append(f"trust and PFC of {nic.interface}: its driver does not tell dcb")
+        found.unknown.append(f"trust and PFC of {nic.interface}: its driver does not support dcb")
         return
     seen = parse_dcb(pfc.stdout, app.stdout)
     _assess(roce, nic, seen, found)
     if roce.trust == "dscp" and roce.dscp not in seen.priority_of:
-        found.wrong.append(f"{nic.interface} gives DSCP {roce.dscp} no priority")
+        found.wrong.append(f"{nic.interface} does not map DSCP {roce.dscp} to a priority")
     buffers = yield Command((*ENDED, "dcb", "-j", "buffer", "show", "dev", nic.interface))
     if buffers.status != 0:
         return  # older firmware tells none, and parts them by itself
     sharing, size = parse_dcb_buffers(buffers.stdout, roce.priority)
     if sharing or not size:
-        found.wrong.append(f"{nic.interface} has no receive buffer for priority {roce.priority} alone")
+        found.wrong.append(f"{nic.interface} has no dedicated receive buffer for priority {roce.priority}")
 
 
 def _ask_ecn(roce: RoceModule, nic: RdmaNic, found: PortAnswer) -> Generator[Step, ShellResult, None]:
@@ -352,7 +354,7 @@ def _ask_ecn(roce: RoceModule, nic: RdmaNic, found: PortAnswer) -> Generator[Ste
         masks = yield from _firmware_masks(nic)
         if not masks:
             found.unknown.append(
-                f"whether {nic.interface} answers ECN marks: neither driver nor firmware says"
+                f"neither driver nor firmware reports whether {nic.interface} reacts to ECN marks"
             )
             return
         is_on = all(mask >> roce.priority & 1 for mask in masks)

@@ -80,14 +80,14 @@ def ask_ssh(view: PairView) -> Asking:
         return failed(VerifyCode.NO_SSH, said(answer), f"a login on port {mesh.port if mesh else 22}")
     wanted, seen = view.target.learned.boot_id, answer.stdout.strip()
     if not wanted:
-        return unproven("it logs in; whether it is the right machine, none of them tells")
+        return unproven("login works, but none of the guests reports the identity of the machine")
     if seen.splitlines()[-1:] != [wanted]:
         return failed(
             VerifyCode.OTHER_MACHINE,
-            f"{peer.names[0]} leads to another machine",
+            f"{peer.names[0]} resolves to another machine",
             f"{view.target.name} itself",
         )
-    return passed("logs in")
+    return passed("login works")
 
 
 def ask_path_mtu(view: PairView) -> Asking:
@@ -106,13 +106,13 @@ def ask_path_mtu(view: PairView) -> Asking:
             code, expected = VerifyCode.PATH_MTU, f"packets of {size} bytes"
             small = yield Command((*_PING, "-I", own.interface, other.address), timeout_seconds=30)
             if small.status != 0:
-                code, expected = VerifyCode.NO_WAY, "an answer to a ping"
+                code, expected = VerifyCode.NO_WAY, "a reply to ping"
             return failed(code, _ping_text(answer, other.address), expected)
         reported.append(f"{size} bytes")
     if not reported:
         if view.source.rdma_nics and view.target.rdma_nics:
-            return unproven("their RDMA NICs have no addresses to meet at")
-        return skipped("they share no RDMA network")
+            return unproven("their RDMA NICs have no addresses for the test")
+        return skipped("they have no common RDMA network")
     return passed(", ".join(dict.fromkeys(reported)))
 
 
@@ -138,7 +138,7 @@ def ask_bandwidth(view: PairView) -> Asking:
 def ask_gpu_bandwidth(view: PairView) -> Asking:
     """Measure RDMA writes from GPU memory to GPU memory, against the line rate."""
     if not (view.source.gpudirect and view.target.gpudirect):
-        return skipped("they do not ask for `rdma: gpudirect`")
+        return skipped("they do not use `rdma: gpudirect`")
     return (yield from _measure(view, gpu=True))
 
 
@@ -146,8 +146,8 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
     rails = [(own, other) for own, other in view.rails if own.gid is not None and other.gid is not None]
     if not rails:
         if view.source.rdma_nics and view.target.rdma_nics:
-            return unproven("their RDMA NICs have no RoCE v2 addresses to meet at")
-        return skipped("they share no RDMA network")
+            return unproven("their RDMA NICs have no RoCE v2 addresses for the test")
+        return skipped("they have no common RDMA network")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
     before = yield from read_counters(view, rails)
@@ -167,12 +167,12 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
 
 
 def _without_cuda() -> Verdict:
-    return unproven("perftest in these guests was built without CUDA, as distributions do")
+    return unproven("perftest in these guests was built without CUDA (the default of distributions)")
 
 
 def _result_of(answer: ShellResult) -> Bandwidth:
     if answer.status == TIMED_OUT:
-        raise UnreadableOutput("ib_write_bw", "did not end in its time", line=said(answer))
+        raise UnreadableOutput("ib_write_bw", "did not end in time", line=said(answer))
     return parse_bandwidth(answer.stdout + answer.stderr)
 
 
@@ -232,12 +232,12 @@ def _assess(
     measured |= counts
     if line is None:
         return unproven(
-            f"{words}, and the line rate is not known: write `verify: {{line_gbps: N}}`", measured=measured
+            f"{words}, but the line rate is unknown; set `verify: {{line_gbps: N}}`", measured=measured
         )
     expected = f"at least {share * line:.1f} of {line:g} Gb/s"
     if rate > _OVER * line:
         return unproven(
-            f"{words} is more than a line of {line:g} Gb/s carries: it went another way", measured=measured
+            f"{words} exceeds the line rate of {line:g} Gb/s, so traffic took another path", measured=measured
         )
     if rate >= share * line:
         return passed(words, expected, measured=measured)
@@ -257,14 +257,17 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
     if damaged := damaged_words(view, counts):
         return (
             f"a link damages packets: {damaged}",
-            "clean or change cable and transceiver at the end that counts, then its switch port",
+            (
+                "clean or replace cable and transceiver at the end that counts the errors, then check its "
+                "switch port"
+            ),
         )
     if lost := lost_words(view, counts):
-        return f"packets were lost on the way: {lost}", ""
+        return f"packets were lost on the path: {lost}", ""
     if paused := paused_words(view, counts):
         return (
-            f"the switch held it back: {paused}",
-            "see at the switch which port is full or sends pauses without end, and its PFC watchdog",
+            f"the switch paused traffic: {paused}",
+            "check which switch port is full or sends pauses continuously, and its PFC watchdog",
         )
     return "", ""
 
@@ -276,15 +279,15 @@ def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
     if not host or rate > _HALF * host:
         return "", ""
     off = [vm for vm in (view.source.name, view.target.name) if _has_failed(view, "ats", vm)]
-    half = f"{rate / host:.0%} of what host memory reaches: data goes over the root port"
+    half = f"{rate / host:.0%} of the host memory bandwidth: data passes the root port"
     if off:
         return (
-            f"{half}, since ATS is off on {' and '.join(off)}",
+            f"{half}, because ATS is off on {' and '.join(off)}",
             f"fix {VerifyCode.ATS_OFF} of {' and '.join(off)} first",
         )
     return (
-        f"{half}, though ATS is enabled in the NICs",
-        "switch the hosts off and on once (a restart may not do); GPU and NIC must share a root complex",
+        f"{half}, although ATS is enabled in the NICs",
+        "power-cycle the hosts once (a restart may not be sufficient); GPU and NIC must share a root complex",
     )
 
 

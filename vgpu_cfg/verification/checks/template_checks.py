@@ -52,11 +52,11 @@ def seen_from_outside(
         _row("VMware Tools", needs=True, has=has_tools or None, found="running" if has_tools else ""),
         _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=reported, found="no report"),
     ]
-    rest = ("sshd", "root's rights", "kernel headers", "NVIDIA driver", "room on the disk")
+    rest = ("sshd", "root privileges", "kernel headers", "NVIDIA driver", "disk space")
     return (
         _row("EFI", needs=needs.efi, has=firmware.casefold() == "efi" if firmware else None, found=firmware),
         *unknown,
-        *(TemplateRow(name=name, state=TemplateState.UNKNOWN, why="nobody could look") for name in rest),
+        *(TemplateRow(name=name, state=TemplateState.UNKNOWN, why="could not be inspected") for name in rest),
     )
 
 
@@ -71,7 +71,7 @@ def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
     has_sshd = _is_there(run, _SSHD)
     yield _row("sshd", needs=needs.ssh, has=has_sshd, found=_SSHD if has_sshd else "")
     user = run(("id", "-u")).stdout.strip()
-    yield _row("root's rights", needs=True, has=user == "0", found=f"user id {user}")
+    yield _row("root privileges", needs=True, has=user == "0", found=f"user id {user}")
     kernel = run(("uname", "-r")).stdout.strip()
     has_headers = _is_there(run, f"/lib/modules/{kernel}/build")
     yield _headers(kernel, needs, has=has_headers)
@@ -82,7 +82,10 @@ def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
 def _headers(kernel: str, needs: TemplateNeeds, *, has: bool) -> TemplateRow:
     if has or not needs.builds:
         return _row("kernel headers", needs=needs.builds, has=has, found=kernel)
-    why = "a driver that is built needs them; its module installs them where the guest reaches its packages"
+    why = (
+        "building the driver requires them; the module installs them if the guest can access its package "
+        "sources"
+    )
     return TemplateRow(name="kernel headers", state=TemplateState.UNKNOWN, found=f"none of {kernel}", why=why)
 
 
@@ -91,10 +94,10 @@ def _driver(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:
     version = found.group() if found is not None else ""
     if needs.driver == "package" and version.partition(".")[0] not in needs.refused:
         return TemplateRow(
-            name="NVIDIA driver", state=TemplateState.NOT_ASKED, found=version, why="a package brings it"
+            name="NVIDIA driver", state=TemplateState.NOT_ASKED, found=version, why="installed from a package"
         )
     if version and needs.driver and version.partition(".")[0] in needs.refused:
-        why = f"its hosts do not take branch {version.partition('.')[0]}"
+        why = f"its hosts do not support branch {version.partition('.')[0]}"
         return TemplateRow(name="NVIDIA driver", state=TemplateState.LACKS, found=version, why=why)
     return _row("NVIDIA driver", needs=needs.driver == "template", has=bool(version), found=version)
 
@@ -103,10 +106,8 @@ def _disk(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:
     words = answer.stdout.splitlines()[-1].split() if answer.stdout.strip() else []
     free = int(words[3]) // _KIB_A_GIB if len(words) > 3 and words[3].isdecimal() else None
     has = None if free is None else free >= needs.disk_gib
-    why = f"{needs.disk_gib} GiB are needed before it grows" if needs.disk_gib else ""
-    row = _row(
-        "room on the disk", needs=bool(needs.disk_gib), has=has, found="" if free is None else f"{free} GiB"
-    )
+    why = f"{needs.disk_gib} GiB are required before the disk grows" if needs.disk_gib else ""
+    row = _row("disk space", needs=bool(needs.disk_gib), has=has, found="" if free is None else f"{free} GiB")
     return row.model_copy(update={"why": why})
 
 

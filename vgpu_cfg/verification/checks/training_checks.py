@@ -89,13 +89,13 @@ def ask_allreduce(view: TrainingView) -> Asking:
     """Sum a vector over all GPUs: see that every number is right, and how fast it went."""
     module = view.launcher.launcher
     if module is None:
-        return skipped("the plan starts no training")
+        return skipped("the plan does not start training")
     if module.framework == "none":
-        return skipped("the plan's training starts one command on each worker: no framework joins them")
+        return skipped("the plan's training starts one command on each worker, without a framework")
     if len(module.workers) > len(view.workers):
         return skipped("not all of its workers are verified in this run", is_asked=True)
     if view.ranks < 2:
-        return skipped("there is only one process, which has nobody to sum with")
+        return skipped("only one process, so no allreduce")
     match module.framework:
         case "horovod":
             if (yield from _holds(view, _FOR_THEM_BY_HOROVOD, "all_reduce_perf")):
@@ -109,7 +109,8 @@ def ask_allreduce(view: TrainingView) -> Asking:
             if (yield from _holds(view, _HAS_TORCH, "True")):
                 return (yield from _by_probe(view, TORCH_PROBE))
             return unproven(
-                "nothing there sums over MPI: install nccl-tests (all_reduce_perf, built with MPI) or PyTorch"
+                "no allreduce test over MPI available: install nccl-tests (all_reduce_perf, built with "
+                "MPI) or PyTorch"
             )
         case _ as never:
             assert_never(never)
@@ -150,12 +151,12 @@ def _train(words: tuple[str, ...]) -> Command:
 def _read_sum(view: TrainingView, answer: ShellResult, parse: Callable[[str], AllReduce]) -> Verdict:
     """Read the result; check that it is exact, whole, on GPUs and as fast as the line."""
     if is_absent(answer):
-        return failed(VerifyCode.ALLREDUCE_FAILED, f"there is no {TRAIN}", "the command `train`")
+        return failed(VerifyCode.ALLREDUCE_FAILED, f"{TRAIN} does not exist", "the command `train`")
     try:
         result = parse(answer.stdout)
     except UnreadableOutput as error:
         seen = said(answer) if answer.status != 0 else error.message
-        return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that ends")
+        return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that completes")
     return _assess(view, result, answer.stdout + answer.stderr)
 
 
@@ -171,23 +172,23 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
             VerifyCode.ALLREDUCE_FAILED,
             f"{result.ranks} ranks took part",
             f"{view.ranks}",
-            remedy="see the host file and GPUs of each worker; nccl-tests must be built with MPI",
+            remedy="check the host file and GPUs of each worker; nccl-tests must be built with MPI",
         )
     if result.is_exact is False:
-        return failed(VerifyCode.ALLREDUCE_WRONG, words, "exact sums", measured=measured)
+        return failed(VerifyCode.ALLREDUCE_WRONG, words, "correct sums", measured=measured)
     if result.is_exact is None:
-        return failed(VerifyCode.ALLREDUCE_FAILED, f"{words}, and nothing checked the sums", "exact sums")
+        return failed(VerifyCode.ALLREDUCE_FAILED, f"{words}, but the sums were not checked", "correct sums")
     if result.is_on_gpu is False and any(worker.gpus for worker in view.trained):
         return failed(
             VerifyCode.ALLREDUCE_FAILED,
             f"{words}, on CPUs",
             "sums on the GPUs",
-            remedy="see whether the image's framework was built for GPUs, and with which CUDA",
+            remedy="check whether the image's framework was built for GPUs, and with which CUDA version",
         )
     reached = transports(text)
     has_gpus = any(worker.gpus for worker in view.trained)
     if has_gpus and (not reached or (len(view.trained) > 1 and not ways)):
-        return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's own word by what it goes", measured=measured)
+        return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's report of its transport", measured=measured)
     has_rdma = bool(view.trained) and all(worker.learned.rdma for worker in view.trained)
     if (
         has_gpus
@@ -195,18 +196,18 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
         and len(view.trained) > 1
         and not all(way.startswith(_BY_RDMA) for way in ways.split(", "))
     ):
-        return failed(VerifyCode.NO_TRANSPORT, words, f"{_BY_RDMA} alone", measured=measured)
+        return failed(VerifyCode.NO_TRANSPORT, words, f"only {_BY_RDMA}", measured=measured)
     gpudirect = bool(view.trained) and all(worker.gpudirect for worker in view.trained)
     if gpudirect and len(view.trained) > 1 and is_direct(text) is not True:
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:
         if not any(worker.rdma_nics for worker in view.trained):
-            return passed(words, "exact sums; no RDMA whose line rate it should reach", measured=measured)
-        return unproven(f"{words}, exact; no line rate is known to compare with", measured=measured)
+            return passed(words, "correct sums; no RDMA line rate to compare with", measured=measured)
+        return unproven(f"{words}, correct; the line rate is unknown", measured=measured)
     least = view.thresholds.busbw * line / _GIGABITS
     measured["share"] = round(result.busbw_gigabytes * _GIGABITS / line, 3)
-    expected = f"at least {least:.1f} of {line / _GIGABITS:g} GB/s, exact"
+    expected = f"at least {least:.1f} of {line / _GIGABITS:g} GB/s, correct"
     if result.busbw_gigabytes < least:
         return failed(VerifyCode.ALLREDUCE_SLOW, words, expected, measured=measured)
     return passed(words, expected, measured=measured)
