@@ -78,7 +78,7 @@ def test_a_private_key_from_a_secret(desk: Desk, server: SshServer, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("not a key", "holds no private key"), (None, "has a passphrase")],
+    [("not a key", "does not contain a private key"), (None, "has a passphrase")],
 )
 def test_a_secret_that_is_no_usable_key(desk: Desk, server: SshServer, text: str | None, said: str) -> None:
     key = text if text is not None else text_of(paramiko.ECDSAKey.generate(), "secret")
@@ -107,7 +107,7 @@ def test_the_plan_files_user_counts_before_the_ssh_configurations(desk: Desk, se
 
 def test_a_wrong_password_is_tried_once_and_never_shown(desk: Desk, server: SshServer) -> None:
     desk.secrets["ROOT"] = "battery staple"
-    with pytest.raises(HostShellError, match="does not let root in") as caught:
+    with pytest.raises(HostShellError, match="rejects the login of root") as caught:
         desk.connect(ACCESS.model_copy(update={"ssh": "open-and-close"}))
     assert "locked" in caught.value.remedy
     assert "battery" not in f"{caught.value.message} {caught.value.subject} {caught.value.remedy}"
@@ -116,7 +116,7 @@ def test_a_wrong_password_is_tried_once_and_never_shown(desk: Desk, server: SshS
 
 def test_nothing_to_log_in_with(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    with pytest.raises(HostShellError, match="nothing to log in with"):
+    with pytest.raises(HostShellError, match="no credentials for login"):
         desk.connect(AccessEntry(ssh="on"))
 
 
@@ -129,7 +129,7 @@ def test_a_secret_without_a_value(desk: Desk, server: SshServer) -> None:
 def test_a_plan_file_that_allows_no_shell(desk: Desk) -> None:
     with pytest.raises(HostShellError, match="does not allow") as caught:
         desk.connect(ACCESS.model_copy(update={"ssh": "off"}))
-    assert "by hand" in caught.value.remedy
+    assert "manually" in caught.value.remedy
 
 
 # ---------------------------------------------------------------- host keys
@@ -196,7 +196,7 @@ def test_a_file_of_known_hosts_that_cannot_be_read(desk: Desk) -> None:
 def test_a_state_folder_that_cannot_be_written(desk: Desk) -> None:
     desk.known_hosts.unlink()
     desk.pinned.parent.touch()
-    with pytest.raises(HostShellError, match="cannot be kept"):
+    with pytest.raises(HostShellError, match="cannot save the host's key"):
         desk.connect(ACCESS.model_copy(update={"host_keys": "pin"}))
 
 
@@ -211,7 +211,7 @@ def closed_port() -> int:
 
 def test_a_host_that_refuses_is_tried_once(desk: Desk, closed_port: int) -> None:
     desk.server.port = closed_port
-    with pytest.raises(HostShellError, match="nothing takes SSH connections") as caught:
+    with pytest.raises(HostShellError, match="no SSH service is listening") as caught:
         desk.connect()
     assert "open-and-close" in caught.value.remedy
     assert desk.slept == []
@@ -219,7 +219,7 @@ def test_a_host_that_refuses_is_tried_once(desk: Desk, closed_port: int) -> None
 
 def test_a_service_that_was_just_started_is_waited_for(desk: Desk, closed_port: int) -> None:
     desk.server.port = closed_port
-    with pytest.raises(HostShellError, match="nothing takes SSH connections"):
+    with pytest.raises(HostShellError, match="no SSH service is listening"):
         desk.connect(ACCESS.model_copy(update={"ssh": "open-and-close"}))
     assert desk.slept == [0.5, 1, 2, 4, 5]
     assert len(desk.slept) == ATTEMPTS - 1

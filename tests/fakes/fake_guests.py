@@ -207,7 +207,7 @@ class FakeGuestShell:
     def check(self) -> None:
         booted = self.guest.booted_at if self.guest.booted_at is not None else self.now()
         if self.now() < booted + self.guest.answers_from or self.guest.is_restarting(self.now()):
-            raise GuestNotReady("nothing takes SSH connections there", subject=self.name, remedy="wait")
+            raise GuestNotReady("no SSH service is listening", subject=self.name, remedy="wait")
 
     def run(
         self, arguments: Sequence[str], *, timeout_seconds: float = 60.0, stdin: bytes = b""

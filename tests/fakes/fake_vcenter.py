@@ -200,7 +200,7 @@ class FakeVCenter:
         )
 
     def read_past(self, scope: PastScope) -> Past:
-        return Past(unread="this vCenter tells no events")
+        return Past(unread="this vCenter provides no events")
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         return {}
@@ -231,7 +231,7 @@ class FakeVCenter:
         return {}
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
-        return UseReading(unread="this vCenter has no performance counters of GPUs")
+        return UseReading(unread="this vCenter has no GPU performance counters")
 
     def read_locks(self) -> None:
         return None

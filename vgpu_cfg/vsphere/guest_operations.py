@@ -70,9 +70,9 @@ class GuestOperations:
         name = login.password or ""
         if not login.user or name not in self._secrets:
             raise GuestError(
-                "guest operations need a user and a password",
+                "guest operations require a user and a password",
                 subject=target.name,
-                remedy="name both under `guest.login`, the password as a secret that has a value",
+                remedy="set both under `guest.login`, the password as a secret with a value",
             )
         auth = vim.vm.guest.NamePasswordAuthentication(
             username=login.user, password=self._secrets[name], interactiveSession=False
@@ -108,7 +108,7 @@ class _Channel:
         """Check the login, and make the folder."""
         with self._faults("checking the login"):
             self._managers.authManager.ValidateCredentialsInGuest(self._vm, self._auth)
-        with self._faults("making a folder"):
+        with self._faults("creating a folder"):
             self._folder = self._files.CreateTemporaryDirectoryInGuest(self._vm, self._auth, "vgpu-cfg-", "")
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
@@ -150,13 +150,13 @@ class _Channel:
         deadline = self._clock.now().timestamp() + timeout_seconds
         pause = FIRST_PAUSE_SECONDS
         while True:
-            with self._faults("asking after a program"):
+            with self._faults("checking a program"):
                 found = self._processes.ListProcessesInGuest(self._vm, self._auth, [pid])
             if not found:
                 raise GuestNotReady(
-                    "the guest does not know any more of what was started",
+                    "the guest no longer knows the started program",
                     subject=self._target.name,
-                    remedy="the guest, or its tools, may have restarted: run the same command again",
+                    remedy="the guest or its VMware Tools may have restarted; run the same command again",
                 )
             if found[0].exitCode is not None:
                 return int(found[0].exitCode)
@@ -164,7 +164,7 @@ class _Channel:
                 raise GuestError(
                     f"took longer than {timeout_seconds:g} s",
                     subject=self._target.name,
-                    remedy="the command may still run in the guest: look there before you run it again",
+                    remedy="the command may still be running in the guest; check before you run it again",
                 )
             self._clock.pause(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
@@ -173,14 +173,14 @@ class _Channel:
 
     def _put(self, path: str, content: bytes) -> None:
         rights = vim.vm.guest.FileManager.PosixFileAttributes(permissions=OWN_RIGHTS)
-        with self._faults("bringing a file"):
+        with self._faults("uploading a file"):
             url = self._files.InitiateFileTransferToGuest(
                 self._vm, self._auth, path, rights, len(content), True
             )
         self._transfer("PUT", url, content)
 
     def _get(self, path: str) -> bytes:
-        with self._faults("fetching a file"):
+        with self._faults("downloading a file"):
             try:
                 found = self._files.InitiateFileTransferFromGuest(self._vm, self._auth, path)
             except vim.fault.FileNotFound:
@@ -188,9 +188,9 @@ class _Channel:
         limits = self._session.limits
         if found.size > limits.answer_bytes:
             raise GuestError(
-                f"printed more than {limits.answer_mib} MiB",
+                f"output exceeds {limits.answer_mib} MiB",
                 subject=self._target.name,
-                remedy="run the command by hand in the guest and see why it prints so much, or raise "
+                remedy="run the command manually in the guest to see why its output is so large, or raise "
                 "VGPU_CFG_ANSWER_MIB",
             )
         return self._transfer("GET", found.url, b"") if found.size else b""
@@ -212,15 +212,18 @@ class _Channel:
             if not is_elsewhere:
                 raise
             raise GuestError(
-                f"files go through the VM's host, which cannot be reached: {error.message}",
+                f"files are transferred through the VM's host, which cannot be reached: {error.message}",
                 subject=self._target.name,
-                remedy="let this machine reach the host's port 443, or let ssh reach the guest",
+                remedy="allow this machine to access the host's port 443, or allow ssh to the guest",
             ) from error
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
             raise GuestError(
-                f"a file was answered with HTTP status {status}",
+                f"the file transfer failed with HTTP status {status}",
                 subject=self._target.name,
-                remedy="see whether the guest restarts or moves to another host; then run the command again",
+                remedy=(
+                    "check whether the guest is restarting or moving to another host; then run the "
+                    "command again"
+                ),
             )
         return bytes(answer)
 
@@ -242,9 +245,9 @@ class _Channel:
         found = self._session.service_content.guestOperationsManager
         if found is None:
             raise GuestError(
-                "this vCenter offers no guest operations",
+                "this vCenter does not support guest operations",
                 subject=self._target.name,
-                remedy="let ssh reach the guest",
+                remedy="allow ssh access to the guest",
             )
         return found
 

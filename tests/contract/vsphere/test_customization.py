@@ -183,9 +183,9 @@ def test_what_is_filled_in_reaches_the_guest_and_its_end_is_told(vcenter: VCente
 def test_another_version_of_a_specification_is_refused(vcenter: VCenter) -> None:
     with vcenter.desk() as desk:
         asked = _asked(_specs(desk, "vcsim-linux")["vcsim-linux"])
-        with pytest.raises(StalePlan, match="was changed since it was planned with"):
+        with pytest.raises(StalePlan, match="was changed after planning"):
             filled_spec(desk.session, asked.model_copy(update={"change_version": "0"}), VM)
-        with pytest.raises(StalePlan, match="has gone since it was planned with"):
+        with pytest.raises(StalePlan, match="was deleted after planning"):
             filled_spec(desk.session, asked.model_copy(update={"spec": "nowhere"}), VM)
 
 

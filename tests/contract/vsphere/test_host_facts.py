@@ -378,7 +378,7 @@ def test_a_recording_says_of_which_hosts_it_holds_nothing(vcenter: VCenter) -> N
         found = RecordedReader(session, player).read_facts([*moids, "host-90001"], ALL_GROUPS)
     left_out = set(moids) - facts.hosts.keys() | {"host-90001"}
     for moid in left_out:
-        assert set(found.hosts[moid].unread.values()) == {"the recording holds no facts of this host"}
+        assert set(found.hosts[moid].unread.values()) == {"the recording contains no data about this host"}
     assert {moid: found.hosts[moid] for moid in facts.hosts} == facts.hosts
     assert found.switches == facts.switches
 

@@ -105,5 +105,5 @@ def test_a_password_that_no_longer_holds_is_said_to(vcenter: VCenter) -> None:
     words = [vcenter.password]
     with Session(vcenter.connect(), "vc", vcenter.user, lambda: words[0]) as session:
         words[0] = "another"
-        with pytest.raises(LoginFailed, match="REST side"):
+        with pytest.raises(LoginFailed, match="REST API rejects the login"):
             session.rest.get(CATEGORIES, "reading")

@@ -343,7 +343,7 @@ def test_a_host_that_hands_nothing_out_tells_no_system_id() -> None:
         unknown = NewPassthrough(pci_id=device.pci_id, system_id="", vendor_id=1, device_id=2)
         spec = SMALL.model_copy(update={"devices": (unknown,)})
         change = place_of(vcenter, desk, host).from_scratch(spec)
-        with pytest.raises(NotFound, match="reports no system id"):
+        with pytest.raises(NotFound, match="reports no system ID"):
             desk.writer.create_vm(change)
 
 
@@ -386,7 +386,7 @@ def test_a_device_that_is_gone_stops_the_change_before_its_task(desk: Desk, plac
 def test_a_vm_that_is_not_made_yet_cannot_be_cloned(desk: Desk, place: Place) -> None:
     change = place.cloned(SMALL)
     source = CloneFrom(template=VmRef(name="later"))
-    with pytest.raises(NotFound, match="not there yet") as caught:
+    with pytest.raises(NotFound, match="does not exist yet") as caught:
         desk.writer.create_vm(change.model_copy(update={"source": source}))
     assert caught.value.subject == "later"
 

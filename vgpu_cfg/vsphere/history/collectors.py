@@ -121,7 +121,7 @@ class RunEntryReader:
     def _events(self, since: Callable[[], datetime] | None) -> Sequence[Any]:
         manager = self._session.service_content.eventManager
         if manager is None:
-            raise not_offered("this server keeps no events", self._session.address)
+            raise not_offered("this server does not provide events", self._session.address)
         spec = vim.event.EventFilterSpec(eventTypeId=list(KINDS))
         if since is not None:
             spec.time = vim.event.EventFilterSpec.ByTime(beginTime=since())
@@ -163,5 +163,5 @@ def _events(session: Session, moid: str) -> Sequence[Any]:
         return renewing(session, attempt)
     except vmodl.MethodFault as fault:
         if is_session_over(fault):
-            raise to_error(fault, "reading who made a VM", moid) from fault
+            raise to_error(fault, "reading who created a VM", moid) from fault
         return ()

@@ -55,8 +55,7 @@ class FailureReader:
         done = self._tasks(vm_moid, "success")
         changes = [info for info in done if info.descriptionId == RECONFIGURE]
         return VmHistory(
-            failed=_newest(info for info in failed if not info.cancelled),
-            reconfigured=_newest(changes),
+            failed=_newest(info for info in failed if not info.cancelled), reconfigured=_newest(changes)
         )
 
     def read_log(self, vm_moid: str, datacenter_path: str) -> VmLog:
@@ -114,7 +113,7 @@ class FailureReader:
         """Return datastore and folder of the VM's log, the folder with a slash at its end."""
         items = collect_from(self._session, _FILES, (Start(_VM, vm_moid),))
         if not items:
-            raise NotFound("the VM is no longer there", subject=vm_moid, remedy="look for it in vCenter")
+            raise NotFound("the VM no longer exists", subject=vm_moid, remedy="look it up in vCenter")
         files = items[0]
         directory = files.get("config.files.logDirectory") or _parent(
             files.get("config.files.vmPathName") or ""
@@ -124,7 +123,7 @@ class FailureReader:
             raise NotFound(
                 "vCenter does not report where the VM's files are",
                 subject=vm_moid,
-                remedy="see whether the VM is accessible in vCenter",
+                remedy="check whether the VM is accessible in vCenter",
             )
         datastore, folder = found.groups()
         return datastore, folder if not folder or folder.endswith("/") else f"{folder}/"
@@ -181,24 +180,24 @@ def _begins_at_0(headers: Iterable[tuple[str, str]]) -> bool:
 def _refused(status: int, path: str) -> VCenterError:
     if status == HTTPStatus.NOT_FOUND:
         return NotFound(
-            f"the datastore has no {LOG_NAME} there",
+            f"the datastore has no {LOG_NAME} for this VM",
             subject=path,
-            remedy="a VM that was never started has none; else look into its folder on the datastore",
+            remedy="a VM that never started has none; otherwise check its folder on the datastore",
         )
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return NotPermitted(
-            f"the account may not read the log (HTTP status {status})",
+            f"the account has no read access to the log (HTTP status {status})",
             subject=path,
-            remedy="ask for a role with Datastore.Browse and Datastore.FileManagement on the datastore",
+            remedy="request a role with Datastore.Browse and Datastore.FileManagement on the datastore",
         )
     if status in (HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.METHOD_NOT_ALLOWED):
         return NotOffered(
-            f"this vCenter does not hand out files (HTTP status {status})",
+            f"this vCenter does not provide file downloads (HTTP status {status})",
             subject=path,
-            remedy="fetch the log from the datastore by hand, and give it to `vgpu-cfg explain -`",
+            remedy="download the log from the datastore manually, and pass it to `vgpu-cfg explain -`",
         )
     return VCenterError(
-        f"fetching the log was answered with HTTP status {status}",
+        f"downloading the log failed with HTTP status {status}",
         subject=path,
-        remedy="fetch it from the datastore by hand, and give it to `vgpu-cfg explain -`",
+        remedy="download it from the datastore manually, and pass it to `vgpu-cfg explain -`",
     )

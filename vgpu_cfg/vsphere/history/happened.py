@@ -25,10 +25,10 @@ from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-NOT_KEPT = "this vCenter tells no events"
-NOT_RECORDED = "a recording holds no events"
-NOT_ALLOWED = "the account may not read events"
-TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events to look through"
+NOT_KEPT = "this vCenter provides no events"
+NOT_RECORDED = "a recording contains no events"
+NOT_ALLOWED = "the account has no read access to events"
+TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events, which is the limit"
 
 _VM = "vim.VirtualMachine"
 _CREATED = "config.createDate"

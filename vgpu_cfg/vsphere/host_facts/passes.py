@@ -61,7 +61,7 @@ HOST_PASS = (
 MELLANOX_VENDOR_ID = 0x15B3
 """PCI vendor of ConnectX and BlueField."""
 
-_LEFT_OUT = "the recording holds no facts of this host"
+_LEFT_OUT = "the recording contains no data about this host"
 _FIELDS: Mapping[FactGroup, str] = {
     FactGroup.OPTIONS: "options",
     FactGroup.MODULES: "modules",

@@ -161,8 +161,8 @@ class HostQuestions:
     def licence(self) -> Answer:
         """Read the name of the host's licence; its key is a secret and is not kept."""
         if self._licences is None:
-            raise NotOffered("this vCenter reports nothing about licences", subject=self._name)
-        with self._asking("reading the host's licence"):
+            raise NotOffered("this vCenter does not report licenses", subject=self._name)
+        with self._asking("reading the host's license"):
             assigned = self._licences.QueryAssignedLicenses(self._item.moid)
         names = dict.fromkeys(
             entry.assignedLicense.name for entry in assigned or () if entry.entityId == self._item.moid
@@ -181,7 +181,7 @@ class HostQuestions:
     def _manager(self, path: str, what: str) -> Any:
         manager = self._item.get(path)
         if manager is None:
-            raise NotOffered(f"the host does not offer its {what}", subject=self._name)
+            raise NotOffered(f"the host does not provide its {what}", subject=self._name)
         return manager
 
     @contextmanager
@@ -209,7 +209,7 @@ def associated_profiles(session: Session, kind: Any, moid: str, name: str) -> tu
     """Return the moids of the host profiles that are attached to a host or a cluster. One round trip."""
     manager = session.service_content.hostProfileManager
     if manager is None:
-        raise NotOffered("this vCenter reports nothing about host profiles", subject=name)
+        raise NotOffered("this vCenter does not report host profiles", subject=name)
     with asking("reading host profiles", name):
         found = manager.FindAssociatedProfile(kind(moid, session.stub))
     return tuple(str(profile._moId) for profile in found or ())
@@ -223,13 +223,13 @@ def asking(what: str, subject: str) -> Iterator[None]:
     except vmodl.MethodFault as fault:
         if is_host_silent(fault):
             raise HostSilent(
-                f"{what}: the host does not answer ({fault_name(fault)})",
+                f"{what}: the host does not respond ({fault_name(fault)})",
                 subject=subject,
-                remedy="see whether the host is connected",
+                remedy="check whether the host is connected",
             ) from fault
         if is_not_offered(fault):
             raise NotOffered(
-                f"{what}: this vCenter or this host does not offer it ({fault_name(fault)})",
+                f"{what}: not available on this vCenter or host ({fault_name(fault)})",
                 subject=subject,
                 remedy="read it in the host's shell",
             ) from fault

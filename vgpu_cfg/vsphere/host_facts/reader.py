@@ -313,7 +313,7 @@ def base_unread(item: Item, fields: Item | None) -> str:
     """
     silent = silence(item)
     if silent:
-        return f"{silent}: vCenter tells only what it knew last"
+        return f"{silent}: vCenter reports only the last known data"
     if fields is None:
         return "this vCenter does not report its custom attributes"
     for owner, path in ((fields, "field"), (item, "customValue")):

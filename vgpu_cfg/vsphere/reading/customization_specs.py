@@ -29,7 +29,7 @@ def read_customization_specs(session: Session, names: Iterable[str]) -> tuple[Cu
     manager = session.service_content.customizationSpecManager
     if manager is None:
         return None
-    with translated("reading the customisation specifications", session.address):
+    with translated("reading the customization specifications", session.address):
         try:
             found = {name: find_spec(session, name) for name in sorted(names)}
         except vim.fault.NoPermission:

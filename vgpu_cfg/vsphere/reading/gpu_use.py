@@ -27,10 +27,10 @@ from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, re
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-NOT_KEPT = "this vCenter has no performance counters of GPUs"
-NO_SAMPLES = "no host has a sample of its GPUs' counters, which NVIDIA's host driver gives"
-NOT_RECORDED = "a recording holds no performance counters"
-NOT_ALLOWED = "the account may not read performance counters"
+NOT_KEPT = "this vCenter has no GPU performance counters"
+NO_SAMPLES = "no host has GPU counter samples, which NVIDIA's host driver provides"
+NOT_RECORDED = "a recording contains no performance counters"
+NOT_ALLOWED = "the account has no read access to performance counters"
 
 HOSTS_AT_ONCE = 256
 """So many hosts are asked at once for their own samples: Telegraf's default for vCenter 6.5 and later
@@ -125,9 +125,7 @@ def _read(session: Session, hosts: Sequence[Host], days: float | None, known: It
         past = _read_past(session, manager, hosts, busy, interval, days)
     uses = (_use(moid, pci_id, values, past.get((moid, pci_id))) for (moid, pci_id), values in newest.items())
     return UseReading(
-        gpus=tuple(uses),
-        past_unread=reason,
-        unplaced={moid: len(names) for moid, names in unplaced.items()},
+        gpus=tuple(uses), past_unread=reason, unplaced={moid: len(names) for moid, names in unplaced.items()}
     )
 
 
@@ -151,8 +149,10 @@ def _interval(told: Iterable[Any], counter: _Counter, days: float) -> tuple[Any,
     """Choose the finest interval that reaches so far back and keeps a counter; else say why there is none."""
     kept = [one for one in told if one.enabled and one.level is not None and one.level >= counter.level > 0]
     if not kept:
-        why = f"vCenter keeps this counter from statistics level {counter.level} on"
-        return None, f"{why}, and no interval has it" if counter.level else "vCenter tells no level of it"
+        why = f"vCenter keeps this counter only from statistics level {counter.level}"
+        return None, f"{why}, but no interval uses it" if counter.level else (
+            "vCenter does not report its level"
+        )
     by_length = sorted(kept, key=lambda one: int(one.length))
     far = next((one for one in by_length if one.length >= days * 86_400), by_length[-1])
     return far, ""

@@ -208,7 +208,7 @@ def _first_told(alike: Iterable[Host], ask: Callable[[Host], Answer]) -> Answer 
             return ask(host)
         except vmodl.MethodFault as fault:
             if not is_host_silent(fault):
-                raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
+                raise to_error(fault, "reading host capabilities", host.inventory_path) from fault
     return None
 
 

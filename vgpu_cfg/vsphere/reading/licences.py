@@ -36,7 +36,7 @@ def read_licences(session: Session) -> Mapping[str, tuple[str, ...]] | None:
     except vmodl.MethodFault as fault:
         if isinstance(fault, vim.fault.NoPermission) or is_not_offered(fault):
             return None
-        raise to_error(fault, "reading licences", session.address) from fault
+        raise to_error(fault, "reading licenses", session.address) from fault
     names: dict[str, dict[str, None]] = defaultdict(dict)
     for entry in assigned or ():
         names[str(entry.entityId)][str(entry.assignedLicense.name)] = None

@@ -25,7 +25,7 @@ def read_categories(session: Session, wanted: frozenset[str]) -> tuple[TagCatego
 
     The ids of all tags of a category take one more, those of the categories, too.
     """
-    what = "reading the categories of tags"
+    what = "reading the tag categories"
     ids = ids_of(session.rest.get(CATEGORIES, what), what, session.address)
     found = sorted((_category(session, one) for one in ids), key=lambda one: (one.name, one.id))
     return tuple(

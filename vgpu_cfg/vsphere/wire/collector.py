@@ -93,10 +93,7 @@ class Start:
 
 
 def collect_all(
-    session: Session,
-    everywhere: Sequence[Paths],
-    wanted: Sequence[Paths] = (),
-    starts: Iterable[Start] = (),
+    session: Session, everywhere: Sequence[Paths], wanted: Sequence[Paths] = (), starts: Iterable[Start] = ()
 ) -> list[Item]:
     """Read every object of these types in the whole inventory, through the session's view.
 
@@ -267,9 +264,9 @@ class Pages:
         self._turned += 1
         self._empty = self._empty + 1 if is_empty else 0
         if mark in self._marks:
-            raise self._endless("names a page that it has sent already")
+            raise self._endless("repeats a page")
         if self._empty > MOST_EMPTY_PAGES:
-            raise self._endless(f"sent {self._empty} pages in a row with nothing on them")
+            raise self._endless(f"sent {self._empty} empty pages in a row")
         if self._turned >= self._most:
             raise self._endless(f"has more than {self._most} pages")
         self._marks.add(mark)
@@ -277,17 +274,17 @@ class Pages:
     def too_many(self, count: int) -> TooMuch:
         """Return the error for a page of so many objects."""
         return TooMuch(
-            f"a page of the answer has {count} objects or more, and {PAGE_SIZE} were asked for",
+            f"a page of the response has {count} objects or more, but {PAGE_SIZE} were requested",
             subject=self._address,
-            remedy="check that the address is a vCenter's",
+            remedy="check that the address belongs to a vCenter",
         )
 
     def _endless(self, why: str) -> TooMuch:
         return TooMuch(
-            f"the answer does not end: vCenter {why}",
+            f"the response does not end: vCenter {why}",
             subject=self._address,
-            remedy="where a vCenter of that size is to be expected, raise `answer_pages` "
-            "(VGPU_CFG_ANSWER_PAGES); else see what it is that answers there",
+            remedy="if the vCenter is that large, raise `answer_pages` (VGPU_CFG_ANSWER_PAGES); otherwise "
+            "check which server responds at this address",
         )
 
 

@@ -367,7 +367,7 @@ def _parsed(answer: bytes) -> Iterator[Element]:
 def _body(root: Element | None) -> Element:
     body = None if root is None else root.find(_BODY)
     if body is None:
-        raise ValueError("it is no SOAP")
+        raise ValueError("it is not SOAP")
     return body
 
 

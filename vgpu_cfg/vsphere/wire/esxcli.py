@@ -83,7 +83,7 @@ class Esxcli:
         """Run a command, as `call_esxcli` does."""
         path = ".".join(command.split())
         if not _COMMAND.fullmatch(path):
-            raise ValueError(f"{command!r} is no esxcli command")
+            raise ValueError(f"{command!r} is not an esxcli command")
         sent = _soap_arguments(arguments)
         what = f"esxcli {path.replace('.', ' ')}"
         is_fresh = self._executer is None
@@ -119,13 +119,13 @@ class Esxcli:
     def _error(self, fault: vmodl.MethodFault, what: str) -> VCenterError:
         if isinstance(fault, vmodl.fault.ManagedObjectNotFound) and not _moid(fault).startswith(_HANDLER):
             return NotFound(
-                f"{what}: {_moid(fault) or 'the host'} is no longer there",
+                f"{what}: {_moid(fault) or 'the host'} no longer exists",
                 subject=self._subject,
-                remedy="plan again: the inventory has changed",
+                remedy="plan again; the inventory has changed",
             )
         if is_not_offered(fault):
             return NotOffered(
-                f"{what}: this vCenter or this host does not offer it ({type(fault)._wsdlName})",
+                f"{what}: not available on this vCenter or host ({type(fault)._wsdlName})",
                 subject=self._subject,
                 remedy="run the command in the host's shell",
             )
@@ -138,7 +138,7 @@ def _soap_arguments(arguments: Sequence[tuple[str, str]]) -> list[Any]:
     for option, value in arguments:
         name = option.replace("-", "").lower()
         if not _ARGUMENT.fullmatch(name):
-            raise ValueError(f"{option!r} is no option of esxcli")
+            raise ValueError(f"{option!r} is not an esxcli option")
         found.setdefault(name, []).append(f"<{name}>{escape(value)}</{name}>")
     return [soap_argument(name, "".join(values)) for name, values in found.items()]
 
@@ -167,18 +167,18 @@ def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
         return NotPermitted(
             f"{what}: the account lacks {named}",
             subject=subject,
-            remedy=f"ask for a role with {named} on the host (docs/reference/permissions.md)",
+            remedy=f"request a role with {named} on the host (docs/reference/permissions.md)",
         )
     if not detail.lines and detail.types & _NO_SUCH_COMMAND:
         return NotOffered(
-            f"{what}: this host does not offer it ({said or 'no reason given'})",
+            f"{what}: not available on this host ({said or 'no reason given'})",
             subject=subject,
             remedy="run the command in the host's shell",
         )
     return VCenterError(
         f"{what}: {said or 'it failed without saying why'}",
         subject=subject,
-        remedy="run the command in the host's shell to see more",
+        remedy="run the command in the host's shell for details",
     )
 
 
@@ -239,8 +239,7 @@ def _declare() -> None:
     _declare_data("SoapArgument", [("name", *text), ("val", *text)])
     _declare_data("SoapFault", [("faultMsg", *text), ("faultDetail", *optional_text)])
     _declare_data(
-        "SoapResult",
-        [("response", *optional_text), ("fault", f"{_PREFIX}.SoapFault", _VERSION, _OPTIONAL)],
+        "SoapResult", [("response", *optional_text), ("fault", f"{_PREFIX}.SoapFault", _VERSION, _OPTIONAL)]
     )
     untyped: Any = VmomiSupport.CreateManagedType
     if not _is_known(_EXECUTER):

@@ -78,43 +78,43 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
             return LoginFailed("wrong user or password", subject=subject, remedy="check both and try again")
         case vim.fault.NotAuthenticated():
             return LoginFailed(
-                f"{what}: the session has ended", subject=subject, remedy="run the command again"
+                f"{what}: the session has expired", subject=subject, remedy="run the command again"
             )
         case vim.fault.NoPermission():
             return _not_permitted(fault, what, subject)
         case vim.fault.RestrictedVersion() | vmodl.fault.NotEnoughLicenses():
-            remedy = "the host's or vCenter's licence does not allow this"
+            remedy = "the license of the host or vCenter does not include this"
         case vmodl.fault.ManagedObjectNotFound() if _is_manager(fault):
             return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vmodl.fault.ManagedObjectNotFound():
             return NotFound(
-                f"{what}: {_moid(fault, 'obj') or 'the object'} is no longer there",
+                f"{what}: {_moid(fault, 'obj') or 'the object'} no longer exists",
                 subject=subject,
-                remedy="plan again: the inventory has changed",
+                remedy="plan again; the inventory has changed",
             )
         case vim.fault.NotFound():
             return NotFound(
                 f"{said} ({fault_name(fault)})",
                 subject=subject,
-                remedy="plan again: the inventory has changed",
+                remedy="plan again; the inventory has changed",
             )
         case vmodl.fault.MethodNotFound() | vmodl.fault.NotSupported() | vmodl.fault.NotImplemented():
             return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vim.fault.ConcurrentAccess():
-            remedy = "somebody has changed it since it was read: plan again"
+            remedy = "it was changed after it was read; plan again"
         case vmodl.fault.HostCommunication() | vim.fault.HostConnectFault():
-            remedy = "see whether the host is connected"
+            remedy = "check whether the host is connected"
         case vim.fault.TaskInProgress():
             remedy = "wait for the other task on this object, then try again"
         case _:
-            remedy = "see what vCenter's events say of it, then run the command again"
+            remedy = "check the related vCenter events, then run the command again"
     return VCenterError(f"{said} ({fault_name(fault)})", subject=subject, remedy=remedy)
 
 
 def not_offered(message: str, subject: str = "") -> NotOffered:
     """Make the error for a feature that a server or host lacks, with its usual remedy."""
     return NotOffered(
-        message, subject=subject, remedy="this vCenter or host is too old for it, or does not offer it"
+        message, subject=subject, remedy="this vCenter or host is too old for it or does not support it"
     )
 
 
@@ -124,7 +124,7 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
     match fault:
         case vim.fault.InvalidGuestLogin():
             return GuestError(
-                f"the guest does not take the password of {user}",
+                f"the guest rejects the password of {user}",
                 subject=subject,
                 remedy="check the user and the secret under `guest.login`",
             )
@@ -132,27 +132,31 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
             return GuestNotReady(
                 said,
                 subject=subject,
-                remedy="see whether the guest has booted, and that VMware Tools (open-vm-tools) run in it",
+                remedy=(
+                    "check whether the guest has booted and VMware Tools (open-vm-tools) are running in it"
+                ),
             )
         case vim.fault.OperationDisabledByGuest() | vim.fault.OperationNotSupportedByGuest():
             return GuestError(
                 said,
                 subject=subject,
-                remedy="allow guest operations in the guest's tools.conf, or let ssh reach it",
+                remedy="enable guest operations in the guest's tools.conf, or allow ssh access",
             )
         case vim.fault.GuestPermissionDenied() | vim.fault.CannotAccessFile():
             return GuestError(
                 said,
                 subject=subject,
-                remedy=f"{user} may not do this in the guest: name another user under `guest.login`",
+                remedy=f"{user} lacks permission in the guest; set another user under `guest.login`",
             )
         case vim.fault.FileAlreadyExists() | vim.fault.FileFault():
             return GuestError(
-                said, subject=subject, remedy="look at that file in the guest, and whether its disk is full"
+                said, subject=subject, remedy="check that file in the guest, and whether its disk is full"
             )
         case vim.fault.GuestOperationsFault():
             return GuestError(
-                said, subject=subject, remedy="see vCenter's events of the VM, or let ssh reach its guest"
+                said,
+                subject=subject,
+                remedy="check the VM's events in vCenter, or allow ssh access to its guest",
             )
         case _:
             return to_error(fault, what, subject)
@@ -195,7 +199,7 @@ def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> No
     return NotPermitted(
         f"{what}: the account lacks {named}" + (f" on {entity}" if entity else ""),
         subject=subject or entity,
-        remedy=f"ask for a role with {named} there (docs/reference/permissions.md)",
+        remedy=f"request a role with {named} on that object (docs/reference/permissions.md)",
     )
 
 

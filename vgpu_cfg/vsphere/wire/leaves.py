@@ -70,7 +70,7 @@ def _bool(text: str) -> bool:
 def _moment(text: str) -> datetime:
     found: datetime | None = Iso8601.ParseISO8601(text)
     if found is None or not _FIRST_YEAR <= found.year <= _LAST_YEAR:
-        raise TypeError(f"{text!r} is no moment")
+        raise TypeError(f"{text!r} is not a timestamp")
     return found
 
 

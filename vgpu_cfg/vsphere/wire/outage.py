@@ -90,7 +90,7 @@ class Outage:
                 else:
                     self._in_vain = None
                     if told:
-                        self.tell(f"vCenter answers again, after {_spelled(self.now() - begun)}")
+                        self.tell(f"vCenter responds again after {_spelled(self.now() - begun)}")
                     return answer
 
     def _goes_on(self, begun: datetime) -> bool:
@@ -99,7 +99,7 @@ class Outage:
 
     def _announce(self, lost: Unreachable, begun: datetime) -> None:
         until = (begun + timedelta(seconds=self.seconds)).astimezone()
-        self.tell(f"vCenter does not answer ({lost.message}); waiting until {until:%H:%M}")
+        self.tell(f"vCenter does not respond ({lost.message}); waiting until {until:%H:%M}")
 
     def _rest(self, seconds: float) -> None:
         self._rests += 1
@@ -115,8 +115,8 @@ class Outage:
         return type(lost)(
             f"{lost.message}; waited for {_spelled(waited)}",
             subject=lost.subject,
-            remedy="run the same command again once vCenter is back; `outage_seconds` "
-            "(VGPU_CFG_OUTAGE_SECONDS) waits longer",
+            remedy="when vCenter is available again, run the same command; to wait longer, raise "
+            "`outage_seconds` (VGPU_CFG_OUTAGE_SECONDS)",
         )
 
 

@@ -102,7 +102,7 @@ class RestClient:
             status, answer = self._ride(method, path, body)
         if status == HTTPStatus.UNAUTHORIZED:
             raise LoginFailed(
-                f"{what}: the session has ended", subject=self._address, remedy="run the command again"
+                f"{what}: the session has expired", subject=self._address, remedy="run the command again"
             )
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT):
             raise self._error(status, answer, what)
@@ -116,17 +116,17 @@ class RestClient:
         )
         if status == HTTPStatus.UNAUTHORIZED:
             raise LoginFailed(
-                f"{what}: vCenter's REST side does not take the login that its SOAP side took",
+                f"{what}: vCenter's REST API rejects the login that its SOAP API accepts",
                 subject=self._address,
-                remedy="see that the account may log in there; a token must be a bearer's",
+                remedy="check that the account can log in to the REST API; a token must be a bearer token",
             )
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-            raise not_offered(f"{what}: this vCenter has no REST side below {REST}", self._address)
+            raise not_offered(f"{what}: this vCenter has no REST API below {REST}", self._address)
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
             raise self._error(status, answer, what)
         found = self._value(answer, what)
         if not isinstance(found, str) or not found.isascii() or not found.isprintable():
-            raise self._unreadable(what, "the session's name is no plain text")
+            raise self._unreadable(what, "the session name is not plain text")
         self._session = found
 
     def _headers(self) -> dict[str, str]:
@@ -144,7 +144,7 @@ class RestClient:
         status, _, answer = self._transport.exchange(method, f"{REST}{path}", sent, body)
         if status in _AWAY:
             raise Unreachable(
-                f"vCenter's web front answers {status}: its service is not up",
+                f"vCenter's web server responds with {status}: its service is not running",
                 subject=self._address,
                 remedy="wait until vCenter has started, then try again",
             )
@@ -157,16 +157,16 @@ class RestClient:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise self._unreadable(what, "it is no JSON") from error
+            raise self._unreadable(what, "it is not JSON") from error
         if not isinstance(found, dict):
-            raise self._unreadable(what, "it wraps no value")
+            raise self._unreadable(what, "it has no value")
         return found.get("value")
 
     def _unreadable(self, what: str, reason: str) -> VCenterError:
         return VCenterError(
-            f"{what}: the answer cannot be read: {reason}",
+            f"{what}: cannot read the response: {reason}",
             subject=self._address,
-            remedy="see what it is that answers there",
+            remedy="check which server responds at this address",
         )
 
     def _error(self, status: int, answer: bytes, what: str) -> VCenterError:
@@ -177,18 +177,18 @@ class RestClient:
                 return NotPermitted(
                     message,
                     subject=self._address,
-                    remedy="see docs/reference/permissions.md for the privileges; "
-                    "vCenter says the same of an object that has gone",
+                    remedy="see docs/reference/permissions.md for the privileges; vCenter returns the "
+                    "same error for an object that no longer exists",
                 )
             case HTTPStatus.NOT_FOUND:
                 return NotFound(
-                    message, subject=self._address, remedy="plan again: the inventory has changed"
+                    message, subject=self._address, remedy="plan again; the inventory has changed"
                 )
             case _:
                 return VCenterError(
                     message,
                     subject=self._address,
-                    remedy="see what vCenter's events say of it, then run the command again",
+                    remedy="check the related vCenter events, then run the command again",
                 )
 
 
@@ -211,9 +211,9 @@ def ids_of(answer: Any, what: str, address: str) -> list[str]:
     ids = sorted(str(one) for one in list_of(answer, what, address))
     if len(ids) > MOST_ASKED:
         raise TooMuch(
-            f"{what}: there are {len(ids)}, and at most {MOST_ASKED} are asked about",
+            f"{what}: {len(ids)} found; the limit is {MOST_ASKED}",
             subject=address,
-            remedy="name what has fewer of them in the plan file",
+            remedy="use fewer of them in the plan file",
         )
     return ids
 
@@ -242,7 +242,7 @@ def text_of(value: Any, key: str, what: str, address: str) -> str:
 
 def unreadable(what: str, address: str) -> VCenterError:
     return VCenterError(
-        f"{what}: the answer cannot be read",
+        f"{what}: cannot read the response",
         subject=address,
-        remedy="see what it is that answers there",
+        remedy="check which server responds at this address",
     )

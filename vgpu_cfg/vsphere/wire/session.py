@@ -224,9 +224,9 @@ class Session:
         """Raise VersionTooOld unless the negotiated version is at least this one."""
         if not self.speaks(version):
             raise VersionTooOld(
-                f"{what} needs API {version} and this vCenter speaks {self.api_version}",
+                f"{what} requires API {version}, but this vCenter has {self.api_version}",
                 subject=self.address,
-                remedy=f"vSphere with API {version} or later is needed",
+                remedy=f"vSphere with API {version} or later is required",
             )
 
     def renew(self) -> None:
@@ -250,9 +250,9 @@ class Session:
         about = self._content.about
         if about.apiType != "VirtualCenter":
             raise VCenterError(
-                f"this is no vCenter but a {about.name}",
+                f"this is a {about.name}, not a vCenter",
                 subject=self.address,
-                remedy="give the address of the vCenter that manages the host",
+                remedy="use the address of the vCenter that manages the host",
             )
         stub.speak(versions.negotiate(about.apiVersion or "", about.version or "", self.address))
         self._login()
@@ -278,7 +278,7 @@ class Session:
         return find_task(self._content, subject, method, self._user_name, age, self.stub.tasks)
 
     def _login(self) -> None:
-        who = f"as {self.user}" if self._token is None else "by a token"
+        who = f"as {self.user}" if self._token is None else "with a token"
         try:
             found = self._log_in()
         except vim.fault.InvalidLogin as fault:
@@ -318,13 +318,13 @@ class Session:
             return LoginFailed(
                 f"wrong user or password for {self.user}",
                 subject=self.address,
-                remedy="check both; a user of vCenter's own is written user@vsphere.local",
+                remedy="check both; write a vCenter user as user@vsphere.local",
             )
         return LoginFailed(
-            "the token is not accepted",
+            "the token was rejected",
             subject=self.address,
-            remedy="it may have ended, or be of another single sign-on: get a new one, such as "
-            "`govc session.login -issue` prints",
+            remedy="it may have expired or belong to another single sign-on domain; get a new one, for "
+            "example with `govc session.login -issue`",
         )
 
 
@@ -336,8 +336,8 @@ def saml_token(text: str, address: str) -> str:
     token = _PROLOGUE.sub("", text).strip()
     if _ASSERTION.fullmatch(token) is None:
         raise LoginFailed(
-            "this is no token: a SAML assertion is wanted, as XML",
+            "this is not a token; a SAML assertion in XML is required",
             subject=address,
-            remedy="give what `govc session.login -issue` prints",
+            remedy="use the output of `govc session.login -issue`",
         )
     return token

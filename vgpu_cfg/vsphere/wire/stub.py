@@ -235,15 +235,15 @@ class TransportStub(SoapStubAdapterBase):
             self._take_cookie(answer_headers)  # else somebody has logged in since, and this one is older
         if status in (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT):
             raise Unreachable(
-                f"vCenter's web front answers {status}: its service is not up",
+                f"vCenter's web server responds with {status}: its service is not running",
                 subject=self._address,
                 remedy="wait until vCenter has started, then try again",
             )
         if status not in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             raise VCenterError(
-                f"POST {self._path} was answered with HTTP status {status}",
+                f"POST {self._path} failed with HTTP status {status}",
                 subject=self._address,
-                remedy="check that the address is a vCenter's",
+                remedy="check that the address belongs to a vCenter",
             )
         return status, answer
 
@@ -262,16 +262,16 @@ class TransportStub(SoapStubAdapterBase):
 
     def _unreadable(self, info: Any, error: UnreadableAnswer) -> Unreadable:
         return Unreadable(
-            f"the answer to {info.wsdlName} cannot be read: {error}",
+            f"cannot read the response to {info.wsdlName}: {error}",
             subject=self._address,
-            remedy="if this is a vCenter, report it with `vgpu-cfg record`'s file",
+            remedy="if this is a vCenter, report the problem with a file of `vgpu-cfg record`",
         )
 
     def _unexplained(self, info: Any) -> VCenterError:
         return VCenterError(
-            f"{info.wsdlName} failed without saying why",
+            f"{info.wsdlName} failed without a reason",
             subject=self._address,
-            remedy="see what vCenter's events say of it, then run the command again",
+            remedy="check the related vCenter events, then run the command again",
         )
 
     def _take_cookie(self, headers: Mapping[str, str]) -> None:

@@ -88,16 +88,16 @@ class Trust:
         is_hex = re.fullmatch(r"[0-9a-f]+", digits) is not None
         if is_hex and len(digits) == _SHA1_DIGITS:
             raise CertificateRejected(
-                "the thumbprint is a SHA-1, which two certificates can be made to share",
+                "the thumbprint is a SHA-1 hash, which can be forged",
                 subject=self.thumbprint,
-                remedy="give the certificate's SHA-256: `openssl x509 -noout -fingerprint -sha256 -in FILE`; "
-                "without --thumbprint the error shows the one of the server that answers",
+                remedy="use the certificate's SHA-256 thumbprint: `openssl x509 -noout -fingerprint "
+                "-sha256 -in FILE`; without --thumbprint, the error shows the server's thumbprint",
             )
         if not is_hex or len(digits) != _SHA256_DIGITS:
             raise CertificateRejected(
-                f"the thumbprint is no SHA-256: that has {_SHA256_DIGITS} hex digits",
+                f"the thumbprint is not a SHA-256 hash, which has {_SHA256_DIGITS} hex digits",
                 subject=self.thumbprint,
-                remedy="give the certificate's SHA-256 in hex, with or without colons",
+                remedy="use the certificate's SHA-256 thumbprint in hex, with or without colons",
             )
         return digits
 
@@ -112,9 +112,9 @@ class Trust:
                 context = ssl.create_default_context(cafile=self.ca_file)
             except (OSError, ssl.SSLError, ValueError) as error:
                 raise CertificateRejected(
-                    f"the file of trusted authorities cannot be used: {error}",
+                    f"cannot use the file of trusted CA certificates: {error}",
                     subject=str(self.ca_file),
-                    remedy="name a PEM file that holds the authority's certificate",
+                    remedy="name a PEM file that contains the CA certificate",
                 ) from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.sslsocket_class = BudgetSocket
@@ -135,9 +135,9 @@ def split_address(address: str) -> tuple[str, int]:
     is_host = bool(host and _HOST.fullmatch(host)) and not re.search(r"\s", address)
     if not host or not is_host or urlsplit(text).scheme not in ("", "https"):
         raise Unreachable(
-            "this is no address of a vCenter",
+            "this is not a vCenter address",
             subject=address if address.isprintable() and address.strip() else repr(address),
-            remedy="write a host name, or host:port",
+            remedy="use a host name, or host:port",
         )
     return host, port or DEFAULT_PORT
 
@@ -231,33 +231,33 @@ class HttpsTransport:
         where = f"{self._host}:{self._port}"
         if budget.is_flooded:
             return TooMuch(
-                f"{where} sent an answer of more than {self._limits.answer_mib} MiB",
+                f"{where} sent a response of more than {self._limits.answer_mib} MiB",
                 subject=self.address,
-                remedy="where a large vCenter is to be expected, raise `answer_mib` "
-                "(VGPU_CFG_ANSWER_MIB); else see what it is that answers there",
+                remedy="if the vCenter is that large, raise `answer_mib` (VGPU_CFG_ANSWER_MIB); otherwise "
+                "check which server responds at this address",
             )
         if not budget.is_sent and isinstance(error, SSLError):
             return self._rejection(error)
         if not budget.is_sent and _is_timeout(error):
             return NoConnectionInTime(
-                f"no connection to {where}: nothing answered within {self._limits.timeout_seconds:g} s",
+                f"no connection to {where}: no response within {self._limits.timeout_seconds:g} s",
                 subject=self.address,
-                remedy="check the address and the way through firewalls; --timeout waits longer",
+                remedy="check the address and firewalls; --timeout waits longer",
             )
         if not budget.is_sent:
             return NotSent(
                 f"no connection to {where}: {_reason(error)}",
                 subject=self.address,
-                remedy="check the address, the name's resolution and the way through firewalls",
+                remedy="check the address, name resolution and firewalls",
             )
         if _is_timeout(error):
             return AnswerLate(
-                f"{where} did not answer in time",
+                f"{where} did not respond in time",
                 subject=self.address,
-                remedy="raise the time limit (--timeout), or see whether vCenter is overloaded",
+                remedy="raise the time limit (--timeout), or check whether vCenter is overloaded",
             )
         return Unreachable(
-            f"the connection to {where} broke: {_reason(error)}",
+            f"the connection to {where} was interrupted: {_reason(error)}",
             subject=self.address,
             remedy="try again; vCenter may be restarting",
         )
@@ -280,17 +280,17 @@ class HttpsTransport:
         text = str(error)
         if _MISMATCH in text:
             return CertificateRejected(
-                f"{self._host} shows another certificate than the pinned one{self._shown()}",
+                f"{self._host} presents a different certificate than the pinned one{self._shown()}",
                 subject=self.address,
-                remedy="if the certificate was replaced on purpose, pin the new thumbprint; "
-                "else somebody may be in between",
+                remedy="if the certificate was replaced intentionally, pin the new thumbprint; otherwise "
+                "the connection may be intercepted",
             )
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return CertificateRejected(
                 f"the certificate of {self._host} is not trusted: {_verify_message(error)}{self._shown()}",
                 subject=self.address,
-                remedy="give its authority with --ca-file, or compare the thumbprint with the server's own "
-                "and pin it with --thumbprint",
+                remedy="specify its CA with --ca-file, or compare the thumbprint with the server's and "
+                "pin it with --thumbprint",
             )
         return NotSent(
             f"no TLS connection to {self._host}:{self._port}: {text}",
@@ -367,7 +367,7 @@ class Budget:
     def flood(self) -> None:
         """Raise Flooded, and remember why: libraries put errors of their own in its place."""
         self.is_flooded = True
-        raise Flooded("the answer is too large")
+        raise Flooded("the response is too large")
 
 
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
@@ -438,4 +438,4 @@ class BudgetConnection(HTTPSConnection):
 
 
 def _as_gai(error: socket.gaierror | UnicodeError) -> socket.gaierror:
-    return error if isinstance(error, socket.gaierror) else socket.gaierror("it is no name of a host")
+    return error if isinstance(error, socket.gaierror) else socket.gaierror("it is not a host name")

@@ -35,23 +35,21 @@ def negotiate(spoken: str, release: str, address: str) -> str:
             return str(version)
     if not limit:
         raise no_api(address)
-    raise refused(f"it speaks API {spoken}", address)
+    raise refused(f"it supports API {spoken}", address)
 
 
 def refused(why: str, address: str) -> VersionTooOld:
     """Return the error for a server that does not speak the oldest version."""
     return VersionTooOld(
-        f"the server does not speak API {OLDEST}: {why}",
+        f"the server does not support API {OLDEST}: {why}",
         subject=address,
-        remedy=f"vSphere {OLDEST} or later is needed",
+        remedy=f"vSphere {OLDEST} or later is required",
     )
 
 
 def no_api(address: str) -> Unreachable:
     """Return the error for a server that does not answer as a vCenter does."""
-    return Unreachable(
-        "this server offers no vSphere API", subject=address, remedy="check that it is a vCenter"
-    )
+    return Unreachable("this server has no vSphere API", subject=address, remedy="check that it is a vCenter")
 
 
 def dotted(version: str) -> str:

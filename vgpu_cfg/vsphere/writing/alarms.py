@@ -33,7 +33,7 @@ def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> Non
     manager = alarm_manager(session)
     names = _names(session, host_moid, ())
     spec = alarm_spec(alarm_name(plan, names.get(host_moid, host_moid)), reason)
-    with translated("making the alarm", host_moid):
+    with translated("creating the alarm", host_moid):
         try:
             manager.CreateAlarm(vim.HostSystem(host_moid), spec)
         except vim.fault.DuplicateName as fault:
@@ -46,7 +46,7 @@ def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> Non
 def clear_alarm(session: Session, host_moid: str, plan: str) -> None:
     """Remove a plan's alarm from a host, if it is there. Three round trips, one where there is none."""
     manager = alarm_manager(session)
-    with translated("looking for the alarm", host_moid):
+    with translated("looking up the alarm", host_moid):
         alarms = tuple(str(alarm._moId) for alarm in manager.GetAlarm(vim.HostSystem(host_moid)) or ())
     if not alarms:
         return
@@ -87,7 +87,7 @@ def alarm_manager(session: Session) -> Any:
     """Return vCenter's manager of alarms. Raises NotOffered where it has none."""
     manager = session.service_content.alarmManager
     if manager is None:
-        raise not_offered("this vCenter keeps no alarms", session.address)
+        raise not_offered("this vCenter does not support alarms", session.address)
     return manager
 
 

@@ -28,7 +28,7 @@ def set_host_attribute(session: Session, host_moid: str, attribute: HostAttribut
 def set_host_attributes(session: Session, host_moid: str, values: Mapping[str, str]) -> None:
     """Set attributes of a host by their names, or clear them with an empty text; trips as with a VM's."""
     host = vim.HostSystem(host_moid, session.stub)
-    with translated(f"keeping {', '.join(values)} on the host", host_moid):
+    with translated(f"storing {', '.join(values)} on the host", host_moid):
         _set(session, host, values)
 
 
@@ -46,7 +46,7 @@ def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
     """
     manager = session.service_content.customFieldsManager
     if manager is None:
-        raise not_offered("this vCenter keeps no custom attributes", session.address)
+        raise not_offered("this vCenter does not support custom attributes", session.address)
     kind = type(entity)._wsdlName
     keys = session.attribute_keys.setdefault(kind, {})
     if not keys.keys() >= values.keys():

@@ -23,14 +23,14 @@ _Customization: Any = vim.vm.customization
 
 def filled_spec(session: Session, asked: Customization, vm: str) -> Any:
     """Return the vim `CustomizationSpec` of a VM. Raises StalePlan where the specification is another one."""
-    with translated(f"reading the customisation specification {asked.spec}", vm):
+    with translated(f"reading the customization specification {asked.spec}", vm):
         item = find_spec(session, asked.spec)
     if item is None or (item.info.changeVersion or "") != asked.change_version:
-        became = "has gone" if item is None else "was changed"
+        became = "was deleted" if item is None else "was changed"
         raise StalePlan(
-            f"the customisation specification {asked.spec} {became} since it was planned with",
+            f"the customization specification {asked.spec} {became} after planning",
             subject=vm,
-            remedy="plan again, and read what it says now",
+            remedy="plan again, and review the changes",
         )
     spec = item.spec
     named = _Customization.FixedName(name=asked.host_name)

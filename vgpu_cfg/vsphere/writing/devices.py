@@ -151,7 +151,7 @@ class _Maker:
             if device.key == key:
                 return device
         raise NotFound(
-            f"device {key} is no longer there", subject=self._vm, remedy="plan again: the VM has changed"
+            f"device {key} no longer exists", subject=self._vm, remedy="plan again; the VM has changed"
         )
 
     def _nic(self, edit: NewNic) -> Any:
@@ -227,9 +227,9 @@ class _Maker:
         bus = next((bus for bus in range(MOST_CONTROLLERS) if bus not in buses), None)
         if bus is None:
             raise VCenterError(
-                f"no {kind} controller has room for another disk",
+                f"no {kind} controller has a free slot for another disk",
                 subject=self._vm,
-                remedy="put the disk on a controller of the other kind",
+                remedy="use a controller of the other type for the disk",
             )
         if is_nvme:
             added: Any = vim.vm.device.VirtualNVMEController(key=next(self._keys), busNumber=bus)

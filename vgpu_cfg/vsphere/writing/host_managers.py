@@ -84,9 +84,9 @@ class HostManagers:
         own = str(self.item.get("config.product.apiVersion", ""))
         if not is_at_least(own, version):
             raise VersionTooOld(
-                f"{what} needs API {version} and the host speaks {own or 'one that it does not report'}",
+                f"{what} requires API {version}, but the host has {own or 'an unknown version'}",
                 subject=self.name,
-                remedy=f"an ESXi with API {version} or later is needed",
+                remedy=f"ESXi with API {version} or later is required",
             )
 
 
@@ -109,9 +109,7 @@ def only_host(session: Session, moid: str, items: list[Item]) -> HostManagers:
     for item in items:
         if item.moid == moid:
             return HostManagers(session, item)
-    raise NotFound(
-        "the host is no longer there", subject=moid, remedy="plan again: the inventory has changed"
-    )
+    raise NotFound("the host no longer exists", subject=moid, remedy="plan again; the inventory has changed")
 
 
 def graphics_config(current: Any, write: GraphicsWrite) -> Any:
@@ -155,9 +153,9 @@ def passthrough_configs(infos: Sequence[Any], write: PassthroughWrite, host_name
         info = by_id.get(device.pci_id)
         if info is None:
             raise NotFound(
-                f"the host lists no PCI function {device.pci_id}",
+                f"the host has no PCI function {device.pci_id}",
                 subject=host_name,
-                remedy="plan again: the inventory has changed",
+                remedy="plan again; the inventory has changed",
             )
         configs.append(_passthrough_config(info, device, host_name))
     return configs
@@ -167,7 +165,7 @@ def _passthrough_config(info: Any, device: PassthroughDevice, host_name: str) ->
     is_capable = isinstance(info, vim.host.SriovInfo) and bool(info.sriovCapable)
     functions = device.virtual_functions
     if functions and not is_capable:
-        raise not_offered(f"{device.pci_id} has no SR-IOV", host_name)
+        raise not_offered(f"{device.pci_id} does not support SR-IOV", host_name)
     if functions is None and is_capable and info.sriovEnabled:
         # One that is handed through whole can have none; else those that nobody asks about stay.
         functions = 0 if device.is_passthrough else int(info.numVirtualFunctionRequested or 0)

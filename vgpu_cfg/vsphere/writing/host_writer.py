@@ -112,7 +112,7 @@ class VCenterHostWriter:
 
     def shut_down_host(self, host_moid: str) -> str:
         """Shut a host in maintenance mode down; any other refuses, since nothing is forced."""
-        with translated("shutting the host down", host_moid):
+        with translated("shutting down the host", host_moid):
             return _moid(self._host(host_moid).ShutdownHost_Task(False))
 
     def write_host(self, host_moid: str, write: HostWrite, secrets: Mapping[str, str]) -> str | None:
@@ -142,7 +142,7 @@ class VCenterHostWriter:
             case LicenceWrite():
                 self._write_licence(host_moid, write, secrets)
             case ShellWrite():
-                raise ValueError("a write to the host's shell does not go through vCenter")
+                raise ValueError("changes in the host's shell are not made through vCenter")
             case _:
                 assert_never(write)
         return None
@@ -175,7 +175,7 @@ class VCenterHostWriter:
         found = collect_from(self._session, _CLUSTER, [Start("vim.ClusterComputeResource", moid)])
         if not found:
             raise NotFound(
-                "the cluster is no longer there", subject=moid, remedy="plan again: the inventory has changed"
+                "the cluster no longer exists", subject=moid, remedy="plan again; the inventory has changed"
             )
         drs = getattr(found[0].get("configurationEx"), "drsConfig", None)
         options = {entry.key: entry.value for entry in getattr(drs, "option", None) or ()}
@@ -247,10 +247,10 @@ class VCenterHostWriter:
             # What is set already is written again: it costs nothing, and a killed run may have been there.
             if not _is_one_of(found, write.before, write.options):
                 raise StalePlan(
-                    f"the options of module {write.module} are {found!r} now; when it was planned they"
-                    f" were {write.before!r}",
+                    f"the options of module {write.module} are now {found!r}, but were {write.before!r} "
+                    "when planned",
                     subject=host.name,
-                    remedy="run the same command again: it plans again from what is there now",
+                    remedy="run the same command again; it plans from the current state",
                 )
             modules.UpdateModuleOptionString(write.module, write.options)
 
@@ -269,18 +269,18 @@ class VCenterHostWriter:
         key = secrets.get(write.secret)
         if not key:
             raise VCenterError(
-                f"the secret {write.secret} holds no licence key",
+                f"the secret {write.secret} does not contain a license key",
                 subject=host_moid,
-                remedy=f"give {write.secret} a value in the plan file's `secrets`",
+                remedy=f"set a value for {write.secret} in the plan file's `secrets`",
             )
         licences = str(self._session.service_content.licenseManager._moId)
         found = collect_from(self._session, _LICENCES, [Start("vim.LicenseManager", licences)])
         moid = found[0].moid_of("licenseAssignmentManager") if found else None
         if moid is None:
-            raise not_offered("this vCenter assigns no licences", host_moid)
+            raise not_offered("this vCenter does not support assigning licenses", host_moid)
         manager = vim.LicenseAssignmentManager(moid, self._session.stub)
         try:
-            with translated(f"assigning the licence of {write.secret}", host_moid):
+            with translated(f"assigning the license of {write.secret}", host_moid):
                 manager.UpdateAssignedLicense(host_moid, key, None)
         except VCenterError as error:
             raise type(error)(

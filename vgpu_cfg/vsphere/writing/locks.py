@@ -59,7 +59,7 @@ class VCenterLocks:
         """
         manager = alarm_manager(self._session)
         root = self._session.service_content.rootFolder
-        with translated(f"making the lock of {name}", str(root._moId)):
+        with translated(f"creating the lock of {name}", str(root._moId)):
             try:
                 return str(manager.CreateAlarm(root, _spec(name, holder, 0))._moId)
             except vim.fault.DuplicateName:
@@ -67,7 +67,7 @@ class VCenterLocks:
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
         """Say that the run goes on; False where the lock has gone. One round trip."""
-        with translated("saying at its lock that the run goes on", moid):
+        with translated("refreshing its lock", moid):
             try:
                 vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(_spec(name, holder, beats))
             except vmodl.fault.ManagedObjectNotFound:
@@ -76,15 +76,12 @@ class VCenterLocks:
 
     def running_tasks(self, account: str) -> tuple[str, ...]:
         """Name the tasks that an account has begun, and that go on; one round trip."""
-        with translated("reading what tasks go on", self._session.address):
+        with translated("reading running tasks", self._session.address):
             return running_tasks(self._session.service_content, account)
 
     def remove(self, moid: str) -> None:
         """Remove a lock, if it is there. One round trip. Raises NotPermitted where the account may not."""
-        with (
-            translated("removing the lock", moid),
-            contextlib.suppress(vmodl.fault.ManagedObjectNotFound),
-        ):
+        with translated("removing the lock", moid), contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
             vim.alarm.Alarm(moid, self._session.stub).RemoveAlarm()
 
 

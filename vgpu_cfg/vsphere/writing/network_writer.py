@@ -39,7 +39,7 @@ def write_vmknic(session: Session, host_moid: str, write: VmknicWrite) -> None:
     else:
         host = read_managers(session, host_moid, "networkSystem")
         spec = new_vmknic(write)
-        with translated(f"making a VMkernel NIC on {write.network_name}", host.name):
+        with translated(f"creating a VMkernel NIC on {write.network_name}", host.name):
             host.manager("networkSystem").AddVirtualNic(write.network_name, spec)
 
 
@@ -53,7 +53,7 @@ def _make_distributed_vmknic(session: Session, host_moid: str, write: VmknicWrit
     spec.distributedVirtualPort = vim.dvs.PortConnection(
         switchUuid=switch.get("uuid"), portgroupKey=portgroup.get("key")
     )
-    with translated(f"making a VMkernel NIC on {write.network_name}", host.name):
+    with translated(f"creating a VMkernel NIC on {write.network_name}", host.name):
         # The portgroup's name must be empty where a distributed one is given (AddVirtualNic).
         host.manager("networkSystem").AddVirtualNic("", spec)
 
@@ -104,9 +104,9 @@ def ip_config(address: str) -> Any:
         interface = IPv4Interface(address)
     except ValueError as error:
         raise VCenterError(
-            f"{address} is no IPv4 address with a prefix length",
+            f"{address} is not an IPv4 address with a prefix length",
             subject=address,
-            remedy="write an address like 192.168.10.11/24, or dhcp",
+            remedy="use an address like 192.168.10.11/24, or dhcp",
         ) from error
     return vim.host.IpConfig(dhcp=False, ipAddress=str(interface.ip), subnetMask=str(interface.netmask))
 
@@ -133,10 +133,10 @@ def _check_uplinks(spec: Any, write: SwitchWrite, host_name: str) -> None:
     found = uplinks_of(spec)
     if set(found) not in (set(write.before), set(write.uplinks)):
         raise StalePlan(
-            f"the uplinks of {write.switch} are {', '.join(found) or 'none'} now; when it was planned they"
-            f" were {', '.join(write.before) or 'none'}",
+            f"the uplinks of {write.switch} are now {', '.join(found) or 'none'}, but were "
+            f"{', '.join(write.before) or 'none'} when planned",
             subject=host_name,
-            remedy="run the same command again: it plans again from what is there now",
+            remedy="run the same command again; it plans from the current state",
         )
 
 
@@ -182,7 +182,7 @@ def change_network(session: Session, change: ChangeNetwork) -> str:
                 name=escaped(network.name), maxMtu=network.mtu
             )
             spec = vim.DistributedVirtualSwitch.CreateSpec(configSpec=config)
-            with translated(f"making the switch {network.name}", network.name):
+            with translated(f"creating the switch {network.name}", network.name):
                 return _moid(folder.CreateDVS_Task(spec))
         case EditSwitch():
             item = _read(session, _SWITCH, network.switch_moid, network.switch_name)
@@ -199,7 +199,7 @@ def _network_folder(session: Session, network: MakeSwitch) -> str:
     item = _read(session, _DATACENTER, network.datacenter_moid, network.name)
     folder = item.moid_of("networkFolder")
     if folder is None:
-        raise _gone("the datacenter shows no network folder", network.name)
+        raise _gone("the datacenter has no network folder", network.name)
     return folder
 
 
@@ -212,13 +212,13 @@ def _set_portgroup(session: Session, network: SetPortgroup) -> str:
         with translated(f"changing the portgroup {network.name}", network.name):
             return _moid(portgroup.ReconfigureDVPortgroup_Task(spec))
     if network.switch_moid is None:
-        raise _gone("the switch is not there yet", network.switch_name)
+        raise _gone("the switch does not exist yet", network.switch_name)
     spec.name = escaped(network.name)
     spec.type = "earlyBinding"
     spec.numPorts = network.ports
     spec.autoExpand = True
     switch = vim.DistributedVirtualSwitch(network.switch_moid, session.stub)
-    with translated(f"making the portgroup {network.name}", network.name):
+    with translated(f"creating the portgroup {network.name}", network.name):
         return _moid(switch.AddDVPortgroup_Task([spec]))
 
 
@@ -268,7 +268,7 @@ def member_specs(wanted: Mapping[str, Sequence[str]], members: Iterable[Any]) ->
 
 def _read(session: Session, paths: Paths, moid: str | None, name: str) -> Item:
     if moid is None:
-        raise _gone("it is not there yet", name)
+        raise _gone("it does not exist yet", name)
     return _found(collect_from(session, (paths,), [Start(paths.type_name, moid)]), moid, name)
 
 
@@ -276,11 +276,11 @@ def _found(items: Iterable[Item], moid: str, name: str) -> Item:
     for item in items:
         if item.moid == moid:
             return item
-    raise _gone("it is no longer there", name)
+    raise _gone("it no longer exists", name)
 
 
 def _gone(message: str, subject: str) -> NotFound:
-    return NotFound(message, subject=subject, remedy="plan again: the inventory has changed")
+    return NotFound(message, subject=subject, remedy="plan again; the inventory has changed")
 
 
 def _moid(task: Any) -> str:

@@ -30,11 +30,11 @@ class VCenterRunLog:
         """Leave an event at a datacenter, or at the root folder; one round trip."""
         content = self._session.service_content
         if content.eventManager is None:
-            raise not_offered("this server keeps no events", self._session.address)
+            raise not_offered("this server does not provide events", self._session.address)
         where = content.rootFolder
         if datacenter_moid is not None:
             where = vim.Datacenter(datacenter_moid, self._session.stub)
-        with translated("leaving word of the run in vCenter's events", str(where._moId)):
+        with translated("recording the run in vCenter's events", str(where._moId)):
             content.eventManager.LogUserEvent(where, text)
 
     def has_run(self, start: str) -> bool:

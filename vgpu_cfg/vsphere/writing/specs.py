@@ -90,12 +90,7 @@ def clone_spec(
     asked = asked.model_copy(update={"home_policy": None, "devices": rest})
     config = config_spec(asked, devices, change.vm.name)
     config.instanceUuid = instance_uuid
-    spec = vim.vm.CloneSpec(
-        location=location,
-        template=False,
-        powerOn=False,
-        config=config,
-    )
+    spec = vim.vm.CloneSpec(location=location, template=False, powerOn=False, config=config)
     if source.snapshot_moid is not None:
         location.diskMoveType = LINKED_CLONE
         spec.snapshot = vim.vm.Snapshot(source.snapshot_moid)
@@ -140,9 +135,9 @@ def with_system_ids(
     system_id = _system_id(session, host_moid)
     if not system_id:
         raise NotFound(
-            f"the host reports no system id for {lacking[0].lacks_system}, which fixed passthrough names",
+            f"the host reports no system ID for {lacking[0].lacks_system}, which fixed passthrough requires",
             subject=host_moid,
-            remedy="see that the device is passed through, and plan again",
+            remedy="check that the device is passed through, and plan again",
         )
     devices: tuple[DeviceEdit, ...] = tuple(
         edit.model_copy(update={"system_id": system_id}) if edit in lacking else edit for edit in spec.devices
@@ -160,6 +155,6 @@ def _system_id(session: Session, host_moid: str) -> str:
     browser: Any = next((item.get("environmentBrowser") for item in found), None)
     if browser is None:
         return ""
-    with translated("reading the system id of a host", host_moid):
+    with translated("reading the system ID of a host", host_moid):
         target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
     return system_id_of(target)

@@ -21,14 +21,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.errors import TasksForgotten, VCenterError
 from vgpu_cfg.ports import TaskState, TaskUpdate
 from vgpu_cfg.vsphere.reading.passes import VM_AGAIN
-from vgpu_cfg.vsphere.wire.collector import (
-    Pages,
-    Paths,
-    Start,
-    collect_from,
-    property_spec,
-    renewing,
-)
+from vgpu_cfg.vsphere.wire.collector import Pages, Paths, Start, collect_from, property_spec, renewing
 from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -263,7 +256,7 @@ class TaskWatch:
                 f"vCenter no longer knows {', '.join(tasks)}",
                 tasks,
                 subject=self._session.address,
-                remedy="look at the recent tasks in vCenter, then plan again",
+                remedy="check the recent tasks in vCenter, then plan again",
             )
 
     def _take(self, found: Any) -> None:

@@ -167,9 +167,7 @@ class VCenterWriter:
         group = vim.cluster.GroupSpec(
             operation="edit" if change.has_group else "add",
             info=vim.cluster.VmGroup(
-                name=change.vm_group,
-                userCreated=True,
-                vm=[vim.VirtualMachine(moid) for moid in vm_moids],
+                name=change.vm_group, userCreated=True, vm=[vim.VirtualMachine(moid) for moid in vm_moids]
             ),
         )
         rule = vim.cluster.VmHostRuleInfo(
@@ -235,7 +233,9 @@ class VCenterWriter:
 
     def _vm(self, moid: str | None, name: str = "") -> Any:
         if moid is None:
-            raise NotFound("the VM is not there yet", subject=name, remedy="run the plan from its beginning")
+            raise NotFound(
+                "the VM does not exist yet", subject=name, remedy="run the plan from the beginning"
+            )
         return vim.VirtualMachine(moid, self._session.stub)
 
     def _devices(self, moid: str, spec: VmSpec, name: str) -> Sequence[Any]:
@@ -245,7 +245,7 @@ class VCenterWriter:
         found = collect_from(self._session, _DEVICES, [Start("vim.VirtualMachine", moid)])
         if not found:
             raise NotFound(
-                "the VM is no longer there", subject=name, remedy="plan again: the inventory has changed"
+                "the VM no longer exists", subject=name, remedy="plan again; the inventory has changed"
             )
         return tuple(found[0].get("config.hardware.device") or ())
 
@@ -310,5 +310,5 @@ def _change(session: Session, vm_moid: str, action: str, ids: Sequence[str]) -> 
         raise VCenterError(
             f"{what}: {said or 'vCenter did not do it for every tag'}",
             subject=vm_moid,
-            remedy="see that the tags are still there and that the account may assign them; then plan again",
+            remedy="check that the tags still exist and that the account can assign them; then plan again",
         )

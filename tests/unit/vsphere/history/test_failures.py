@@ -239,10 +239,10 @@ def test_without_a_log_folder_it_is_beside_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
-        (404, NotFound, "no vmware.log there"),
-        (401, NotPermitted, "may not read"),
-        (403, NotPermitted, "may not read"),
-        (501, NotOffered, "does not hand out files"),
+        (404, NotFound, "no vmware.log for this VM"),
+        (401, NotPermitted, "no read access"),
+        (403, NotPermitted, "no read access"),
+        (501, NotOffered, "does not provide file downloads"),
         (500, VCenterError, "HTTP status 500"),
     ],
 )
@@ -261,7 +261,7 @@ def test_a_vm_whose_files_nobody_knows_is_an_error() -> None:
 def test_a_vm_that_has_gone_is_an_error() -> None:
     with (
         session_on({"RetrievePropertiesEx": reading()}) as (session, _),
-        pytest.raises(NotFound, match="no longer there"),
+        pytest.raises(NotFound, match="no longer exists"),
     ):
         FailureReader(session, Files([])).read_log("vm-42", "/dc1")
 

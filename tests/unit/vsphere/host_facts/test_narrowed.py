@@ -91,5 +91,5 @@ def test_a_host_that_was_left_out_says_so() -> None:
     asked = frozenset({FactGroup.OPTIONS, FactGroup.SHELL_GPUS})
     found = narrowed(RECORDED, INVENTORY, ["host-3"], asked).hosts["host-3"]
     assert set(found.unread) == {FactGroup.BASE, FactGroup.OPTIONS}
-    assert set(found.unread.values()) == {"the recording holds no facts of this host"}
+    assert set(found.unread.values()) == {"the recording contains no data about this host"}
     assert found.groups == frozenset()

@@ -267,7 +267,7 @@ def without(path: str, faults: Mapping[str, Any]) -> Item:
         (
             host(runtime__connectionState="notResponding"),
             FIELDS,
-            "the host does not respond: vCenter tells only",
+            "the host does not respond: vCenter reports only",
         ),
         (host(runtime__connectionState="disconnected"), FIELDS, "the host is disconnected from vCenter"),
         (host(), None, "does not report its custom attributes"),

@@ -221,10 +221,10 @@ def test_a_licence_is_told_by_its_name_and_never_by_its_key() -> None:
 @pytest.mark.parametrize(
     ("group", "says"),
     [
-        (FactGroup.OPTIONS, "the host does not offer its advanced options"),
-        (FactGroup.MODULES, "the host does not offer its kernel modules"),
-        (FactGroup.OWNERS, "reports nothing about host profiles"),
-        (FactGroup.LICENCE, "reports nothing about licences"),
+        (FactGroup.OPTIONS, "the host does not provide its advanced options"),
+        (FactGroup.MODULES, "the host does not provide its kernel modules"),
+        (FactGroup.OWNERS, "does not report host profiles"),
+        (FactGroup.LICENCE, "does not report licenses"),
     ],
 )
 def test_what_has_no_manager_is_not_offered(group: FactGroup, says: str) -> None:

@@ -162,7 +162,7 @@ def test_a_host_that_falls_silent_is_asked_no_more() -> None:
     first = found.hosts["host-1"]
     assert first.groups == {FactGroup.BASE, FactGroup.OPTIONS}
     assert {first.unread[group] for group in ALL_GROUPS - first.groups} == {
-        "reading the options of kernel modules: the host does not answer (HostNotConnected)"
+        "reading the options of kernel modules: the host does not respond (HostNotConnected)"
     }
     assert found.hosts["host-2"].groups == ALL_GROUPS
     assert calls.count("fetchSoftwarePackages") == 1
@@ -192,7 +192,7 @@ def test_without_custom_fields_nobody_knows_whether_a_host_is_marked() -> None:
     assert (
         found.hosts["host-1"].unread[FactGroup.BASE] == "this vCenter does not report its custom attributes"
     )
-    assert "licences" in found.hosts["host-1"].unread[FactGroup.LICENCE]
+    assert "licenses" in found.hosts["host-1"].unread[FactGroup.LICENCE]
 
 
 def profiles(*found: Any) -> Answer:

@@ -97,9 +97,8 @@ def test_at_the_default_level_an_hour_is_all_there_is(tmp_path: Path) -> None:
     (use,) = found.gpus
     assert use.past is not None
     assert (use.past.span_seconds, use.past.samples) == (3600, 180)
-    assert (
-        found.past_unread == "vCenter keeps this counter from statistics level 4 on, and no interval has it"
-    )
+    why = "vCenter keeps this counter only from statistics level 4, but no interval uses it"
+    assert found.past_unread == why
 
 
 def test_a_hundred_hosts_take_few_round_trips(tmp_path: Path) -> None:

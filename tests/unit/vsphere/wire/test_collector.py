@@ -158,8 +158,8 @@ SERVICE = {"RetrieveServiceContent": [content()], "Login": [user_session()], "Lo
     ("server", "turned", "why"),
     [
         (Endless(), 7, "has more than 7 pages"),
-        (Endless(repeats=True), 2, "names a page that it has sent already"),
-        (Endless(empty=True), 4, "sent 4 pages in a row with nothing on them"),
+        (Endless(repeats=True), 2, "repeats a page"),
+        (Endless(empty=True), 4, "sent 4 empty pages in a row"),
     ],
     ids=["more and more", "the same", "nothing"],
 )
@@ -182,7 +182,7 @@ def test_a_page_of_many_more_objects_than_asked_for_is_not_read(count: int, *, i
         if is_read:
             assert len(collect_from(session, wanted, [start])) == count
             return
-        with pytest.raises(TooMuch, match=r"a page of the answer has 20001 objects or more"):
+        with pytest.raises(TooMuch, match=r"a page of the response has 20001 objects or more"):
             collect_from(session, wanted, [start])
 
 

@@ -32,7 +32,7 @@ def message(text: str) -> Any:
         (
             vim.fault.NotAuthenticated(object=HOST, privilegeId="System.View"),
             LoginFailed,
-            "the session has ended",
+            "the session has expired",
         ),
         (
             vim.fault.NoPermission(object=HOST, privilegeId="Host.Config.Settings"),

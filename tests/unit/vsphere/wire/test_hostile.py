@@ -80,7 +80,7 @@ def test_every_attack_on_an_exchange_ends(attack: hostile.Attack, lab: Lab, tick
 def test_too_much_is_told_as_that(attack: hostile.Attack, lab: Lab) -> None:
     with HostileVCenter(lab, attack, method="GET") as server:
         transport = reach(server, Limits(answer_mib=2), lambda: 0.0)  # type: ignore[arg-type]  # it stands still
-        with pytest.raises(TooMuch, match="an answer of more than 2 MiB") as caught:
+        with pytest.raises(TooMuch, match="a response of more than 2 MiB") as caught:
             transport.exchange("GET", PATH, {"Accept-Encoding": "gzip"}, b"")
         transport.close()
     assert "VGPU_CFG_ANSWER_MIB" in caught.value.remedy
@@ -89,7 +89,7 @@ def test_too_much_is_told_as_that(attack: hostile.Attack, lab: Lab) -> None:
 def test_a_drip_is_told_as_late(lab: Lab, ticks: Ticks) -> None:
     with HostileVCenter(lab, hostile.drip, method="GET") as server:
         transport = reach(server, Limits(timeout_seconds=ROUNDS), ticks)
-        with pytest.raises(AnswerLate, match="did not answer in time"):
+        with pytest.raises(AnswerLate, match="did not respond in time"):
             transport.exchange("GET", PATH, {}, b"")
         transport.close()
 

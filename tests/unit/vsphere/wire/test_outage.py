@@ -57,9 +57,9 @@ def test_a_restart_is_waited_for_and_told() -> None:
     first, last = waiting.told
     until = (datetime(2026, 1, 5, 8, 10, tzinfo=UTC)).astimezone()
     assert first == (
-        f"vCenter does not answer (no connection to vc01:443: refused); waiting until {until:%H:%M}"
+        f"vCenter does not respond (no connection to vc01:443: refused); waiting until {until:%H:%M}"
     )
-    assert last == "vCenter answers again, after 5 min"
+    assert last == "vCenter responds again after 5 min"
     assert waiting.asked < 300 / LONG_PAUSE_SECONDS + 10
 
 
@@ -73,7 +73,7 @@ def test_one_that_never_answered_is_not_waited_for() -> None:
 
 
 def test_one_that_was_silent_once_is_asked_again_only_where_it_is_known() -> None:
-    silent = NoConnectionInTime("no connection to vc01:443: nothing answered within 60 s", subject="vc01")
+    silent = NoConnectionInTime("no connection to vc01:443: no response within 60 s", subject="vc01")
     never = Waiting(is_known=False)
     with pytest.raises(NoConnectionInTime):
         never.outage.ride(never.away(300.0, silent), always)

@@ -88,7 +88,7 @@ def test_what_an_error_does_not_say_is_left_out(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"7", b"[" * 100_000])
 def test_an_answer_that_is_no_value_is_an_error(body: bytes) -> None:
-    with pytest.raises(VCenterError, match="reading a: the answer cannot be read"):
+    with pytest.raises(VCenterError, match="reading a: cannot read the response"):
         client(Scripted(LOGIN, (200, body))).get("/a", "reading a")
 
 
@@ -119,7 +119,7 @@ def test_a_session_that_ended_is_made_again_once() -> None:
     rest.get("/a", "reading a")
     assert rest.get("/a", "reading a") == 1
     assert wire.asked[-1][2][SESSION_HEADER] == "t-2"
-    with pytest.raises(LoginFailed, match="the session has ended"):
+    with pytest.raises(LoginFailed, match="the session has expired"):
         rest.get("/a", "reading a")
 
 

@@ -161,7 +161,7 @@ def test_an_answer_without_its_value_cannot_be_read(value: Any) -> None:
     if value is not None:
         assert a_write(stub) == TASK
         return
-    with pytest.raises(VCenterError, match="the answer to PowerOnVM_Task cannot be read: it is empty"):
+    with pytest.raises(VCenterError, match="cannot read the response to PowerOnVM_Task: it is empty"):
         a_write(stub)
 
 
@@ -181,7 +181,7 @@ def test_a_moment_at_the_ends_of_the_calendar_cannot_be_read(moment: str, *, is_
     if is_read:
         assert service.CurrentTime().year == 1970
         return
-    with pytest.raises(VCenterError, match="CurrentTime cannot be read"):
+    with pytest.raises(VCenterError, match="cannot read the response to CurrentTime"):
         service.CurrentTime()
 
 

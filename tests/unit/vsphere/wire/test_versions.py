@@ -49,7 +49,7 @@ def test_the_newest_version_that_both_speak_is_taken(spoken: str, release: str, 
 
 @pytest.mark.parametrize("spoken", ["6.0", "5.5", "2.5u2"])
 def test_a_server_older_than_supported_is_refused(spoken: str) -> None:
-    with pytest.raises(VersionTooOld, match=f"does not speak API 6\\.5: it speaks API {spoken}"):
+    with pytest.raises(VersionTooOld, match=f"does not support API 6\\.5: it supports API {spoken}"):
         versions.negotiate(spoken, "6.0.0", "vc01")
 
 
@@ -99,13 +99,13 @@ def test_one_root_that_is_used_is_newer_than_the_oldest_version_and_is_asked_for
 @pytest.mark.parametrize(
     ("status", "answer", "error", "message"),
     [
-        (200, b"", Unreachable, "offers no vSphere API"),
-        (200, b"<html>", Unreachable, "offers no vSphere API"),
-        (200, b"<html><body>Sign in to the proxy</body></html>", Unreachable, "offers no vSphere API"),
-        (200, ENVELOPE.format("").encode(), Unreachable, "offers no vSphere API"),
-        (500, b"<html><body>Error</body></html>", Unreachable, "offers no vSphere API"),
-        (404, b"<html>", VCenterError, "answered with HTTP status 404"),
-        (503, b"", Unreachable, "its service is not up"),
+        (200, b"", Unreachable, "has no vSphere API"),
+        (200, b"<html>", Unreachable, "has no vSphere API"),
+        (200, b"<html><body>Sign in to the proxy</body></html>", Unreachable, "has no vSphere API"),
+        (200, ENVELOPE.format("").encode(), Unreachable, "has no vSphere API"),
+        (500, b"<html><body>Error</body></html>", Unreachable, "has no vSphere API"),
+        (404, b"<html>", VCenterError, "failed with HTTP status 404"),
+        (503, b"", Unreachable, "its service is not running"),
         (
             500,
             ENVELOPE.format(
@@ -113,7 +113,7 @@ def test_one_root_that_is_used_is_newer_than_the_oldest_version_and_is_asked_for
                 "<faultstring>Unsupported version URI urn:vim25/6.5</faultstring></soapenv:Fault>"
             ).encode(),
             VersionTooOld,
-            "does not speak API 6.5: Unsupported version URI",
+            "does not support API 6.5: Unsupported version URI",
         ),
     ],
     ids=["empty", "broken", "a web page", "other SOAP", "an error page", "no such page", "away", "too old"],
@@ -144,7 +144,7 @@ def test_a_host_is_told_to_be_none() -> None:
     service = content()
     service.about.apiType, service.about.name = "HostAgent", "VMware ESXi"
     service.about.apiVersion = "6.0"
-    with pytest.raises(VCenterError, match="no vCenter but a VMware ESXi"), session_on({}, service=service):
+    with pytest.raises(VCenterError, match="a VMware ESXi, not a vCenter"), session_on({}, service=service):
         pass
 
 

@@ -243,12 +243,12 @@ def test_a_licence_key_stands_in_no_error() -> None:
         VCenterHostWriter(session).write_host("host-1", LicenceWrite(secret="esxi"), {"esxi": KEY})
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None
-    assert "the licence of esxi: *** is no key." in caught.value.message
+    assert "the license of esxi: *** is no key." in caught.value.message
 
 
 def test_a_licence_without_a_key_or_without_a_manager_is_not_assigned() -> None:
     with session_on({"RetrievePropertiesEx": licences()}) as (session, vcenter):
-        with pytest.raises(VCenterError, match="esxi holds no licence key"):
+        with pytest.raises(VCenterError, match="esxi does not contain a license key"):
             VCenterHostWriter(session).write_host("host-1", LicenceWrite(secret="esxi"), {})
         assert vcenter.methods == []
     with (

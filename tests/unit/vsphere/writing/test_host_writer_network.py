@@ -217,7 +217,7 @@ def test_uplinks_are_replaced_only_where_they_are_what_they_were_or_shall_be(bef
         if before == ("vmnic0",):
             assert write(session, wanted) == 2
             return
-        with pytest.raises(StalePlan, match="are vmnic0 now; when it was planned they were vmnic7, vmnic8"):
+        with pytest.raises(StalePlan, match="are now vmnic0, but were vmnic7, vmnic8 when planned"):
             write(session, wanted)
         assert "UpdateVirtualSwitch" not in vcenter.methods
         there = wanted.model_copy(update={"uplinks": ("vmnic0",)})
