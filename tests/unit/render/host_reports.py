@@ -137,10 +137,10 @@ def waiting_report(plan: Plan) -> Report:
     waiting = ("by hand esx-01: bios_sriov", "cold boot esx-02")
     for index, change in enumerate(plan.changes):
         if change.id in waiting:
-            outcomes.append(outcome(plan, change.id, OutcomeStatus.SKIPPED, message="needs a manual step"))
+            outcomes.append(outcome(plan, change.id, OutcomeStatus.SKIPPED, message="requires a manual step"))
         elif change.subject.name == "esx-01" or index > [one.id for one in plan.changes].index(waiting[1]):
             need = waiting[0] if change.subject.name == "esx-01" else waiting[1]
-            message = f"waits for {need!r}"
+            message = f"waiting for {need!r}"
             outcomes.append(outcome(plan, change.id, OutcomeStatus.SKIPPED, message=message))
         else:
             outcomes.append(outcome(plan, change.id, OutcomeStatus.DONE, 60 * index))

@@ -135,7 +135,7 @@ def one_reboot(name: str, *moved: str, first: Sequence[str] = (), **fields: Any)
     """Take one host from out of the box to ready with one reboot."""
     return chained(
         enter(name, *moved, **fields),
-        write(name, GRAPHICS, edits=(edit_of(GRAPHICS, is_default=True, note="the VMs need it"),)),
+        write(name, GRAPHICS, edits=(edit_of(GRAPHICS, is_default=True, note="required by the VMs"),)),
         write(name, ATS),
         write(name, PASSED),
         reboot(name, GRAPHICS, ATS, PASSED),
@@ -296,7 +296,7 @@ def everything() -> Plan:
                 mig,
                 impact=Impact.NONE,
                 id="set mig on esx-06 after restart 1",
-                edits=(edit_of(mig, note="asserted again, as a reboot drops it"),),
+                edits=(edit_of(mig, note="set again, because a reboot resets it"),),
             ),
             leave("esx-06", mig, is_held=True),
         ),
@@ -331,12 +331,12 @@ def finding(code: str, name: str, message: str, remedy: str = "") -> Diagnostic:
 
 def checked_only() -> Plan:
     """Two hosts with `mode: check`: one right, one that differs."""
-    remedy = "give the entry `mode: enforce` to have it changed"
+    remedy = "to have it changed, set `mode: enforce` in the entry"
     return samples.plan_of(
         hosts_in_sync=("esx-01",),
         diagnostics=(
-            finding("VG508", "esx-02", "graphics type is shared, and the plan asks for sharedDirect", remedy),
-            finding("VG508", "esx-02", "kernel atsSupport is FALSE, and the plan asks for TRUE", remedy),
+            finding("VG508", "esx-02", "graphics type is shared, but the plan requires sharedDirect", remedy),
+            finding("VG508", "esx-02", "kernel atsSupport is FALSE, but the plan requires TRUE", remedy),
         ),
     )
 

@@ -66,12 +66,12 @@ def said(row: dict[str, Any]) -> list[str]:
     drained, died = row["drained"], row["died"]
     way = {
         ("vmotion", True): f"vMotion to {drained['to']}",
-        ("off", True): f"off while it moves to {drained['to']}",
-        ("restart", True): f"off and on again on {drained['to']}",
+        ("off", True): f"powered off to move to {drained['to']}",
+        ("restart", True): f"restarted on {drained['to']}",
         ("off", False): "off",
         ("stays", False): "stays",
     }[drained["how"], drained["to"] is not None]
-    after = f"starts on {died['to']}" if died["to"] else "starts nowhere"
+    after = f"starts on {died['to']}" if died["to"] else "cannot restart"
     return [way, after if died["dies"] is not False else f"runs on without {', '.join(died['loses'])}"]
 
 
@@ -109,7 +109,7 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
     assert seen or estate not in ("mixed-fleet", "bridges-2xa100", "nic-groups")
 
 
-STARTS = {"vmotion": "by vMotion", "cold": "off while", "restart": "off and on again", "stays": "stay"}
+STARTS = {"vmotion": "by vMotion", "cold": "powered off to move", "restart": "restarted on", "stays": "stay"}
 
 
 @pytest.mark.parametrize("estate", ESTATES)
@@ -222,7 +222,7 @@ def test_who_does_not_leave_a_gpu_stays_drawn_on_it_and_it_takes_nobody_else() -
     )
     assert ([one.vm for one in gpu.pieces], gpu.obstacle, gpu.mode) == (["research-01"], "away", "same size")
     assert [(one.kind, one.words) for one in died.marks if one.subject == "vm"] == [
-        ("cycled", "dies; could be started on esx-a100-01.lab")
+        ("cycled", "dies; could be restarted on esx-a100-01.lab")
     ]
 
 

@@ -65,7 +65,7 @@ def test_what_failed_and_what_was_not_begun_is_told_with_why() -> None:
     page, _ = page_of(plan, report_of(plan, FAILED, SKIPPED, message="the datastore is full"))
     assert "the datastore is full" in part(page, "failed")
     assert f"<b>{plan.changes[1].id}</b>" in part(page, "left")
-    assert "not begun: the datastore is full" in part(page, "left")
+    assert "not started: the datastore is full" in part(page, "left")
 
 
 def test_a_rollback_is_on_the_line_and_what_it_left_is_left() -> None:
@@ -95,7 +95,7 @@ def test_what_was_noted_on_the_way_stands_with_its_step_and_progress_does_not() 
 def test_a_run_with_nothing_to_do_says_so() -> None:
     plan = plan_of("cordon-lets-run")
     page, _ = page_of(plan, Report(plan=plan.name, digest=plan.digest))
-    assert "nothing was to be done" in page
+    assert "nothing to do" in page
     assert "line-title" not in page
 
 

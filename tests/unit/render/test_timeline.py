@@ -43,13 +43,13 @@ def folded(plan: Plan) -> dict[str, str]:
 def test_vms_that_go_alike_are_one_row() -> None:
     found = folded(plan_of("guest-of-the-guides-pair"))
     assert [(names, text.split(", ")[:2]) for names, text in found.items()] == [
-        ("hvd-{01..02}", ["made", "switched on"])
+        ("hvd-{01..02}", ["made", "powered on"])
     ]
 
 
 def test_windows_and_estimates_are_told_where_the_plan_has_them_and_not_where_it_has_none() -> None:
     (row,) = (one for one in plan_timeline(plan_of("host-window-open")).rows if one.subject == "host")
-    assert "thought to take" in row.about
+    assert "estimated at" in row.about
     assert "only in the window" in row.about
     assert [one.about for one in plan_timeline(plan_of("hosts-two-at-once")).rows] == [""] * 2
 
@@ -87,7 +87,7 @@ def test_who_is_not_brought_back_is_away_to_the_end_of_the_line() -> None:
     done, failed = OutcomeStatus.DONE, OutcomeStatus.FAILED
     for statuses, words in (
         ((done, done, done), "away"),
-        ((done, done, failed), "away, and not brought back"),
+        ((done, done, failed), "away, not returned"),
     ):
         (row,) = run_timeline(plan.changes, run_of(plan, *statuses)).rows
         assert [(bar.start, bar.end, bar.words) for bar in row.bars if bar.kind == "span"] == [(0, 24, words)]

@@ -29,8 +29,8 @@ def test_the_block_fits_its_width(width: int) -> None:
     lines = plain(render_unknown(view_unknown(plan_of(ONLY_UNKNOWN)), width)).splitlines()
     assert max(map(len, lines)) <= width
     assert words("\n".join(lines)) == (
-        "UNKNOWN 4 settings of esx-01, told by its shell only: MIG mode, ECC; "
-        "up to 1 reboot should they differ; `plan --open-shell` asks, as `apply` does"
+        "UNKNOWN 4 settings of esx-01, readable only over SSH: MIG mode, ECC; up to 1 reboot if they "
+        "differ; to read it, use `plan --open-shell` or `apply`"
     )
 
 
@@ -44,7 +44,7 @@ def test_unknown_is_no_difference() -> None:
     plan = plan_of(ONLY_UNKNOWN)
     assert (is_in_sync(plan), is_known(plan)) == (True, False)
     text = plain(render_plan(plan, 100))
-    assert ": in sync, 1 host not known in full, 0 changes" in words(text)
+    assert "dc1: in sync, 1 host partly unknown, 0 changes," in words(text)
     assert "DISRUPTION" not in text
     assert "TOTAL" not in text
     document = plan_data(plan)
@@ -69,7 +69,7 @@ def test_disruption_and_total_tell_of_changes_alone() -> None:
 def test_status_names_it_too() -> None:
     view = view_status(plan_of(ONLY_UNKNOWN), inventory_of(ONLY_UNKNOWN))
     text = plain(render_status(view, 100))
-    assert "in sync except for 1 host not known in full" in text
+    assert "in sync except for 1 partly unknown host" in text
     assert "UNKNOWN 4 settings of esx-01" in text
     document = status_data(view)
     assert document["is_known"] is False
@@ -84,7 +84,7 @@ def test_status_names_it_too() -> None:
 def test_the_runbook_finds_it_out_first() -> None:
     text = render_runbook(plan_of(WITH_CHANGES), setting)
     assert "- [ ] find out what is not known of esx-01: [first](#find-out-first)\n- [ ] 1. " in text
-    assert "| ECC 0000:21:00.0 | enabled | only nvidia-smi" in text
+    assert "| ECC 0000:21:00.0 | enabled | readable only with nvidia-smi" in text
     assert "nvidia-smi -i 0000:21:00.0 -q | grep -A 2 -i 'ecc mode'" in text
     assert text.index("## Find out first") < text.index("## What is disturbed")
     assert "find out" not in render_runbook(known(plan_of(WITH_CHANGES)), setting).casefold()

@@ -18,7 +18,7 @@ ERRORS = (
     NotFound(
         "no host is called esx-mixed-fleet-without-any-a100-in-it-01.lab.example.com",
         subject="inventory of vc01.example.com in the datacenter of the second building",
-        remedy="`vgpu-cfg inventory` lists them; names are those of vCenter, globs like esx-* work too",
+        remedy="run `vgpu-cfg inventory` to list them; names are those of vCenter, globs like esx-* work too",
     ),
     DoesNotFit("VG103 grid_a100-40c cannot be placed", subject="vm hvd-{01..40}", remedy="free a GPU"),
     Interrupted("stopped by Ctrl-C; 3 tasks go on in vCenter"),

@@ -47,7 +47,7 @@ def test_what_nobody_tells_stays_unknown() -> None:
     observed = one_host({"pci": NIC, "node": None})
     rows = wired(with_bridges(observed, {}, ()))
     assert (rows[NIC].bridges, rows[NIC].has_root, rows[NIC].numa_node) == ((), False, None)
-    assert above_text(rows[NIC]) == "not told"
+    assert above_text(rows[NIC]) == "unknown"
     assert rows[GPU].nvlink is None
     assert rows[GPU].vms == ("a",)
     assert view_inventory(observed, load_catalog()).ats == ()  # its NIC is the host's
@@ -59,7 +59,7 @@ def test_a_chain_of_bridges_ends_at_a_root_port_only_where_the_host_lists_it() -
     whole = wired(with_bridges(observed, above, ("0000:03:00.0", "0000:02:01.0")))
     assert above_text(whole[GPU]) == above_text(whole[NIC]) == "03:00.0 < 02:01.0 (root port)"
     cut = wired(with_bridges(observed, above, ("0000:03:00.0",)))
-    assert above_text(cut[NIC]) == "03:00.0 < 02:01.0 < not told"
+    assert above_text(cut[NIC]) == "03:00.0 < 02:01.0 < unknown"
 
 
 def test_text_and_picture_tell_the_same_wiring() -> None:

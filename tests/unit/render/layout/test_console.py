@@ -70,9 +70,9 @@ def test_nothing_that_others_typed_moves_the_cursor_or_makes_a_line() -> None:
 
 
 def test_an_error_is_three_lines() -> None:
-    error = StalePlan("the VM hvd-01 has gone", subject="hvd-01", remedy="run the same command again")
+    error = StalePlan("the VM hvd-01 no longer exists", subject="hvd-01", remedy="run the same command again")
     assert plain(render_error(error, 80)) == (
-        "ERROR  the VM hvd-01 has gone\nWHERE  hvd-01\nDO     run the same command again\n"
+        "ERROR  the VM hvd-01 no longer exists\nWHERE  hvd-01\nDO     run the same command again\n"
     )
 
 
@@ -96,7 +96,7 @@ def test_every_fault_of_a_document_is_on_a_line_of_its_own() -> None:
         "plan.yaml:3:1: unknown key 'vm' (did you mean 'vms'?)\n"
         "plan.yaml:13:5: unknown key 'x'\n"
         "ERROR  2 faults in plan.yaml\n"
-        "DO     fix the file and run `vgpu-cfg validate` on it\n"
+        "DO     fix the file, then run `vgpu-cfg validate` on it\n"
     )
     assert plain(render_error(DocumentError(faults[:1]), 80)) == (
         "plan.yaml:13:5: unknown key 'x'\nDO     fix the file and run `vgpu-cfg validate` on it\n"
@@ -133,7 +133,7 @@ def test_the_bars_leave_a_line_for_what_ended_and_what_failed() -> None:
         display.say("stopping")
     text = stream.getvalue()
     assert "FAILED  create b: The name 'b' already exists.  10 s, 1 task" in text
-    assert "skipped power on b: needs 'create b', which failed" in text
+    assert "skipped power on b: requires 'create b', which failed" in text
     assert "ready   a  20 s" in text
     assert "stopping" in text
 
@@ -147,10 +147,10 @@ def test_only_what_began_ended_or_must_be_known_is_logged() -> None:
 def test_what_was_true_already_says_so() -> None:
     _, events = events_of_a_run()
     ended = next(event for event in events if event.status is OutcomeStatus.DONE)
-    event = ended.model_copy(update={"status": OutcomeStatus.NOT_NEEDED, "message": "it runs already"})
+    event = ended.model_copy(update={"status": OutcomeStatus.NOT_NEEDED, "message": "already running"})
     line = log_line(event)
     assert line is not None
-    assert line.plain == "as is   create a: it runs already"
+    assert line.plain == "no-op   create a: already running"
 
 
 def test_every_taker_gets_every_event() -> None:

@@ -46,7 +46,7 @@ def test_many_that_are_alike_are_one_row() -> None:
 def test_what_is_long_is_cut_and_counted() -> None:
     text = render_comment(with_findings(two_new(), 400))
     assert len(text.encode()) <= MOST_BYTES
-    assert "Refused, 400 errors" in text
+    assert "Rejected, 400 errors" in text
     assert "more\n\n</details>" in text
     assert "Not all is shown here, as a comment may hold 65,536 bytes" in text
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_reached_says_where_and_what_to_do() -> None:
         "",
         "Where: vc01.example.com:443",
         "",
-        "To do: try `ping` first",
+        "Fix: try `ping` first",
     ]
 
 

@@ -102,7 +102,9 @@ def test_what_was_there_before_is_named_or_called_so() -> None:
     assert filled(part, host="", device="vmnic4", value="on", before="off").expected == (
         "on instead of off on vmnic4"
     )
-    assert "instead of what it was" in filled(part, host="", device="", value="on", before=None).expected
+    assert (
+        "instead of the previous value" in filled(part, host="", device="", value="on", before=None).expected
+    )
 
 
 def test_a_sentence_among_commands_is_a_comment() -> None:

@@ -279,7 +279,7 @@ def test_a_cluster_is_told_of_vms_one_by_one() -> None:
     assert "hvd-01: VM Overrides > vSphere HA - VM Monitoring: vm" in part.what
     assert part.undo == (
         "govc cluster.override.remove -cluster gpu -vm hvd-01",
-        "set the values of the column “before” again, where none stands here",
+        "restore the values of the column “before” where no command is listed",
     )
 
 

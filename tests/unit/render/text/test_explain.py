@@ -41,9 +41,9 @@ def test_an_operation_in_words(operation: str, words: str) -> None:
 
 
 def test_the_state_names_power_host_and_owner() -> None:
-    assert state_text(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
+    assert state_text(Diagnosis(vm=VM)) == "hvd-02 is off, not owned by a plan"
     owned = VM.model_copy(update={"mark": OwnerMark(plan="demo", vm="hvd-02"), "power_state": PowerState.ON})
-    assert state_text(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
+    assert state_text(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, owned by plan demo"
 
 
 def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:
@@ -55,15 +55,15 @@ def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> Non
     assert "\n  also     firmware bios, needs EFI\n" in text
     assert "\n  open     size not read\n" in text
     assert "\n  note     first\n           second\n" in text
-    assert "\n  cause    no failure is known\n" in text
+    assert "\n  cause    no known failure found\n" in text
 
 
 def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
     explanation = explanation_of("vgpu-plugin")
     assert explanation is not None
     text = shown(explanation=explanation, ruled_out=(assessment("EFI"),))
-    assert "nothing of it shows" in " ".join(text.split())
-    assert "\n  be sure  grep vmiop_log vmware.log" in text
+    assert "current configuration does not show this" in " ".join(text.split())
+    assert "verify   grep vmiop_log vmware.log," in text
     assert "\n  remedy   " in text
     assert all(len(line) <= 96 for line in text.splitlines())
 
@@ -79,4 +79,4 @@ def test_a_cause_that_shows_needs_no_more_proof() -> None:
 
 def test_a_log_that_tells_nothing_is_named() -> None:
     text = shown(log_path="[vsan] hvd-02/vmware.log")
-    assert "\n  log      [vsan] hvd-02/vmware.log: nothing in it tells of it\n" in text
+    assert "\n  log      [vsan] hvd-02/vmware.log: no matching lines\n" in text

@@ -40,7 +40,7 @@ def test_what_is_disturbed_comes_first_and_names_who_must_move() -> None:
     assert lines[2] == "DISRUPTION"
     assert lines[3].split(maxsplit=1) == [
         "esx-01",
-        "maintenance mode, 1 reboot  moves away jump-01, ntp-02, wiki-01",
+        "maintenance mode, 1 reboot  migrates jump-01, ntp-02, wiki-01",
     ]
     assert "  one host at a time" in lines
 
@@ -49,7 +49,7 @@ def test_a_plan_without_host_changes_says_nothing_of_hosts() -> None:
     text = text_of(samples.two_new())
     assert "HOST esx" not in text
     assert "at a time" not in text
-    assert "exit 7" not in text
+    assert "exit code 7" not in text
 
 
 def test_how_many_at_once_is_said_only_where_several_go_down() -> None:
@@ -111,7 +111,7 @@ def test_a_proof_without_a_shutdown_before_it_is_no_cold_boot() -> None:
 
 
 def test_settings_that_are_right_are_counted_or_listed() -> None:
-    assert "3 more settings are right (-v)" in text_of(TWO)
+    assert "3 more settings are correct (-v)" in text_of(TWO)
     shown = plain(render_plan(TWO, 100, PlanShown(with_all=True)))
     assert "right: assignment_policy performance" in shown
     assert "(-v)" not in shown
@@ -119,7 +119,7 @@ def test_settings_that_are_right_are_counted_or_listed() -> None:
 
 def test_what_is_done_to_hosts_is_counted() -> None:
     assert plan_counts(COLD) == [
-        "1 VM switched",
+        "1 VM powered on or off",
         "1 power cycle",
         "5 host settings",
         "1 reboot",
@@ -146,12 +146,12 @@ def test_a_setting_done_by_hand_is_counted_and_not_told_as_right() -> None:
 
 
 def test_the_next_command_says_where_it_stops() -> None:
-    assert "stops at 1, 13 with exit 7, and says what to type then" in text_of(COLD, 120)
+    assert "stops at 1, 13 with exit code 7 and shows the next command" in text_of(COLD, 120)
 
 
 def test_a_checked_host_that_differs_is_not_called_in_sync() -> None:
     text = text_of(host_samples.checked_only(), 120)
-    assert "esx-02 differs" in text
+    assert "esx-02 is out of compliance" in text
     assert "0 changes" in text
 
 
@@ -224,9 +224,9 @@ def test_a_reading_says_what_is_configured_in_force_and_awaited() -> None:
     ats = host_samples.ATS
     assert reading_text(host_reports.reading(ats)) == "ats TRUE"
     waiting = host_reports.reading(ats, runtime="FALSE", waits_for="reboot")
-    assert reading_text(waiting) == "ats TRUE, in force FALSE: waits for a reboot"
+    assert reading_text(waiting) == "ats TRUE, active FALSE: pending reboot"
     unread = host_reports.reading(ats, configured=None, runtime=None)
-    assert reading_text(unread) == "ats: TRUE was wanted, and it could not be read"
+    assert reading_text(unread) == "ats: expected TRUE, but it could not be read"
 
 
 # ------------------------------------------------------------- progress

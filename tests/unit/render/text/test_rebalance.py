@@ -19,7 +19,7 @@ def test_moves_tell_how_long_they_stop_a_vm_and_why_it_must_be_off() -> None:
     text = told(Rebalance(RebalanceResult.MOVES, ("w",), (HOT, COLD)))
     assert "a esx-01 esx-02 vMotion 0.9 s grid_a100-10c" in text
     assert "COLD b: unified memory is on" in text
-    assert "b must be off meanwhile" in text
+    assert "b must be powered off during the move" in text
     assert "in this order" in text
     assert "DOUBT" not in text
     assert "HINT" not in text
@@ -33,8 +33,11 @@ def test_doubts_hints_and_who_stays_are_said() -> None:
         )
     )
     assert "DOUBT on esx-02 all fit" in text
-    assert "w fits, unless the doubt comes true" in text
-    assert "HINT restarting a on esx-01 or b on esx-01 would do without a move" in text
+    assert "w fits, unless the doubt above applies" in text
+    assert (
+        "HINT if ESXi selects another GPU, restarting a on esx-01 or b on esx-01 makes room without a move"
+        in text
+    )
     stays = (Stay("c", "esx-01", "its name is protected by the plan file"),)
     assert "STAYS c on esx-01: its name is protected" in told(
         Rebalance(RebalanceResult.NONE, ("w",), stays=stays)

@@ -1,5 +1,5 @@
 # Roles of horovod-a100
-# Run it after Connect-VIServer: ./roles.ps1 -Account 'VSPHERE.LOCAL\vgpu-cfg'
+# Run this after Connect-VIServer: ./roles.ps1 -Account 'VSPHERE.LOCAL\\vgpu-cfg'
 param([Parameter(Mandatory = $true)][string]$Account)
 $ErrorActionPreference = 'Stop'
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Roles of horovod-a100
-# Run it as somebody who may make roles: sh roles.sh vgpu-cfg@vsphere.local
+# Run this as a user who may create roles: sh roles.sh vgpu-cfg@vsphere.local
 set -eu
 account=${1:?"name the account"}
 role() {
