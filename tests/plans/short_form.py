@@ -79,7 +79,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
         "hosts": r"-> . hosts in /etc/hosts\*",
         "network": r"-> [0-9.]+/\d+",
         "ssh-mesh": r"-> ssh mesh of .\*",
-        "nccl": r"-> NCCL's settings\*",
+        "nccl": r"-> NCCL settings\*",
         "nouveau": r"-> nouveau off\*",
         "driver": "-> driver 580 or 570 or 535",
         "licence": r"-> licence \*{4}",
