@@ -46,7 +46,7 @@ def locked_by_others(lab: Lab, *names: LockName, holder: LockHolder = ANNA) -> I
 def still_locked(ran: Ran) -> str:
     """Return the run whose locks a command says to stay, of a plan alone."""
     found = re.search(
-        r"the locks of run (\w+) stay: plan [^;,]+; `vgpu-cfg unlock \1 --server \S+` by an account that may",
+        r"the locks of run (\w+) remain: plan [^;,]+; .* with `vgpu-cfg unlock \1 --server \S+` from",
         ran.told,
     )
     assert found is not None, ran.told

@@ -312,7 +312,7 @@ PLANTED = (
         "gpu-memory-held",
         "a leftover process holds 36 GiB of GPU memory",
         _fault(2, "held", "36864"),
-        ("(?i)memory", "(?i)process|held|holds|in use"),
+        ("(?i)memory", "(?i)process|held|holds|in use|used by"),
         code="VG693",
     ),
     Planted(

@@ -53,7 +53,7 @@ def test_a_bmc_switches_it_on_and_no_hand_is_needed(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, plan: Callable[[str], Path]
 ) -> None:
     path = plan(BY_BMC)
-    assert "its BMC bmc-esx-1.lab switches it on" in vgpu_cfg("plan", path, "--open-shell").told
+    assert "its BMC bmc-esx-1.lab powers it on" in vgpu_cfg("plan", path, "--open-shell").told
     monkeypatch.setenv("BMC_PASSWORD", "wrong-one")
     refused = vgpu_cfg("apply", path, "--yes")
     assert refused.code == 6
@@ -69,4 +69,4 @@ def test_a_bmc_switches_it_on_and_no_hand_is_needed(
 def test_without_a_bmc_the_run_waits_for_a_hand(vgpu_cfg: CommandLine, plan: Callable[[str], Path]) -> None:
     waits = vgpu_cfg("apply", plan(""), "--yes")
     assert waits.code == 7
-    assert "power esx-1.lab on by hand" in waits.told
+    assert "power esx-1.lab on manually" in waits.told

@@ -45,7 +45,7 @@ def test_hosts_go_on_behind_a_canary_that_is_as_planned(hosts: CommandLine) -> N
     assert f"**CANARY** {told}" in hosts.done("runbook", "hosts.yaml").told
     ran = hosts.done("apply", "--yes", "hosts.yaml")
     assert f"CANARY {told}" in ran.told
-    assert "CANARY esx-01.lab: as planned; went on with esx-{02..03}.lab" in ran.told
+    assert "CANARY esx-01.lab: as planned; continued with esx-{02..03}.lab" in ran.told
     first, asked, second = (
         ran.out.index(words)
         for words in ("done    leave maintenance esx-01", "note    leave", "start   enter maintenance esx-02")
@@ -58,7 +58,7 @@ def test_a_canary_that_fails_leaves_the_other_hosts_alone(hosts: CommandLine) ->
     hosts.script("three.yaml", {"method": "EnterMaintenanceMode_Task", "fault": "Timedout"})
     ran = hosts("apply", "--yes", "hosts.yaml")
     assert ran.code == 6, ran.told
-    assert "LEFT esx-{02..03}.lab: not begun: the canary failed: esx-01.lab: " in ran.told
+    assert "LEFT esx-{02..03}.lab: not started: the canary failed: esx-01.lab: " in ran.told
     assert "start enter maintenance esx-02" not in ran.told
     assert "CANARY esx-01.lab: as planned" not in ran.told
 
@@ -100,8 +100,8 @@ def test_a_canary_that_is_not_as_planned_ends_the_run(
         ran = vgpu_cfg("apply", "--yes", "--canary=1", *words, PAIR)
     assert ran.code == 6, ran.told
     assert "FAILED" in ran.told
-    assert "CANARY hvd-01: not as planned: hvd-01: it does not run" in ran.told
-    assert "LEFT hvd-02: not begun: the canary hvd-01 is not as planned" in ran.told
+    assert "CANARY hvd-01: not as planned: hvd-01: not running" in ran.told
+    assert "LEFT hvd-02: not started: the canary hvd-01 does not match the plan" in ran.told
     assert f"NEXT vgpu-cfg apply {PAIR}{''.join(f' {word}' for word in words)} --canary=1" in ran.told
     assert vgpu_cfg.look("two-a100").vms == (frozenset() if words else {"hvd-01"})
     vgpu_cfg.done("apply", "--yes", PAIR)

@@ -37,9 +37,9 @@ def test_what_an_apply_made_came_since(recorded: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--exit-code"], "it belongs to --compare"),
-        (["--compare", "old.json", "--gpus"], "leave --gpus, --host, --cluster and --html out"),
-        (["--compare", "old.json", "--host", "esx-*"], "leave --gpus, --host, --cluster and --html out"),
+        (["--exit-code"], "requires --compare"),
+        (["--compare", "old.json", "--gpus"], "omit --gpus, --host, --cluster and --html"),
+        (["--compare", "old.json", "--host", "esx-*"], "omit --gpus, --host, --cluster and --html"),
     ],
 )
 def test_options_that_do_not_go_together(vgpu_cfg: CommandLine, words: list[str], told: str) -> None:

@@ -103,7 +103,7 @@ def test_as_text_each_stands_under_its_name_and_the_sums_at_the_end(contexts: Co
     done = contexts.done("inventory", "--gpus", "--context", "prod-a", "--context", "prod-c")
     headings = [line for line in done.out.splitlines() if line.startswith("== ")]
     assert headings == ["== context prod-a", "== context prod-c"]
-    assert "POOL OF ALL" in done.out
+    assert "TOTAL POOL" in done.out
     assert done.out.splitlines()[-1].split() == ["all", "2", "4", "4"]
     alone = contexts.done("inventory", "--gpus", "--context", "prod-c").out
     assert alone in done.out
@@ -144,16 +144,16 @@ def test_what_differs_anywhere_differs(contexts: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["inventory", "--html", "page.html"], "it is about one vCenter: name one context"),
+        (["inventory", "--html", "page.html"], "works with one vCenter; name one context"),
         (["inventory", "--gpus", "--watch"], "terminal"),
-        (["inventory", "--compare", "old.json"], "it is about one vCenter"),
-        (["inventory", "--server", "lab:bare"], "leave it out where --context names several"),
-        (["inventory", "--thumbprint", "aa"], "leave it out where --context names several"),
-        (["inventory", "--from", "old.json"], "leave it out where --context names several"),
-        (["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"], "it is about one vCenter"),
-        (["fit", "--without", "host:esx-a100-01"], "it is about one vCenter"),
-        (["status", PLAN, "--html", "page.html"], "it is about one vCenter"),
-        (["status", PLAN, "--output", "junit"], "it is about one vCenter"),
+        (["inventory", "--compare", "old.json"], "works with one vCenter"),
+        (["inventory", "--server", "lab:bare"], "omit it when --context names several"),
+        (["inventory", "--thumbprint", "aa"], "omit it when --context names several"),
+        (["inventory", "--from", "old.json"], "omit it when --context names several"),
+        (["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"], "works with one vCenter"),
+        (["fit", "--without", "host:esx-a100-01"], "works with one vCenter"),
+        (["status", PLAN, "--html", "page.html"], "works with one vCenter"),
+        (["status", PLAN, "--output", "junit"], "works with one vCenter"),
     ],
 )
 def test_what_is_of_one_vcenter_is_refused_for_several(
@@ -168,20 +168,20 @@ def test_one_vcenter_is_not_counted_twice(contexts: CommandLine) -> None:
     contexts.write("config.yaml", CONFIG + "  prod-a2: {server: 'lab:two-a100'}\n")
     ran = contexts("inventory", "--context", "prod-*")
     assert ran.code == 2
-    assert "prod-a and prod-a2 are of one vCenter" in " ".join(ran.err.replace("│", "").split())
+    assert "prod-a and prod-a2 are contexts of the same vCenter" in " ".join(ran.err.replace("│", "").split())
 
 
 def test_a_glob_that_means_none_names_those_that_there_are(contexts: CommandLine) -> None:
     ran = contexts("inventory", "--context", "prd-*")
     assert ran.code == 3
     assert "no context matches 'prd-*' (did you mean 'prod-" in ran.told
-    assert "it has prod-a, prod-b, prod-c" in ran.told
+    assert "available: prod-a, prod-b, prod-c" in ran.told
 
 
 def test_a_command_for_one_says_which_take_several(contexts: CommandLine) -> None:
     ran = contexts("plan", PLAN, "--context", "prod-*")
     assert ran.code == 3
-    assert "`inventory`, `fit` and `status` take several" in ran.told
+    assert "`inventory`, `fit` and `status` accept several" in ran.told
 
 
 def test_a_glob_of_hosts_must_name_something_somewhere(contexts: CommandLine) -> None:

@@ -102,10 +102,10 @@ def test_a_nic_and_a_vgpu_of_others_are_named_and_stay(age: str, plan: Path, vgp
         forget_devices(vgpu_cfg)
     shown = vgpu_cfg.done("plan", plan).told
     assert (
-        "VG273 vm-01: NICs that the plan did not make stay as they are: "
+        "VG273 vm-01: NICs that the plan did not create are kept: "
         f"vmxnet3 NIC on vm-network (MAC {mac})" in shown
     )
-    assert "take their part of the host: vGPU grid_a100-10c" in shown
+    assert "use their share of the host: vGPU grid_a100-10c" in shown
     vgpu_cfg.done("apply", "--yes", plan)
     assert macs(vgpu_cfg) == [own, mac]
     assert profiles(vgpu_cfg) == ["grid_a100-10c"] * 2
@@ -174,7 +174,7 @@ def test_import_takes_all_in_and_export_leaves_those_of_others_out(plan: Path, v
     mac = add_nic(vgpu_cfg)
     vgpu_cfg.done("apply", "--yes", plan)
     ran = vgpu_cfg.done("export", "--server", f"lab:{ESTATE}", "--vm", "vm-01")
-    assert f"vmxnet3 NIC on vm-network (MAC {mac}), which is not the plan's" in ran.told
+    assert f"vmxnet3 NIC on vm-network (MAC {mac}), which does not belong to the plan" in ran.told
     vgpu_cfg.done("forget", "--yes", plan)
     assert "own devices + all 3 NICs, GPUs and functions" in vgpu_cfg.done("import", plan, "--dry-run").told
     vgpu_cfg.done("import", "--yes", plan)

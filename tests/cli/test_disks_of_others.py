@@ -123,7 +123,7 @@ def test_destroy_names_a_disk_of_others_and_keeps_it(
     if age:
         set_mark(vgpu_cfg, of_before(mark_of(vgpu_cfg)))
     shown = vgpu_cfg.done("destroy", plan, "--dry-run")
-    assert f"VG269 vm-01: the plan did not make {file}" in shown.told
+    assert f"VG269 vm-01: not created by the plan: {file}" in shown.told
     assert f"disk detached {file}" in shown.told
     saved = json.loads(vgpu_cfg.done("destroy", plan, "--dry-run", "--output", "json").out)["plan"]
     assert [one["experience"] for one in saved["disturbed"] if one["subject"]["name"] == file] == [
@@ -159,7 +159,7 @@ def test_a_disk_that_another_vm_has_is_not_deleted_by_name(plan: Path, vgpu_cfg:
         files = {attach(vgpu_cfg, kind, vm) for vm in ("vm-01", "web")}
         ran = vgpu_cfg("destroy", "--yes", plan, "--delete", *files)
         assert (ran.code, "VG272" in ran.err) == (4, True)
-        assert ("web has this disk as well" in ran.told) is (kind == "of another")
+        assert ("web also uses this disk" in ran.told) is (kind == "of another")
     vgpu_cfg.done("destroy", "--yes", plan)
     assert is_there(vgpu_cfg, FCD)
     assert is_there(vgpu_cfg, KINDS["of another"][0])
@@ -262,4 +262,4 @@ def test_import_and_export_say_which_disks_become_the_plans(plan: Path, vgpu_cfg
     assert f" disks={own.backing.uuid.lower()} " in mark_of(vgpu_cfg)
     assert "0 changes" in vgpu_cfg.done("plan", plan).out
     ran = vgpu_cfg.done("export", "--server", f"lab:{ESTATE}", "--vm", "vm-01")
-    assert f"disks: {FCD} (1 GiB, first-class disk) does not become the plan's" in ran.told
+    assert f"disks: {FCD} (1 GiB, first-class disk) is not added to the plan" in ran.told

@@ -58,7 +58,7 @@ def test_every_output_names_who_is_on_a_switch_that_gets_another_mtu(vgpu_cfg: C
     found = {one["subject"]["name"]: one["needs"] for one in saved["disturbed"]}
     assert {name for name, needs in found.items() if needs} >= {"erp-1", "erp-2"}
     assert {"esx-1.lab", "esx-2.lab"} <= found.keys()
-    assert "0 other hosts and 1 other VM are not touched" in text
+    assert "0 other hosts and 1 other VM are not affected" in text
 
 
 @pytest.mark.parametrize("words", [(), ("--allow", "network")])
@@ -102,7 +102,7 @@ def test_a_reviewed_plan_does_not_cover_vms_that_came_to_the_switch_since(vgpu_c
     switch(vgpu_cfg, "erp-2", "poweredOn")
     ran = vgpu_cfg("apply", "p.json", "--yes")
     assert ran.code == 4
-    assert "does not list erp-2 as disturbed" in ran.told
+    assert "does not list the disruption of erp-2" in ran.told
 
 
 def test_a_host_without_an_uplink_on_the_switch_loses_no_link(vgpu_cfg: CommandLine) -> None:

@@ -31,7 +31,7 @@ PAIR_SERVER = ["--server", f"lab:{PAIR}"]
 
 def test_a_code_shows_its_page(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "vg301")
-    assert done.out.startswith("VG301  the host cannot reserve that much memory")
+    assert done.out.startswith("VG301  the host cannot reserve the required memory")
     assert "error, recalled" in done.out.splitlines()[0]
     for heading in ("How to fix it", "What it means", "How to be sure", "Why"):
         assert heading in done.out.splitlines()
@@ -51,7 +51,7 @@ def test_a_code_as_json_is_divided_as_its_page_is(vgpu_cfg: CommandLine) -> None
     assert (document["kind"], document["format"]) == ("explain", 1)
     (check,) = document["checks"]
     assert (check["code"], check["severity"], check["basis"]) == ("VG301", "error", "recalled")
-    assert check["title"] == "the host cannot reserve that much memory"
+    assert check["title"] == "the host cannot reserve the required memory"
     assert [section["heading"] for section in check["sections"]][:2] == ["How to fix it", "What it means"]
     assert all(section["text"] for section in check["sections"])
 
@@ -59,13 +59,13 @@ def test_a_code_as_json_is_divided_as_its_page_is(vgpu_cfg: CommandLine) -> None
 def test_a_text_of_nothing_is_a_typing_error(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("explain", " ")
     assert ran.code == 2
-    assert "there is no text to explain" in ran.told
+    assert "no text to explain" in ran.told
 
 
 def test_an_unknown_code_offers_one_that_is_near(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("explain", "VG30l")
     assert ran.code == 5
-    assert "there is no check VG30L" in ran.err
+    assert "unknown check VG30L" in ran.err
     assert "did you mean 'VG" in ran.err
 
 
@@ -75,7 +75,7 @@ def test_a_code_without_a_page_says_so(
     monkeypatch.setattr(check_pages, "page_folder", lambda: tmp_path)
     ran = vgpu_cfg("explain", "VG301")
     assert ran.code == 5
-    assert "VG301 (the host cannot reserve that much memory) has no page" in ran.told
+    assert "VG301 (the host cannot reserve the required memory) has no page" in ran.told
 
 
 # ---------------------------------------------------------------- texts
@@ -84,9 +84,9 @@ def test_a_code_without_a_page_says_so(
 def test_a_text_from_vcenter_is_explained(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", f"Power On virtual machine: {PAGES}")
     assert done.out.startswith("mmio-too-small")
-    for label in ("cause", "be sure", "remedy", "known", "source"):
+    for label in ("cause", "verify", "remedy", "known", "source"):
         assert f"\n  {label} " in done.out
-    assert "seen: read in a vendor's document" in done.out
+    assert "documented by a vendor" in done.out
     assert "\n  line " not in done.out
 
 
@@ -127,8 +127,8 @@ def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> Non
 
 def test_a_text_in_other_words_is_explained_as_likely(vgpu_cfg: CommandLine) -> None:
     told = " ".join(vgpu_cfg.done("explain", "my", "GPU", "fell", "off", "the", "bus").out.split())
-    assert told.startswith("xid-79 Xid 79: GPU has fallen off the bus likely by its words only")
-    assert "it is met as: NVRM: Xid (PCI:0000:3b:00): 79," in told
+    assert told.startswith("xid-79 Xid 79: GPU has fallen off the bus likely similar wording")
+    assert "the usual message is: NVRM: Xid (PCI:0000:3b:00): 79," in told
     document = json.loads(vgpu_cfg.done("explain", "one GPU fell off the bus", "--output", "json").out)
     assert [(found["key"], found["is_likely"]) for found in document["explanations"]] == [("xid-79", True)]
     assert document["explanations"][0]["source"].startswith("https://docs.nvidia.com/deploy/xid-errors/")
@@ -190,10 +190,10 @@ def test_a_vm_that_did_not_start_is_explained_by_its_log_and_its_state(vgpu_cfg:
     assert f"vCenter {GENERAL}" in told
     assert "log vmware.log:" in told
     assert "PCIPassthru: total number of pages needed" in told
-    assert "cause pciPassthru.use64bitMMIO FALSE, needs TRUE; last reconfigured" in told
-    assert "ruled out: host in use, hardware version 19, EFI, memory all reserved" in told
-    assert "known mmio-too-small, seen" in told
-    assert "state double-01 is off on esx-a100-01.lab, of plan two-vgpus" in told
+    assert "cause pciPassthru.use64bitMMIO FALSE, must be TRUE; last reconfigured" in told
+    assert "ruled out: host available, hardware version 19, EFI, all memory reserved" in told
+    assert "known mmio-too-small, documented by a vendor" in told
+    assert "state double-01 is off on esx-a100-01.lab, owned by plan two-vgpus" in told
     assert "type vgpu-cfg plan PLAN" in told
 
 
@@ -234,9 +234,9 @@ def test_a_vm_of_somebody_else_that_found_its_gpu_taken(vgpu_cfg: CommandLine) -
     assert result_of(lab, cloned.result.PowerOnVM_Task()).error is not None
     told = " ".join(vgpu_cfg.done("explain", "--vm", "training/theirs", *SERVER).out.split())
     assert "log vmware.log:12 [msg.vgpu.noDevice] No graphics device is available" in told
-    assert "known no-device-for-profile, seen" in told
-    assert "takes grid_a100-40c now: 0000:21:00.0 is full, with whole-01 (VG103)" in told
-    assert "no plan owns it" in told
+    assert "known no-device-for-profile, documented by a vendor" in told
+    assert "can run grid_a100-40c now: 0000:21:00.0 is full, with whole-01 (VG103)" in told
+    assert "not owned by a plan" in told
     assert "type vgpu-cfg inventory -v --host esx-one-01.lab --server lab:one-a100 shows" in told
 
 
@@ -244,14 +244,16 @@ def test_a_vm_that_never_failed_is_judged_as_it_stands(vgpu_cfg: CommandLine) ->
     vgpu_cfg.done("apply", "--yes", "plans/first-40c.yaml")
     done = vgpu_cfg.done("explain", "--vm", "whole-01", *SERVER)
     assert done.out.startswith("NO FAILED TASK  whole-01")
-    assert "no failure is known, and nothing of the VM would keep it off" in " ".join(done.out.split())
+    assert (
+        "no known failure found, and nothing in the VM's configuration prevents it from starting"
+    ) in " ".join(done.out.split())
 
 
 def test_a_vm_that_is_not_there_is_an_error_with_a_name_that_is_near(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", "plans/first-40c.yaml")
     ran = vgpu_cfg("explain", "--vm", "whole-1", *SERVER)
     assert ran.code == 5
-    assert "there is no VM 'whole-1'" in ran.err
+    assert "no VM 'whole-1' found" in ran.err
     assert "did you mean 'whole-01'?" in ran.err
 
 
@@ -265,8 +267,8 @@ def test_tasks_that_may_not_be_read_are_a_note_and_no_error(vgpu_cfg: CommandLin
 def test_a_vm_that_was_never_started_has_no_log_which_is_a_note_too(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "--vm", "ubuntu-22.04-efi", *SERVER)
     told = " ".join(done.out.split())
-    assert "vmware.log could not be read: the datastore has no vmware.log there" in told
-    assert "vCenter knows of no failed task of this VM" in told
+    assert "vmware.log could not be read: the datastore has no vmware.log for this VM" in told
+    assert "vCenter has no failed task of this VM" in told
 
 
 def test_vms_of_one_name_are_told_apart_by_their_paths() -> None:

@@ -121,7 +121,7 @@ def test_a_run_killed_in_its_first_minute_is_known_on_every_machine_before_and_a
     assert (there["result"], there["ended_at"], there["changes"]) == (None, None, None)
     assert (here["result"], here["ended_at"], here["changes"]) == (None, None, 2)
     assert here["began_at"] >= there["began_at"]  # the lock is taken before the estate is read
-    assert "no end is told" in site.on(THERE, "history")
+    assert "end unknown" in site.on(THERE, "history")
 
     site.on(THERE, "unlock", there["run"], "--force", "--yes")
     assert site.history(THERE) == [there | {"known_from": ["vCenter"]}]
@@ -197,10 +197,10 @@ def test_an_account_that_may_log_no_events_removes_locks_and_is_told(vgpu_cfg: C
     take_for_others(vgpu_cfg.lab(ESTATE), LockName(kind="plan", key="demo"))
     vgpu_cfg.script(ESTATE, lacking=["Global.LogEvent"])
     told = vgpu_cfg.done("unlock", ANNA.run, "--force", "--yes", *AT_LAB).told
-    assert f"vCenter's events do not tell that run {ANNA.run} began" in told
+    assert f"the start of run {ANNA.run} was not recorded as a vCenter event" in told
     assert "Global.LogEvent" in told
     assert "REMOVED" in told
-    assert "no run has locked anything" in vgpu_cfg.done("unlock", *AT_LAB).told
+    assert "no run holds locks" in vgpu_cfg.done("unlock", *AT_LAB).told
 
 
 def test_locks_that_cannot_be_read_are_a_note(vgpu_cfg: CommandLine) -> None:
@@ -208,7 +208,7 @@ def test_locks_that_cannot_be_read_are_a_note(vgpu_cfg: CommandLine) -> None:
     assert "anna on ci-7" in vgpu_cfg.done("history", *AT_LAB).told
     vgpu_cfg.script(ESTATE, {"method": "GetAlarm", "kind": "call", "fault": "NoPermission"})
     told = vgpu_cfg.done("history", *AT_LAB).told
-    assert "the locks of runs were not read" in told
+    assert "the locks of runs could not be read" in told
     assert "anna" not in told
 
 

@@ -152,7 +152,7 @@ def test_a_plan_is_shown_without_its_secrets(vgpu_cfg: CommandLine) -> None:
 def test_a_template_without_cloud_init_is_set_up_through_a_shell(vgpu_cfg: CommandLine, by: str) -> None:
     path = vgpu_cfg.write("plan.yaml", one(by))
     ran = vgpu_cfg.done("apply", path, "--yes", **SECRETS)
-    assert ("cloud-init does not answer" in ran.told) is (by == "cloud-init")
+    assert ("cloud-init does not respond" in ran.told) is (by == "cloud-init")
     assert vgpu_cfg("plan", path, "--exit-code", **SECRETS).code == 0
     assert told_secrets(vgpu_cfg, ran) == []
     assert options_of(vgpu_cfg, "box-01").get("guestinfo.userdata", "---") == "---"
@@ -164,7 +164,7 @@ def test_a_guest_that_lets_nobody_in_is_told_of(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("plan.yaml", one("guest-operations"))
     ran = vgpu_cfg("apply", path, "--yes", **{**SECRETS, "ADMIN": "another-SECRET"})
     assert ran.code == 6
-    assert "the guest does not take the password of admin" in ran.told
+    assert "the guest rejects the password of admin" in ran.told
     assert told_secrets(vgpu_cfg, ran) == []
 
 

@@ -43,7 +43,7 @@ def test_every_format_can_be_had_of_a_plan_that_is_not_carried_out_yet(
     before = vgpu_cfg.look("two-a100")
     ran = vgpu_cfg.done("hand-over", path, "--format", name, "--identity-file", "~/.ssh/id")
     assert ran.out.strip()
-    assert "NOTE not there yet, and described from the plan file: hvd-{01..02}" in ran.told
+    assert "NOTE does not exist yet; described from the plan file: hvd-{01..02}" in ran.told
     assert vgpu_cfg.look("two-a100") == before
 
 
@@ -145,5 +145,5 @@ def test_a_file_is_no_folder_to_write_to(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("pair.yaml", PLAN)
     ran = vgpu_cfg("hand-over", path, "--format", "torchrun", "--to", path)
     assert ran.code == 2
-    assert "is a file, and a folder is wanted" in " ".join(ran.told.split())
+    assert "is a file; name a folder" in " ".join(ran.told.split())
     assert (vgpu_cfg.folder / "pair.yaml").read_text(encoding="utf-8") == PLAN

@@ -222,8 +222,8 @@ def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch,
 def test_a_status_says_whom_it_could_not_read_in_full(vgpu_cfg: CommandLine, ready: Path) -> None:
     put_state(vgpu_cfg, ready)
     shown = vgpu_cfg.done("status", PLAN, "--exit-code", VGPU_CFG_REMEMBER_DAYS="0")
-    assert "in sync except for 4 hosts not known in full" in shown.out
-    assert "UNKNOWN 4 settings each of esx-r12-{01..02}.lab, told by their shells only" in shown.out
+    assert "in sync except for 4 partly unknown hosts" in shown.out
+    assert "UNKNOWN 4 settings each of esx-r12-{01..02}.lab, readable only over SSH" in shown.out
     assert vgpu_cfg("status", PLAN, "--strict", VGPU_CFG_REMEMBER_DAYS="0").code == 10
     assert "in sync" in vgpu_cfg.done("status", PLAN, "--strict").out
 
@@ -273,7 +273,7 @@ def test_a_forged_memory_is_unknown_and_nothing_is_written_on_it(
                 lab.state.touch(host)
     shown = vgpu_cfg("plan", PLAN, "--exit-code")
     assert shown.code == 0
-    assert "UNKNOWN 2 settings each of esx-r12-{01..02}.lab, told by their shells only: ECC" in shown.told
+    assert "UNKNOWN 2 settings each of esx-r12-{01..02}.lab, readable only over SSH: ECC" in shown.told
     # A shell tells what is: there it is no longer unknown.
     assert vgpu_cfg("plan", PLAN, "--open-shell", "--exit-code").code == 10
 
@@ -396,7 +396,7 @@ def test_a_host_on_which_somebody_elses_vm_holds_a_device_is_not_taken_down(
     for command in (("plan", plan), ("apply", "--yes", "--allow-power-cycle", plan)):
         ran = vgpu_cfg(*command)
         assert ran.code == 4, ran.told
-        assert f"VG512 theirs runs there with {what}, and is not this plan's" in ran.told
+        assert f"VG512 theirs runs there with {what} and does not belong to this plan" in ran.told
     assert not watch.writes
     assert vgpu_cfg.look("others.yaml").tasks == ()
 
@@ -426,7 +426,7 @@ def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
     before = vgpu_cfg.look("others.yaml")
     refused = vgpu_cfg("apply", "--yes", plan)
     assert refused.code == 4
-    assert "VG533 mine of this plan must be switched off" in refused.told
+    assert "VG533 mine of this plan must be powered off" in refused.told
     assert vgpu_cfg.look("others.yaml") == before
 
     watch.forget()
@@ -460,7 +460,7 @@ def test_a_plan_reviewed_with_closed_shells_is_another_plan_and_is_told_so(
     vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 4, ran.told
-    assert "was made with hosts' shells closed" in ran.told
+    assert "was created without access to the hosts' shells" in ran.told
     assert "plan --open-shell -o" in ran.told
     assert watch.writes.keys() <= SSH_ONLY | {"AddCustomFieldDef"}
     state = vgpu_cfg.lab(ESTATE).state

@@ -188,7 +188,7 @@ def test_a_server_that_says_nothing_is_asked_once(vgpu_cfg: CommandLine) -> None
         with pytest.raises(BlockingIOError):
             deaf.accept()
     assert ran.code == 5
-    assert f"no connection to {address}: nothing answered within 1 s" in ran.told
+    assert f"no connection to {address}: no response within 1 s" in ran.told
 
 
 def test_a_port_without_tls(vgpu_cfg: CommandLine, serve: Serve) -> None:
@@ -203,7 +203,7 @@ def test_a_connection_that_breaks(serve: Serve, vgpu_cfg: CommandLine) -> None:
     server.lab.faults.add("RetrievePropertiesEx", nth=0, kind="drop_before")
     ran = vgpu_cfg("inventory", *pinned(server), VGPU_CFG_PASSWORD="lab")
     assert ran.code == 5
-    assert "broke" in ran.told
+    assert "was interrupted" in ran.told
 
 
 def test_a_session_that_ends_is_renewed(serve: Serve, vgpu_cfg: CommandLine) -> None:

@@ -57,7 +57,7 @@ def test_a_key_must_be_one(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     )
     plan = vgpu_cfg.write("by-key.yaml", text)
     refused = vgpu_cfg("plan", "--open-shell", plan, ESXI_PASSWORD="no key at all")
-    assert "cannot be used" in " ".join(refused.told.split()), refused.told
+    assert "is not a usable key" in " ".join(refused.told.split()), refused.told
     kept = tmp_path / "key"
     RSAKey.generate(1024).write_private_key_file(str(kept))
     vgpu_cfg.done("plan", "--open-shell", plan, ESXI_PASSWORD=kept.read_text(encoding="utf-8"))

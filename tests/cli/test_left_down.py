@@ -44,7 +44,7 @@ def test_the_plans_own_commands_name_the_host_and_the_way_back(
 ) -> None:
     ran = left(*words, "plan.yaml", ESXI_PW="x")
     assert WORDS in ran.told
-    assert "`vgpu-cfg uncordon host:e3.lab` gives it back" in ran.told
+    assert "to return the host to use, run `vgpu-cfg uncordon host:e3.lab`" in ran.told
 
 
 @pytest.mark.parametrize("words", [("plan",), ("status",)])

@@ -82,21 +82,21 @@ def test_a_lock_that_stays_is_told_and_goes_once_the_role_is_mended(
     first = site("apply", "--yes", PAIR)
     assert first.code == 5
     assert f"{JANE} lacks {', '.join(lacking)}" in first.told
-    assert "grant it there; `vgpu-cfg privileges PLAN`" in first.told
+    assert "grant it on that object; `vgpu-cfg privileges PLAN`" in first.told
     locks = site.locks
     assert locks == ["vgpu-cfg lock: plan horovod-a100"]
     # The next one meets that lock, and makes none of its own.
     second = site("apply", "--yes", PAIR)
     assert second.code == 5
     assert all(name in second.told for name in lacking)
-    assert "to lock what a run changes" in second.told
-    assert "grant it there; `vgpu-cfg privileges PLAN`" in second.told
+    assert "required to lock the objects that a run changes" in second.told
+    assert "grant it on that object; `vgpu-cfg privileges PLAN`" in second.told
     assert still_locked(second) == still_locked(first)
     assert (site.locks, site.seen) == (locks, before)
     site.give()
     mended = site.done("apply", "--yes", PAIR)
     assert f"run {still_locked(first)} " in mended.told
-    assert "has ended without giving its locks back; they are removed" in mended.told
+    assert "has ended without releasing its locks; they are removed" in mended.told
     assert not site.locks
 
 
@@ -106,7 +106,7 @@ def test_a_lock_that_stays_goes_by_the_command_that_is_told(site: Site) -> None:
     for _ in range(2):
         refused = site("unlock", run, "--yes")
         assert refused.code == 5
-        assert "the account lacks Alarm.Delete to remove locks" in refused.told
+        assert "the account lacks Alarm.Delete, required to remove locks" in refused.told
     assert not site.words
     # Making locks is nothing that it takes.
     site.give("Alarm.Create", "Alarm.Edit")
@@ -170,7 +170,7 @@ def test_what_was_begun_without_leave_to_keep_locks_is_given_back(site: Site) ->
     ran = site("apply", "--yes", PAIR)
     assert ran.code == 5
     assert f"{JANE} lacks Alarm.Edit" in ran.told
-    assert "stay" not in ran.told
+    assert "locks of run" not in ran.told
     assert (site.locks, site.seen) == ([], before)
 
 
@@ -179,7 +179,7 @@ def test_all_that_locks_take_is_told_at_once_where_none_can_be_made(site: Site) 
     before, asked = site.seen, site.lab.counters["HasPrivilegeOnEntities"]
     ran = site("apply", "--yes", PAIR)
     assert ran.code == 5
-    assert "the account lacks Alarm.Create, Alarm.Delete to lock what a run changes" in ran.told
+    assert "the account lacks Alarm.Create, Alarm.Delete, required to lock the objects" in ran.told
     assert "WHERE the root folder of vCenter" in ran.told
     assert (site.locks, site.seen) == ([], before)
     assert site.lab.counters["HasPrivilegeOnEntities"] == asked + 1
@@ -191,7 +191,7 @@ def test_all_that_locks_take_is_told_where_the_account_has_no_role_on_the_root_f
         site.lab.state.permissions[-1] = Permission(datacenter.moid, JANE, ADMIN)
     ran = site("apply", "--yes", PAIR)
     assert ran.code == 5
-    assert "the account lacks Alarm.Create, Alarm.Edit, Alarm.Delete to lock what a run changes" in ran.told
+    assert "the account lacks Alarm.Create, Alarm.Edit, Alarm.Delete, required to lock" in ran.told
     assert not site.locks
 
 

@@ -65,7 +65,7 @@ def experienced(run: CommandLine) -> dict[str, tuple[bool, str]]:
     [
         ("", "", "e{1..3}.lab", f"it cannot read {ZIP}"),
         (BUNDLE, "", "e3.lab", f"it cannot read {ZIP}"),
-        (BUNDLE, OLD, "e3.lab", f"{ZIP} holds nvd-aie 570.10.01"),
+        (BUNDLE, OLD, "e3.lab", f"{ZIP} contains nvd-aie 570.10.01"),
     ],
     ids=["nowhere", "on a datastore of others", "another release"],
 )
@@ -122,7 +122,7 @@ def test_a_token_that_has_expired_is_refused_before_a_vm_is_made(vgpu_cfg: Comma
     yes = ["--yes"] if command == "apply" else []
     ran = vgpu_cfg(command, "plan.yaml", *yes, TOKEN=token(2025))
     assert ran.code == 4
-    assert "VG346 one: the token in the secret `token` has expired on 2025-01-01" in ran.told
+    assert "VG346 one: the token in the secret `token` expired on 2025-01-01" in ran.told
     assert "VG346" not in vgpu_cfg("plan", "plan.yaml", TOKEN=token(2099)).told
     assert "VG346" not in vgpu_cfg("plan", "plan.yaml", TOKEN="a.b.c").told
 

@@ -51,9 +51,9 @@ def test_what_a_run_of_the_plan_left_without_a_mark_is_brought_to_its_end(
     vgpu_cfg: CommandLine, lost: str
 ) -> None:
     told = vgpu_cfg("status", lost).told
-    assert "took it there, and the mark is gone" in told
+    assert "put it there, but the mark is missing" in told
     shown = vgpu_cfg.done("plan", lost).told
-    assert "an earlier run took it into maintenance mode, and its mark is gone: it is marked again" in shown
+    assert "an earlier run entered maintenance mode, but its mark is missing: it is marked again" in shown
     vgpu_cfg.done("apply", "--yes", lost)
     assert is_tidy(vgpu_cfg.lab("two-hosts-roce").state)
     assert vgpu_cfg("plan", lost, "--exit-code").code == 0
@@ -63,8 +63,8 @@ def test_who_took_a_host_down_by_hand_is_told(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("pair.yaml", PLAN)
     Colleague(vgpu_cfg.lab("two-hosts-roce")).takes_down("esx-roce-02.lab")
     told = vgpu_cfg.done("plan", plan).told
-    assert "VG525 esx-roce-02.lab: it is in maintenance mode, and not by this tool since" in told
-    assert f"by {NAME}: it is prepared and left in it" in told
+    assert "VG525 esx-roce-02.lab: it is in maintenance mode, but not for vgpu-cfg since" in told
+    assert f"by {NAME}; it is prepared and remains in maintenance mode" in told
 
 
 # ---------------------------------------------------------------- which run took it there
@@ -145,5 +145,5 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
         for does in deeds:
             does(session, lab)
     told = vgpu_cfg.done("plan", plan).told
-    assert (f"its run {RUN.run} took it there, and the mark is gone" in told) == is_runs, told
-    assert ("and not by this tool since" in told) != is_runs, told
+    assert (f"its run {RUN.run} put it there, but the mark is missing" in told) == is_runs, told
+    assert ("but not for vgpu-cfg since" in told) != is_runs, told

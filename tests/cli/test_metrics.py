@@ -83,11 +83,11 @@ def test_a_text_file_collector_gets_a_whole_file(vgpu_cfg: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give one of --once and --listen"),
-        (["--once", "--listen", "1"], "give one of --once and --listen"),
-        (["--listen", "here"], "'here' is no port such as 9478"),
-        (["--listen", "10.0.0.1:99999"], "is no port such as 9478"),
-        (["--listen", "9478", "--to", "x"], "it belongs to --once"),
+        ([], "specify either --once or --listen"),
+        (["--once", "--listen", "1"], "specify either --once or --listen"),
+        (["--listen", "here"], "'here' is neither a port such as 9478"),
+        (["--listen", "10.0.0.1:99999"], "is neither a port such as 9478"),
+        (["--listen", "9478", "--to", "x"], "requires --once"),
     ],
 )
 def test_what_is_mistyped_is_told(words: list[str], said: str, vgpu_cfg: CommandLine) -> None:
@@ -131,7 +131,7 @@ def test_prometheus_is_answered_by_http() -> None:
             assert answer.headers["Content-Type"].startswith("text/plain")
             assert lines(answer.read().decode()) == ["vgpu_cfg_up 0.0"]
         with (
-            pytest.raises(DocumentError, match="nobody can listen there"),
+            pytest.raises(DocumentError, match="cannot listen on this address"),
             listening(collector, "127.0.0.1", port),
         ):
             pass

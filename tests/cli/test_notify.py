@@ -76,7 +76,7 @@ def test_ctrl_c_is_told_and_goes_on(caller: Path) -> None:
 def test_one_who_cannot_be_called_changes_nothing(notify: str, capsys: pytest.CaptureFixture[str]) -> None:
     with calling(notify, "vgpu-cfg apply"):
         pass
-    assert "--notify: nobody was called" in capsys.readouterr().err
+    assert "--notify: the command could not be run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("notify", ["", "it's"])

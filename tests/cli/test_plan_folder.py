@@ -81,7 +81,7 @@ def test_one_with_faults_hides_none_of_the_others(site: CommandLine) -> None:
 
 
 def test_plans_of_one_vcenter_do_not_know_of_each_other_and_that_is_said(site: CommandLine) -> None:
-    note = "what one would take of a vCenter is free for the next"
+    note = "plans may compete for the same free capacity of a vCenter"
     assert note in site("plan", "site").out
     (site.folder / "site" / "c.yaml").unlink()
     assert note not in site("plan", "site").out
@@ -93,14 +93,14 @@ def test_a_vm_in_two_plans_is_a_fault_without_a_vcenter(site: CommandLine) -> No
     ran = site("validate", "site", "--output", "json")
     assert ran.code == 3
     assert [row["exit_code"] for row in json.loads(ran.out)["plans"]] == [3, 0, 0, 3]
-    assert "the VM a-01 is claimed by site/e.yaml" in ran.err
+    assert "the VM a-01 is also used by site/e.yaml" in ran.err
 
 
 @pytest.mark.parametrize("command", ["apply", "destroy", "verify", "runbook"])
 def test_what_takes_one_plan_names_those_of_the_folder(command: str, site: CommandLine) -> None:
     ran = site(command, "site")
     assert (ran.code, ran.out) == (3, "")
-    assert "here one plan is wanted" in ran.told
+    assert "the command requires a single plan" in ran.told
     assert "site/a.yaml, site/b.yaml, site/c.yaml" in ran.told
 
 
@@ -111,12 +111,12 @@ def test_what_takes_one_plan_names_those_of_the_folder(command: str, site: Comma
         (["status", "site", "--context", "prod"], "names its own vCenter"),
         (["status", "site", "--context", "prod-*"], "names its own vCenter"),
         (["plan", "site", "--from", "old.json"], "names its own vCenter"),
-        (["plan", "site", "-o", "plan.json"], "it is about one plan"),
-        (["plan", "site", "--only", "a-*"], "it is about one plan"),
-        (["plan", "site", "--delete", "a-01"], "it is about one plan"),
-        (["plan", "site", "--output", "markdown"], "it is about one plan"),
-        (["status", "site", "--output", "junit"], "it is about one plan"),
-        (["validate", "site", "--output", "junit"], "it is about one plan"),
+        (["plan", "site", "-o", "plan.json"], "applies to a single plan"),
+        (["plan", "site", "--only", "a-*"], "applies to a single plan"),
+        (["plan", "site", "--delete", "a-01"], "applies to a single plan"),
+        (["plan", "site", "--output", "markdown"], "applies to a single plan"),
+        (["status", "site", "--output", "junit"], "applies to a single plan"),
+        (["validate", "site", "--output", "junit"], "applies to a single plan"),
     ],
 )
 def test_what_is_of_one_plan_is_refused_for_a_folder(words: list[str], said: str, site: CommandLine) -> None:

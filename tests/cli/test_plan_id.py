@@ -40,7 +40,7 @@ def test_the_first_apply_makes_the_id_and_nothing_else_does(vgpu_cfg: CommandLin
     vgpu_cfg("apply", depts)  # nobody to ask: nothing is changed
     assert not Path("depts.yaml.id").exists()
     ran = vgpu_cfg.done("apply", "--yes", depts)
-    assert "depts.yaml.id: the plan's new id" in ran.told
+    assert "depts.yaml.id: the plan's new ID" in ran.told
     text = Path("depts.yaml.id").read_text(encoding="utf-8")
     assert text.endswith(f"\n{plan_id(2)}\n")
     assert "commit both" in text
@@ -51,7 +51,7 @@ def test_the_first_apply_makes_the_id_and_nothing_else_does(vgpu_cfg: CommandLin
     assert mark.made_by == "administrator@vsphere.local"
     assert mark.made_at is not None
     again = vgpu_cfg.done("apply", "--yes", depts)
-    assert "new id" not in again.told
+    assert "new ID" not in again.told
     assert Path("depts.yaml.id").read_text(encoding="utf-8") == text
     assert [path.name for path in Path().glob("*.id")] == ["depts.yaml.id"]
 
@@ -68,15 +68,15 @@ def test_where_the_id_cannot_be_kept_nothing_is_changed(vgpu_cfg: CommandLine, d
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg("apply", "--yes", depts)
     assert ran.code == 3
-    assert "the plan's id cannot be kept here" in ran.told
+    assert "cannot save the plan's ID" in ran.told
     assert f"run the same command again: id: {plan_id(1)}" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 
 MALFORMED = {
-    "empty": ("# nothing\n", "depts.yaml.id:1:1: the id file holds no id"),
-    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is no plan id"),
-    "two": (f"{plan_id(1)}\n{plan_id(2)}\n", "depts.yaml.id:2:1: the id file holds more than one id"),
+    "empty": ("# nothing\n", "depts.yaml.id:1:1: the ID file contains no ID"),
+    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is not a plan ID"),
+    "two": (f"{plan_id(1)}\n{plan_id(2)}\n", "depts.yaml.id:2:1: the ID file contains more than one ID"),
 }
 
 
@@ -97,7 +97,7 @@ def test_an_id_in_the_file_and_another_beside_it_are_a_fault(vgpu_cfg: CommandLi
     vgpu_cfg.keep_id(plan)
     ran = vgpu_cfg("validate", plan)
     assert ran.code == 3
-    assert f"depts.yaml:3:5: the plan file says the id {plan_id(7)}, and depts.yaml.id beside it" in ran.told
+    assert f"depts.yaml:3:5: the plan file has the ID {plan_id(7)}, but depts.yaml.id contains" in ran.told
 
 
 def test_a_plan_file_that_lost_its_id_is_refused_until_it_has_it_again(
@@ -109,9 +109,9 @@ def test_a_plan_file_that_lost_its_id_is_refused_until_it_has_it_again(
     for words in (["plan"], ["apply", "--yes"], ["destroy", "--yes"]):
         ran = vgpu_cfg(*words, depts)
         assert ran.code == 4
-        assert f"VG220 vm-01, vm-02 bear the name of this plan and the id {plan_id(1)}" in ran.told
+        assert f"VG220 vm-01, vm-02 have this plan's name and the ID {plan_id(1)}" in ran.told
         assert "by administrator@vsphere.local" in ran.told
-        assert f"write `id: {plan_id(1)}` into the plan file" in ran.told
+        assert f"add `id: {plan_id(1)}` to the plan file" in ran.told
     told = json.loads(vgpu_cfg("status", depts, "--output", "json").out)
     assert {row["state"] for row in told["vms"]} == {"not owned"}
     assert vgpu_cfg.look(ESTATE) == before
@@ -184,7 +184,7 @@ def test_a_saved_plan_that_went_on_alone_leaves_it_beside_itself(vgpu_cfg: Comma
     Path("plan.json").rename(job / "plan.json")
     depts.rename("elsewhere.yaml")
     ran = vgpu_cfg.done("apply", "--yes", "job/plan.json")
-    assert "job/depts.yaml.id: the plan's new id; keep it beside depts.yaml" in ran.told
+    assert "job/depts.yaml.id: the plan's new ID; keep it next to depts.yaml" in ran.told
     assert Path("job/depts.yaml.id").exists()
 
 
@@ -196,7 +196,7 @@ def test_a_saved_plan_is_refused_where_the_plan_has_another_id_by_now(
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 4
-    assert f"the plan has the id {plan_id(9)} by now" in ran.told
+    assert f"the plan now has the ID {plan_id(9)}" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 
@@ -249,7 +249,7 @@ def test_destroy_of_more_than_a_context_allows_takes_their_number(vgpu_cfg: Comm
     for words in (["--dry-run"], ["--yes"], ["--yes", "--allow-destroy", "1"]):
         ran = vgpu_cfg("destroy", *words, depts)
         assert ran.code == 4
-        assert "--allow-destroy 2 lets it" in ran.told
+        assert "to delete all of them, add --allow-destroy 2" in ran.told
     assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
     vgpu_cfg.done("destroy", "--yes", depts, "--allow-destroy", "2")
     assert vgpu_cfg.look(ESTATE).vms == frozenset()

@@ -98,7 +98,7 @@ def test_a_second_machine_without_the_keys_is_refused_before_anything_is_written
     assert "share-a-plans-keys.md" in here.done("status", PLAN, **SECRETS, **OTHER).told
     refused = here("apply", PLAN, "--yes", **SECRETS, **OTHER)
     assert refused.code == 5
-    assert "the plan's keys are not on this machine, and hvd-{01..02} was set up with them" in refused.told
+    assert "the plan's keys are not on this machine; guests that use them: hvd-{01..02}" in refused.told
     assert here.look(ESTATE) == before
     assert not seeds_of(here, "other")
     # What it says to do: copy the folder.
@@ -141,7 +141,7 @@ def test_other_keys_are_refused_and_nothing_is_planned_anew(here: CommandLine) -
     assert not json.loads(planned.out)["plan"]["changes"]
     refused = here("apply", PLAN, "--yes", **other)
     assert refused.code == 5
-    assert "was set up with other keys than the plan has here" in refused.told
+    assert "the keys in hvd-{01..02} are not the plan's keys on this machine" in refused.told
     assert here.look(ESTATE) == before
     # What it says to do: bring the keys back.
     assert "0 changes" in here.done("apply", PLAN, "--yes", **secrets).out
@@ -158,7 +158,7 @@ def test_keys_of_the_state_folder_are_replaced_when_told_to(here: CommandLine) -
     assert staged == {name: {"users", "licence", "ssh-mesh", "registry"} for name in VMS}
     here.done("plan", PLAN, "--rotate", "keys", "-o", "plan.json", **SECRETS)
     ran = here.done("apply", "plan.json", "--rotate", "keys", "--yes", **SECRETS)
-    assert "those before them are forgotten" in ran.told
+    assert "the old ones are discarded" in ran.told
     after = seeds_of(here)
     assert (len(after.split()), after == before) == (1, False)
     (kept,) = (here.state_folder / "keys").iterdir()
@@ -176,12 +176,12 @@ def test_a_shared_seed_is_replaced_by_whoever_keeps_it_and_when_told_to(here: Co
     secrets = share(here)
     old, new = secrets["SEED"].strip(), "a-new-SECRET-of-the-plans-keys-0123456789"
     unchanged = here("apply", PLAN, "--rotate", "keys", "--yes", **secrets)
-    assert (unchanged.code, "put a new seed there, before the old one" in unchanged.told) == (4, True)
+    assert (unchanged.code, "insert a new seed before the old one" in unchanged.told) == (4, True)
     gone = here("apply", PLAN, "--rotate", "keys", "--yes", **{**secrets, "SEED": new})
-    assert (gone.code, "put the seed that it has behind the new one" in gone.told) == (4, True)
+    assert (gone.code, "append its current seed after the new one" in gone.told) == (4, True)
     both = {**secrets, "SEED": f"{new}\n{old}"}
     untold = here("apply", PLAN, "--yes", **both)
-    assert (untold.code, "`--rotate keys` replaces them" in untold.told) == (5, True)
+    assert (untold.code, "to replace them in the guests, use `--rotate keys`" in untold.told) == (5, True)
     ran = here.done("apply", PLAN, "--rotate", "keys", "--yes", **both, **OTHER)
     assert "2 guest" in ran.out
     # Everybody goes on with both, and is told that the old one may go; then with the new one alone.
@@ -202,17 +202,17 @@ def test_keys_that_a_command_prints_are_replaced_when_told_to(here: CommandLine)
     here.done("apply", PLAN, "--rotate", "keys", "--yes", **secrets)
     assert let_in(here.lab(ESTATE).state, "hvd-01", PlanKeyRing(new.encode()))
     planned = here.done("plan", PLAN, **secrets)
-    assert "none: `apply` runs the command of the secret `seed` once it has asked" in planned.told
-    assert "apply refuses" not in planned.told
+    assert "none; `apply` runs the command of the secret `seed` after you confirm" in planned.told
+    assert "apply rejects" not in planned.told
 
 
 def test_keys_that_are_lost_are_replaced_by_a_login_of_ones_own(here: CommandLine) -> None:
     shutil.rmtree(here.state_folder / "keys")
     refused = here("apply", PLAN, "--yes", **SECRETS)
     assert refused.code == 5
-    assert "where they are lost, write `guest.login`, then `--rotate keys`" in refused.told
+    assert "if the keys are lost, set `guest.login` and run with `--rotate keys`" in refused.told
     stuck = here("apply", PLAN, "--rotate", "keys", "--yes", **SECRETS)
-    assert (stuck.code, "or write `guest.login`" in stuck.told, seeds_of(here)) == (4, True, "")
+    assert (stuck.code, "or set `guest.login`" in stuck.told, seeds_of(here)) == (4, True, "")
     text = OWN.replace('"env:TOKEN"', '"env:TOKEN", ops: "env:OPS"')
     here.write("plan.yaml", text.replace("guest: {", "guest: {login: {user: ops, key: {secret: ops}}, "))
     here.done("apply", PLAN, "--rotate", "keys", "--yes", **SECRETS, OPS=OPS.private)
@@ -224,7 +224,7 @@ def test_a_token_and_a_registrys_password_are_brought_again_and_once(here: Comma
     words = ("--rotate", "licence", "--rotate", "registry")
     assert staged_modules(here, PLAN, *words) == {name: {"licence", "registry"} for name in VMS}
     ran = here.done("apply", PLAN, *words, "--yes", **{**SECRETS, "TOKEN": "tok-SECRET-renewed"})
-    assert ran.told.count("stays valid until it is revoked") == 2
+    assert ran.told.count("remains valid until you revoke it") == 2
     assert "--rotate" not in ran.out.partition("CHECK")[2]
     assert here("plan", PLAN, "--strict", **{**SECRETS, "TOKEN": "tok-SECRET-renewed"}).code == 0
 
@@ -233,7 +233,7 @@ def test_what_a_plan_does_not_have_cannot_be_replaced(vgpu_cfg: CommandLine) -> 
     for word, text in (("licence", OWN.replace("licence: {secret: token}", "")), ("keys", HEAD)):
         here = vgpu_cfg.write("none.yaml", text)
         ran = vgpu_cfg("plan", here, "--rotate", word, **SECRETS)
-        assert (ran.code, "no guest of the plan has" in ran.told) == (2, True)
+        assert (ran.code, "no guest in the plan uses" in ran.told) == (2, True)
     assert vgpu_cfg("plan", "none.yaml", "--rotate", "token").code == 2
 
 

@@ -76,7 +76,7 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(vgpu_cfg: CommandLine
         process.send_signal(signal.SIGINT)
         code, told = end_of(process)
     assert code == 130, told
-    assert "stopping: running tasks are waited for" in told
+    assert "stopping after the running tasks finish" in told
     assert "STOPPED" in told
     assert "done create hvd-01" in told
     assert "SKIPPED power on hvd-{01..02}" in told
@@ -108,10 +108,10 @@ def test_ctrl_c_twice_leaves_at_once_and_the_same_command_waits_for_what_still_r
     vgpu_cfg.machine = socket.gethostname()
     with left_twice("apply", "--yes", PLAN) as told:
         assert re.search(r"task-\d+: 'create hvd-0[12]' still ran in vCenter", told)
-        assert "its locks stay: the next command here waits for that and removes them" in told
+        assert "its locks remain. The next command on this machine waits for them and removes" in told
     ran = vgpu_cfg.done("apply", "--yes", PLAN)
-    assert "has ended, and vCenter goes on: CloneVM of" in ran.told
-    assert "going on beside" not in ran.told
+    assert "has ended, but vCenter tasks are still running: CloneVM of" in ran.told
+    assert "continuing while these tasks run" not in ran.told
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
     assert vgpu_cfg.lab(ESTATE).state.alarms == []
@@ -123,7 +123,7 @@ def test_unlock_elsewhere_waits_for_what_the_run_began(vgpu_cfg: CommandLine) ->
     held = json.loads(vgpu_cfg.done("unlock", "--server", f"lab:{ESTATE}", "--output", "json").out)
     (run,) = held["runs"]
     ran = vgpu_cfg.done("unlock", run["run"], "--server", f"lab:{ESTATE}", "--force", "--yes")
-    assert "vCenter goes on: CloneVM of" in ran.told
+    assert "vCenter tasks are still running: CloneVM of" in ran.told
     vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 
@@ -183,7 +183,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgp
     more = {"apply": ["--delete=ch-02", "--allow-power-cycle"], "destroy": []}[command]
     ran = vgpu_cfg(command, plan, *more)
     assert ran.code == 2, ran.told
-    assert "there is no terminal to ask on" in ran.told
+    assert "no terminal to ask for confirmation" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 
@@ -250,10 +250,10 @@ def test_anything_else_does_not(answer: str, code: int, vgpu_cfg: CommandLine) -
 def test_the_canary_is_asked_about(answer: str, code: int, vms: set[str], vgpu_cfg: CommandLine) -> None:
     ended, shown = at_a_terminal("apply", PLAN, "--canary=1", answers=["y\n", answer])
     assert ended == code, shown
-    assert "The canary hvd-01 is as planned. Go on with hvd-02? [y/N]" in shown
+    assert "The canary hvd-01 matches the plan. Continue with hvd-02? [y/N]" in shown
     assert vgpu_cfg.look(ESTATE).vms == vms
     if code:
-        assert "LEFT hvd-02: not begun: the answer was no after the canary hvd-01" in shown
+        assert "LEFT hvd-02: not started: you answered no after the canary hvd-01" in shown
         assert f"NEXT vgpu-cfg apply {PLAN} --canary=1" in shown
 
 
@@ -285,7 +285,7 @@ def test_a_reader_that_goes_away_does_not_break_off_a_run(vgpu_cfg: CommandLine)
         assert process.stderr is not None
         told = process.stderr.read()
         code = process.wait(timeout=DEADLINE_SECONDS)
-    assert (code, told) == (0, f"{PLAN}.id: the plan's new id; keep it beside pair.yaml, and commit both\n")
+    assert (code, told) == (0, f"{PLAN}.id: the plan's new ID; keep it next to pair.yaml, and commit both\n")
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 

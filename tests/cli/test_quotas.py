@@ -29,9 +29,9 @@ def test_what_is_held_after_a_plan_is_what_the_pool_tells_then(vgpu_cfg: Command
     held = [(one["name"], one["held_gpus"], one["vms"]) for one in pool["shares"]]
     assert held == [("training", 1.0, ["big-01"]), ("", 0.0, [])]
     status = vgpu_cfg.done("status", FULL, *shares, "--output", "json").out
-    assert "1 GPU of A100 held after this plan, of at most 1 GPU" in status
+    assert "1 GPU of A100 in use after this plan; the limit is 1 GPU" in status
     refused = vgpu_cfg("inventory", *shares, "--server", "lab:two-a100")
-    assert (refused.code, "it belongs to --gpus" in refused.err) == (2, True)
+    assert (refused.code, "requires --gpus" in refused.err) == (2, True)
 
 
 def test_fit_says_how_many_a_share_still_allows_and_plan_keeps_to_it(vgpu_cfg: CommandLine) -> None:
@@ -45,12 +45,12 @@ def test_fit_says_how_many_a_share_still_allows_and_plan_keeps_to_it(vgpu_cfg: C
     vgpu_cfg.done("apply", "--yes", FULL, *shares)
     none = vgpu_cfg("fit", "--plan", FULL, *shares, "--exit-code", COLUMNS="300")
     assert none.code == 10
-    held = "folder training: 1 GPU of A100 held already, of at most 1 GPU (quotas.yaml:1) by big-01"
+    held = "folder training: 1 GPU of A100 already in use by big-01; the limit is 1 GPU (quotas.yaml:1)"
     assert f"SHARE 0 for {held}" in none.told
-    assert "1 more fits on 1 host; a plan may take 0 of them; vCenter enforces none of it" in none.told
+    assert "1 more fits on 1 host; a plan may use 0 of them; not enforced by vCenter" in none.told
     whoever = vgpu_cfg.done("fit", "grid_a100-40c", "--server", "lab:two-a100", *shares, "--exit-code").told
     assert "0 for folder training" in whoever
-    assert "1 for owner ml: 0 GPUs of A100 held already, of at most 2 GPUs" in whoever
+    assert "1 for owner ml: 0 GPUs of A100 already in use; the limit is 2 GPUs" in whoever
 
 
 def test_shares_of_one_context_are_told_beside_one_without(vgpu_cfg: CommandLine) -> None:

@@ -82,5 +82,5 @@ def test_status_has_a_word_of_its_own_for_hosts_that_are_cordoned_or_silent(vgpu
     vgpu_cfg.done("lab", "hand", ESTATE, "esx-1.lab", "--cut-off")
     found = json.loads(vgpu_cfg.done("status", plan, "--output", "json").out)
     assert [row["state"] for row in found["hosts"]] == ["does not respond"]
-    assert "1 host does not answer" in vgpu_cfg.done("status", plan).out
+    assert "1 host does not respond" in vgpu_cfg.done("status", plan).out
     assert vgpu_cfg("status", plan, "--exit-code").code == 10

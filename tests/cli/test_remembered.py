@@ -94,7 +94,7 @@ def test_a_boot_makes_it_unknown_again(vgpu_cfg: CommandLine) -> None:
             lab.state.touch(host)
     assert not is_known(vgpu_cfg, plan)
     shown = vgpu_cfg.done("plan", plan)
-    assert "UNKNOWN 8 settings of esx-hgx-01.lab, told by its shell only: ECC; up to 1 reboot" in shown.told
+    assert "UNKNOWN 8 settings of esx-hgx-01.lab, readable only over SSH: ECC; up to 1 reboot" in shown.told
     assert "DISRUPTION" not in shown.told
 
 
@@ -108,7 +108,7 @@ def test_who_may_keep_nothing_is_told_and_nothing_else_fails(privilege: str, vgp
             lab.state.touch(host)
     vgpu_cfg.script("hgx-h100", lacking=[privilege])
     ran = vgpu_cfg.done("apply", "--yes", plan)
-    assert "esx-hgx-01.lab: what only the shell tells is not kept, so `plan` will not know it" in ran.told
+    assert "esx-hgx-01.lab: settings read from the shell could not be saved, so `plan` will not" in ran.told
     state = vgpu_cfg.lab("hgx-h100").state
     assert not any(state.custom_values.get("values", {}).values())
 

@@ -97,14 +97,14 @@ def test_a_vm_that_was_renamed_by_hand_is_told_and_gets_its_name_back(
     rename(vgpu_cfg.lab(ESTATE), "vm-01", "other")
     status = vgpu_cfg.done("status", plan).told
     assert "vm-01 name vm-01 other" in status
-    assert "VG222 vm-01: vCenter calls it other" in status
+    assert "VG222 vm-01: its name in vCenter is other" in status
     assert vgpu_cfg("verify", plan).code == 0
     left = vgpu_cfg.done("plan", "--only", "vm-02", plan).told
     assert "0 changes" in left
     removed = vgpu_cfg.done("destroy", "--dry-run", plan).told
-    assert "2 VMs removed" in removed
+    assert "2 removed VMs" in removed
     ran = vgpu_cfg.done("apply", "--yes", plan).told
-    assert "rename vm-01: it was called other" in ran
+    assert "rename vm-01: its name was other" in ran
     assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
     assert moids(vgpu_cfg) == before
     assert_in_sync(vgpu_cfg, plan)
@@ -137,7 +137,7 @@ def test_the_plan_file_renames_vms_and_their_marks_and_rules(plan: Path, vgpu_cf
     text = PLAN.replace("vm-{01..02}", "trn-{01..02}")
     moved = text + 'moved: [{from: "vm-{01..02}", to: "trn-{01..02}"}]\n'
     plan = vgpu_cfg.write("plan.yaml", moved)
-    assert "2 VMs renamed" in vgpu_cfg.done("plan", plan).told
+    assert "2 renamed VMs" in vgpu_cfg.done("plan", plan).told
     vgpu_cfg.done("apply", "--yes", plan)
     found = vgpu_cfg.look(ESTATE)
     assert found.vms == {"trn-01", "trn-02"}
@@ -152,11 +152,11 @@ def test_the_plan_file_renames_vms_and_their_marks_and_rules(plan: Path, vgpu_cf
 def test_another_cluster_is_a_vmotion_with_leave_and_with_its_stun(plan: Path, vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN.replace("cluster: gpu", "cluster: other"))
     told = vgpu_cfg.done("plan", plan).told
-    assert "let `apply` move it, with --allow-move" in told
+    assert "allow the move with --allow-move" in told
     assert vgpu_cfg("plan", "--exit-code", plan).code == 10
     # The remedy, followed.
     shown = vgpu_cfg.done("plan", "--allow-move", plan).told
-    assert "by vMotion, as it runs, stopped for about 8.7 s: one.lab -> far.lab" in shown
+    assert "by vMotion, while running, paused for about 8.7 s: one.lab -> far.lab" in shown
     assert "2 vMotions" in shown
     ran = vgpu_cfg.done("apply", "--yes", "--allow-move", plan)
     assert "2 moved" in ran.told
@@ -189,4 +189,4 @@ def test_a_move_waits_for_the_window_of_its_hosts(plan: Path, vgpu_cfg: CommandL
     plan = vgpu_cfg.write("plan.yaml", PLAN.replace("cluster: gpu", "cluster: other") + hosts)
     refused = vgpu_cfg("apply", "--yes", "--allow-move", plan)
     assert f"only in the window {window}" in refused.told
-    assert (refused.code, "is not open" in refused.told) == (4, True)
+    assert (refused.code, "is closed" in refused.told) == (4, True)

@@ -84,7 +84,7 @@ def test_a_valid_file_is_a_report_without_failures(vgpu_cfg: CommandLine) -> Non
 def test_the_comment_of_a_plan_that_fits(vgpu_cfg: CommandLine) -> None:
     comment = vgpu_cfg.done("plan", PLAN, *SITE, "--output=markdown").out
     lines = comment.splitlines()
-    assert lines[0] == "### Would change: `training` on `lab:mixed-fleet`"
+    assert lines[0] == "### Changes pending: `training` on `lab:mixed-fleet`"
     assert "**Disruption**: none; 12 other hosts and 14 other VMs are not touched." in lines
     row = "| VM notebook-{01..03} | new | esx-a100-02.lab | cpus 8, memory 64 GiB, gpu grid_a100d-20c |"
     assert row in lines
@@ -96,11 +96,11 @@ def test_the_comment_of_a_plan_that_is_refused(vgpu_cfg: CommandLine, too_many: 
     ran = vgpu_cfg("plan", too_many, "--output=markdown")
     assert ran.code == 4
     lines = ran.out.splitlines()
-    assert lines[0] == "### Refused, 1 error: `four-10c` on `lab:one-a100`"
+    assert lines[0] == "### Rejected, 1 error: `four-10c` on `lab:one-a100`"
     assert "<details open><summary>Findings: 1 error</summary>" in lines
     assert any(line.startswith("* **VG103** error, quarter-{05..06}: grid_a100-10c") for line in lines)
     assert any(line.startswith("  * esx-one-01.lab: 0000:21:00.0 is full") for line in lines)
-    assert "* outside: add 1 host like esx-one-01.lab, with nothing on it" in lines
+    assert "* outside: add 1 host like esx-one-01.lab, without VMs" in lines
     assert not any(line.startswith("Next:") for line in lines)
 
 

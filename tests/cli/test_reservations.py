@@ -34,10 +34,10 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
         ("full-vgpu", 1, "later", 0)
     ]
     assert vgpu_cfg("plan", plan, "--exit-code").code == 0
-    waits = "reserved: begins 2098-01-01 07:00 UTC"
+    waits = "reserved: starts 2098-01-01 07:00 UTC"
     told = [vgpu_cfg.done(word, plan).out for word in ("plan", "status")]
     assert [(waits in one, "in sync" in one) for one in told] == [(True, False)] * 2
-    assert "no run has locked anything" in vgpu_cfg.done("unlock", *LAB).out
+    assert "no run holds locks" in vgpu_cfg.done("unlock", *LAB).out
     refused = vgpu_cfg("plan", TWO, COLUMNS="300")
     assert (refused.code, "the plan full-vgpu" in refused.err) == (4, True)
     timed(vgpu_cfg, "2020-01-01T08:00Z")
@@ -47,7 +47,7 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
     assert (row["state"], row["running"]) == ("now", 1)
     assert vgpu_cfg("plan", plan, "--exit-code").code == 0
     gone = vgpu_cfg.done("destroy", "--yes", plan)
-    assert ("reservation given back" in gone.out, "reservation set" in gone.out) == (True, False)
+    assert ("reservation released" in gone.out, "reservation set" in gone.out) == (True, False)
     assert reserved(vgpu_cfg) == []
     assert vgpu_cfg("plan", TWO).code == 0
 
@@ -73,8 +73,8 @@ def test_what_is_reserved_is_written_as_a_page_too(vgpu_cfg: CommandLine) -> Non
 def test_what_does_not_go_together_is_told(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("record", "all.json", *LAB)
     for words, code, said in (
-        (("--gpus", *LAB), 2, "without --gpus and --host"),
-        (("--from", "all.json"), 5, "a recording does not tell what was reserved"),
+        (("--gpus", *LAB), 2, "cannot be combined with --gpus and --host"),
+        (("--from", "all.json"), 5, "a recording does not contain reservations"),
     ):
         ran = vgpu_cfg("inventory", "--reservations", *words, COLUMNS="200")
         assert (ran.code, said in ran.err) == (code, True), ran.err
@@ -82,16 +82,16 @@ def test_what_does_not_go_together_is_told(vgpu_cfg: CommandLine) -> None:
 
 def test_a_time_is_whole_and_names_its_zone(vgpu_cfg: CommandLine) -> None:
     for begins, ends, said in (
-        ("2098-01-01T08:00", "2099-01-01T08:00Z", "is no time with its zone"),
+        ("2098-01-01T08:00", "2099-01-01T08:00Z", "is not a time with time zone"),
         ("2098-01-01T08:00Z", "2098-01-01T09:00+01:00", "`until` is not after `from`"),
-        ("tomorrow", "2099-01-01T08:00Z", "'tomorrow' is no time with its zone"),
+        ("tomorrow", "2099-01-01T08:00Z", "'tomorrow' is not a time with time zone"),
     ):
         ran = vgpu_cfg("validate", timed(vgpu_cfg, begins, ends))
         assert (ran.code, said in ran.err) == (3, True), ran.err
     text = (vgpu_cfg.folder / "timed.yaml").read_text(encoding="utf-8")
     half = text.replace("until: 2099-01-01T08:00Z\n", "").replace("tomorrow", "2098-01-01T08:00Z")
     vgpu_cfg.write("half.yaml", half)
-    assert "`from` stands without `until`" in vgpu_cfg("validate", "half.yaml").err
+    assert "`from` is set without `until`" in vgpu_cfg("validate", "half.yaml").err
 
 
 def test_fit_says_what_a_plan_is_refused_for(vgpu_cfg: CommandLine) -> None:
@@ -99,8 +99,8 @@ def test_fit_says_what_a_plan_is_refused_for(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
     ran = vgpu_cfg("fit", "grid_a100-40c", *LAB, "--exit-code", COLUMNS="300")
     words = "of A100 in gpu 1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu"
-    assert f"RESERVED 1 from 2098-01-01 08:00 UTC on: {words}" in ran.told
-    assert (ran.code, "a plan without an end may take 1 of them" in ran.told) == (0, True)
+    assert f"RESERVED 1 from 2098-01-01 08:00 UTC: {words}" in ran.told
+    assert (ran.code, "a plan without an end date may use 1 of them" in ran.told) == (0, True)
     assert "1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu" in vgpu_cfg("plan", TWO).told
     none = vgpu_cfg("fit", "--plan", TWO, "--exit-code", "--output", "json")
     answer = json.loads(none.out)

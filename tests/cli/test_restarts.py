@@ -45,16 +45,16 @@ def test_a_run_goes_on_whatever_was_under_way(
 ) -> None:
     vgpu_cfg.script(ESTATE, restarts(method, "restart_after", forgets_tasks=forgets_tasks))
     ran = vgpu_cfg.done("apply", "--yes", PLAN)
-    assert "vCenter does not answer" in ran.told
+    assert "vCenter does not respond" in ran.told
     assert "waiting until" in ran.told
-    assert "vCenter answers again, after 2 min" in ran.told
+    assert "vCenter responds again after 2 min" in ran.told
     see_done(vgpu_cfg)
 
 
 @pytest.mark.parametrize("kind", ["restart_before", "restart_after"])
 def test_a_lock_that_was_being_made_is_the_runs_own(kind: str, vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(ESTATE, restarts("CreateAlarm", kind, forgets_tasks=True))
-    assert "vCenter answers again" in vgpu_cfg.done("apply", "--yes", PLAN).told
+    assert "vCenter responds again" in vgpu_cfg.done("apply", "--yes", PLAN).told
     see_done(vgpu_cfg)
 
 
@@ -80,14 +80,16 @@ def test_it_may_restart_at_any_call(
 def test_who_only_reads_waits_too(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(ESTATE, restarts("RetrievePropertiesEx", "restart_before", forgets_tasks=False, nth=2))
     ran = vgpu_cfg.done("plan", PLAN)
-    assert "vCenter does not answer" in ran.err
-    assert "vCenter answers again" in ran.err
-    assert "TOTAL  2 VMs new" in ran.out
+    assert "vCenter does not respond" in ran.err
+    assert "vCenter responds again" in ran.err
+    assert "TOTAL  2 new VMs" in ran.out
 
 
 def test_one_that_is_away_from_the_start_is_not_waited_for(vgpu_cfg: CommandLine) -> None:
     said = vgpu_cfg.done("lab", "restart", ESTATE, "--away", "90", "--forget-tasks").out
-    assert said == ("lab:two-a100: vCenter is away for 90 s, then starts for 30 s; its tasks are forgotten\n")
+    assert said == (
+        "lab:two-a100: vCenter is unreachable for 90 s, then starting for 30 s; its tasks are lost\n"
+    )
     ran = vgpu_cfg("plan", PLAN)
     assert ran.code == 5
     assert "refuses connections" in ran.told
@@ -100,7 +102,7 @@ def test_one_that_does_not_come_back_in_time_ends_the_run_and_the_next_mends_it(
     vgpu_cfg.script(ESTATE, {"method": "CloneVM_Task", "nth": 2, "kind": "restart_after", "seconds": 100_000})
     ran = vgpu_cfg("apply", "--yes", PLAN, VGPU_CFG_OUTAGE_SECONDS="300")
     assert ran.code == 6
-    assert "whether vCenter got the request is not known" in ran.told
+    assert "whether vCenter received the request is unknown" in ran.told
     assert ran.told.count("waiting until") == 1
     come_back(vgpu_cfg)
     vgpu_cfg.done("apply", "--yes", PLAN)
@@ -128,4 +130,4 @@ def test_ctrl_c_ends_the_wait(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyP
 def test_a_web_front_that_answers_alone_for_a_moment_is_no_news(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(ESTATE, {"method": "RetrievePropertiesEx", "nth": 3, "kind": "unavailable"})
     ran = vgpu_cfg.done("plan", PLAN)
-    assert "does not answer" not in ran.told
+    assert "does not respond" not in ran.told

@@ -114,7 +114,11 @@ SCENARIOS = {
     "one host": Scenario(
         "plans/hosts-one.yaml",
         "bare",
-        kept=("NVIDIA host driver stays", "what MIG mode", "what vGPU mode"),
+        kept=(
+            "NVIDIA host driver keeps",
+            "the previous value of MIG mode",
+            "the previous value of vGPU mode",
+        ),
         files={},
     ),
     "changed VMs": Scenario(

@@ -116,7 +116,7 @@ def test_a_connection_that_drops_costs_nothing(kind: str, method: str, vgpu_cfg:
     vgpu_cfg.script(ESTATE, {"method": method, "kind": kind})
     ran = vgpu_cfg.done("apply", "--yes", PLAN)
     # A task that vCenter began is found again; one that it did not begin is asked for again.
-    assert ("looking at what is there" in ran.told) == (kind == "drop_before")
+    assert ("checking the current state" in ran.told) == (kind == "drop_before")
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 
@@ -150,8 +150,8 @@ def test_a_vm_without_the_plans_mark_is_never_touched_and_a_renamed_one_is_told(
         vm.name = "anna's"
         lab.state.touch(vm)
     told = vgpu_cfg.done("destroy", "--dry-run", "examples/full-vgpu.yaml").told
-    assert "vCenter calls it anna's" in told
-    assert "to keep it, remove vgpu_cfg.plan and vgpu_cfg.vm from its extraConfig first" in told
+    assert "its name in vCenter is anna's" in told
+    assert "to keep it, first remove vgpu_cfg.plan and vgpu_cfg.vm from its extraConfig" in told
     with lab.transaction():
         for key in ("vgpu_cfg.plan", "vgpu_cfg.vm"):
             del vm.extra_config[key]

@@ -54,8 +54,8 @@ def test_what_is_not_signed_as_asked_is_refused(signed: CommandLine) -> None:
     assert "this is a plan file" in refusal(signed, PLAN, *asked)
     plan = signed.folder / "plan.json"
     plan.write_text(plan.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    assert "or the plan was changed since" in refusal(signed, "plan.json", *asked)
-    assert "or the plan was changed since" in refusal(signed, "plan.json", *asked, command="destroy")
+    assert "or the plan was changed after signing" in refusal(signed, "plan.json", *asked)
+    assert "or the plan was changed after signing" in refusal(signed, "plan.json", *asked, command="destroy")
     (signed.folder / "plan.json.sig").unlink()
     told = refusal(signed, "plan.json", *asked)
     # The remedy, word by word.
@@ -74,19 +74,19 @@ def test_a_signature_of_others_or_for_something_else_is_none(signed: CommandLine
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", purpose, "-f", signer, "plan.json"]
     subprocess.run(words, cwd=signed.folder, check=True, timeout=60)
     told = refusal(signed, "plan.json", "--require-signature", "signers")
-    assert "not that of a signer whom --require-signature allows" in told
+    assert "the signer is not allowed by --require-signature" in told
 
 
 def test_a_context_asks_for_signatures_however_its_server_is_named(signed: CommandLine) -> None:
     signed.write("config.yaml", "contexts: {prod: {server: 'lab:one-a100', require_signature: signers}}\n")
-    assert "the context prod in config.yaml wants a signed plan" in refusal(signed, PLAN)
+    assert "the context prod in config.yaml requires a signed plan" in refusal(signed, PLAN)
     signed.done("apply", "--yes", "plan.json")
 
 
 def test_a_key_that_is_none_is_told(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("plan", PLAN, "-o", "plan.json", "--sign", "nobody")
     assert ran.code == 3
-    assert "it cannot be signed with nobody" in ran.told
+    assert "cannot sign with nobody" in ran.told
     assert vgpu_cfg("plan", PLAN, "--sign", "nobody").code == 2
 
 

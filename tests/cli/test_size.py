@@ -35,8 +35,8 @@ def test_text_and_json_tell_the_same(vgpu_cfg: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say --parameters or --framebuffer"),
-        (["--parameters", "7e9", "--framebuffer", "40GiB"], "say --parameters or --framebuffer"),
+        ([], "specify --parameters or --framebuffer"),
+        (["--parameters", "7e9", "--framebuffer", "40GiB"], "specify --parameters or --framebuffer"),
         (["--framebuffer", "40GB"], "--framebuffer"),
         (["--parameters", "7"], "--parameters"),
         (["--parameters", "nan"], "--parameters"),
@@ -69,7 +69,7 @@ def test_hosts_that_are_there_are_told_by_model_and_nothing_is_guessed(vgpu_cfg:
     drawn = sum(one["boards_watts"] for one in found["models"])
     told = vgpu_cfg.done(*words).out
     assert f"TOTAL    boards {drawn / 1000:.1f} kW at most" in told
-    assert "no document was read for the models of" in told
+    assert "no data sheet for the models of" in told
 
 
 def test_a_model_that_is_known_takes_what_its_document_says(vgpu_cfg: CommandLine) -> None:
@@ -105,7 +105,7 @@ def test_a_host_with_less_memory_than_twice_its_framebuffer_is_named(
     ("words", "code", "said"),
     [
         (["nix", "--server", "lab:mixed-fleet"], 5, "no cluster matches nix"),
-        (["a100", "--parameters", "7e9"], 2, "the connection alone"),
+        (["a100", "--parameters", "7e9"], 2, "the connection options"),
     ],
 )
 def test_a_room_that_is_asked_for_wrongly(

@@ -19,7 +19,7 @@ vms:
 - {name: "half-{1..2}", gpus: grid_a100-20c}
 - {name: "quarter-{1..4}", gpus: grid_a100-10c}
 """
-ONE_BY_ONE = "one by one, the next chosen by the GPUs that ESXi gave those before"
+ONE_BY_ONE = "one at a time, so that every VM gets a GPU, whichever GPUs ESXi assigns"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_plan_and_the_runbook_say_so(plan: Path, vgpu_cfg: CommandLine) -> N
     told = " ".join(vgpu_cfg("plan", plan).out.split())
     assert "STARTS half-{1..2}, quarter-{1..4} on esx-a100-01.lab" in told
     assert ONE_BY_ONE in told
-    assert "one at a time, and after each see which GPU it got" in vgpu_cfg.done("runbook", plan).out
+    assert "start one at a time, and check which GPU each one got" in vgpu_cfg.done("runbook", plan).out
 
 
 def test_one_size_says_nothing_of_it(plan: Path, vgpu_cfg: CommandLine) -> None:
@@ -73,7 +73,7 @@ def test_whoever_could_take_the_last_gpu_of_one_that_failed_waits(plan: Path, vg
     vgpu_cfg.script(ESTATE, *broken)
     ran = vgpu_cfg("apply", "--yes", plan)
     assert ran.code == 6
-    assert "it could take the last GPU of half-1, half-2, which did not start" in " ".join(ran.told.split())
+    assert "it could use the last GPU of half-1, half-2, which did not start" in " ".join(ran.told.split())
     assert len(running(vgpu_cfg)) == 1
     vgpu_cfg.script(ESTATE)
     vgpu_cfg.done("apply", "--yes", plan)

@@ -40,7 +40,7 @@ def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
     assert refused.code == 4
     assert "add" not in refused.told.partition("\nFIX")[2].partition("\nERROR")[0]
     assert "+   - names: [esx-a100-02.lab]" in refused.out
-    assert "see FIX on standard output: it was tried, and works" in refused.err
+    assert "apply the validated fix under FIX on standard output" in refused.err
     fixed = vgpu_cfg.folder / "fixed.yaml"
     assert fixed.read_text(encoding="utf-8") == TWELVE + "hosts:\n  - names: [esx-a100-02.lab]\n"
 
@@ -82,7 +82,7 @@ def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> No
     plan = vgpu_cfg.write("depts.yaml", MISSPELT)
     refused = vgpu_cfg("plan", plan, "--suggest", "./depts.yaml")
     assert refused.code == 2
-    assert "it is the plan file: name another file" in " ".join(refused.err.split())
+    assert "this is the plan file; name another file" in " ".join(refused.err.split())
     assert plan.read_text(encoding="utf-8") == MISSPELT
 
 
@@ -106,7 +106,7 @@ vms: [{name: a, template: ubuntu-22.04-efi, cpus: 400, memory: 16GiB, gpus: grid
     refused = vgpu_cfg("plan", plan)
     assert refused.code == 4
     told = " ".join(refused.out.partition("\nFIX")[2].split())
-    assert told.startswith("only with your leave, these lines of the plan file")
+    assert told.startswith("Edit the plan file (requires approval")
     assert "accept a with" in told
 
 
@@ -132,7 +132,7 @@ vms: [{name: a, template: ubuntu-22.04-efi, gpus: grid_a100-40c, cpus: 4, memory
     ("vms", "told"),
     [
         pytest.param(5, "add 1 host like esx-one-01.lab", id="one more than fits"),
-        pytest.param(99, "none is known: 17 plans were tried", id="far more than fit"),
+        pytest.param(99, "No automatic fix found (17 plans tried)", id="far more than fit"),
     ],
 )
 def test_no_fix_is_looked_for_where_far_more_vms_are_left_than_fixes_place(
@@ -159,5 +159,5 @@ def test_hosts_are_asked_for_profiles_where_a_vm_keeps_gpus_that_the_plan_does_n
         vgpu_cfg("plan", plan("one", f"name: a, power: on{gpus}")).out.partition("\nFIX")[2]
         for gpus in (", gpus: grid_a100-10c", "")
     )
-    assert "switches f-1" in stated
+    assert "have the owner power off f-1" in stated
     assert kept == stated

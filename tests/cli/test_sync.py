@@ -81,10 +81,10 @@ def test_exit_codes_and_texts_agree(
         assert "vm-02 is not in the plan file; in sync: 1 VM, 0 changes" in plan.told
         assert "vm-02 is not in the plan file; in sync: 1 VM" in vgpu_cfg.done("apply", "plan.yaml").told
     if happens is elsewhere:
-        assert "not where the plan file says: vm-02; in sync: 1 VM, 0 changes" in plan.told
+        assert "not at the location in the plan file: vm-02; in sync: 1 VM, 0 changes" in plan.told
         assert "see the findings" in status.told
     if happens is template_gone:
-        assert "could not be made anew: vm-02; in sync: 1 VM, 0 changes" in plan.told
+        assert "could not be recreated: vm-02; in sync: 1 VM, 0 changes" in plan.told
     if happens is not drift:
         assert vgpu_cfg.look(ESTATE) == before
 

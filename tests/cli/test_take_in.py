@@ -52,14 +52,14 @@ def marks_of(vgpu_cfg: CommandLine) -> dict[str, str]:
 
 def test_a_vm_made_by_hand_is_taken_in_changed_given_up_and_taken_back(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN)
-    assert "take this one in with `vgpu-cfg import`" in vgpu_cfg("plan", plan).told
+    assert "bring it under management with `vgpu-cfg import`" in vgpu_cfg("plan", plan).told
     told = " ".join(vgpu_cfg("plan", plan).told.split())
-    assert f"take in what is there: small-{{01..02}} vgpu-cfg import {plan}" in told
+    assert f"import the existing VMs: small-{{01..02}} vgpu-cfg import {plan}" in told
     assert "--only" not in told
     before, tasks = vms_of(), len(vgpu_cfg.look(ESTATE).tasks)
     ran = vgpu_cfg.done("import", plan, "--yes")
     assert (vms_of(), len(vgpu_cfg.look(ESTATE).tasks) - tasks) == (before, 2)
-    assert "plan.yaml.id: the plan's new id" in ran.told
+    assert "plan.yaml.id: the plan's new ID" in ran.told
     assert all("imported=yes" in text for text in marks_of(vgpu_cfg).values())
     assert "in sync, 2 VMs, 0 changes" in vgpu_cfg.done("plan", plan, "--exit-code").told
     later = vgpu_cfg.write("plan.yaml", LATER)
@@ -121,7 +121,7 @@ def test_another_plan_takes_in_only_what_was_given_up(taken: CommandLine) -> Non
     other = taken.write("other.yaml", PLAN.replace("name: taken", "name: other"))
     refused = taken("import", other, "--yes")
     assert (refused.code, "VG232" in refused.told) == (4, True)
-    assert "its mark says that it is taken/small-01 with the id" in refused.told
+    assert "it has the mark taken/small-01 with the ID" in refused.told
     taken.done("forget", "plan.yaml", "--only", "small-01", "--yes")
     taken.done("import", other, "--only", "small-01", "--yes")
     assert {name: text.split()[0] for name, text in marks_of(taken).items()} == {

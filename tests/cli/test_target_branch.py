@@ -53,15 +53,15 @@ def test_a_guest_that_is_silent_is_unknown_and_why_is_told(trained: CommandLine)
     broken(trained, lambda lab: setattr(vm_of(lab, "hvd-02"), "power_state", "poweredOff"))
     ran = trained("verify", PLAN, "--target-branch", "R595", **SECRETS)
     assert ran.code == 0
-    assert "its guest was not asked: hvd-02 is off" in ran.out
-    assert "What is unknown is no yes." in ran.out
+    assert "guest not inspected: hvd-02 is powered off" in ran.out
+    assert "Unknown does not mean supported." in ran.out
 
 
 def test_a_guest_that_the_branch_shuts_out_ends_with_8(trained: CommandLine) -> None:
     broken(trained, lambda lab: setattr(guest_of(vm_of(lab, "hvd-01")), "driver", "570.133.20"))
     ran = trained("verify", PLAN, "--target-branch", "550", "--vm", "hvd-01", **SECRETS)
     assert ran.code == 8
-    assert "Does not fit: hvd-01: guest driver" in " ".join(ran.out.split())
+    assert "Not compatible: hvd-01: guest driver" in " ".join(ran.out.split())
 
 
 def test_the_page_says_the_same(trained: CommandLine, tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_the_page_says_the_same(trained: CommandLine, tmp_path: Path) -> None:
 def test_what_is_no_branch_is_refused(vgpu_cfg: CommandLine, word: str) -> None:
     ran = vgpu_cfg("verify", PLAN, "--target-branch", word)
     assert ran.code == 2
-    assert "is no branch, as in R595" in " ".join(ran.err.split())
+    assert "is not a branch such as R595" in " ".join(ran.err.split())
 
 
 def test_a_branch_of_which_no_document_says_anything_is_no_success(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "examples/two-vgpus.yaml", "--yes")
     nothing = vgpu_cfg("verify", "examples/two-vgpus.yaml", "--target-branch", "R999")
-    assert (nothing.code, "No document that was read names R999" in nothing.out) == (9, True)
+    assert (nothing.code, "R999 is not a documented branch" in nothing.out) == (9, True)
     nobody = vgpu_cfg("verify", "examples/two-vgpus.yaml", "--target-branch", "R595", "--vm", "nope")
     assert (nobody.code, "no VM with GPUs matches nope" in nobody.err) == (5, True)

@@ -24,8 +24,8 @@ def look(line: CommandLine, template: str, code: int = 0, *words: str) -> Ran:
 def rows(ran: Ran) -> dict[str, str]:
     """Return what stands behind each thing of the table, in one line."""
     names = (
-        "EFI", "VMware Tools", "cloud-init by VMware's datasource", "sshd", "root's rights", "kernel headers",
-        "NVIDIA driver", "room on the disk",
+        "EFI", "VMware Tools", "cloud-init by VMware's datasource", "sshd", "root privileges",
+        "kernel headers", "NVIDIA driver", "disk space",
     )  # fmt: skip
     table = ran.out[ran.out.index("TEMPLATE ") :].splitlines()
     return {
@@ -41,9 +41,9 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
     found = rows(ran)
     assert found["EFI"] == "has efi"
     assert found["cloud-init by VMware's datasource"] == "has vmware"
-    assert found["root's rights"] == "has user id 0"
+    assert found["root privileges"] == "has user id 0"
     # The plan sees to no driver of its own, so that none is asked for.
-    assert found["NVIDIA driver"].startswith(("not asked", "LACKS"))
+    assert found["NVIDIA driver"].startswith(("not checked", "LACKS"))
 
 
 @pytest.mark.long("each oddity of a template; one of them, and a whole one, are looked at every time")
@@ -55,7 +55,7 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
         ("with-another-datasource", 8, "cloud-init by VMware's datasource", "LACKS nocloud"),
         ("without-headers", 8, "kernel headers", "unknown none of 5.15.0-91-generic"),
         ("without-headers", 8, "sshd", "LACKS"),
-        ("almost-full", 8, "room on the disk", "LACKS"),
+        ("almost-full", 8, "disk space", "LACKS"),
     ],
 )
 def test_what_a_template_lacks(vgpu_cfg: CommandLine, template: str, code: int, name: str, says: str) -> None:
@@ -87,7 +87,7 @@ def test_a_guest_that_is_silent_is_told_by_what_vcenter_says(
 
     monkeypatch.setattr(template_flow, "_rows", silent)
     ran = vgpu_cfg("verify", PLAN, "--template", "whole", "--yes", **SECRETS)
-    assert "nobody could look inside: the guest does not answer" in ran.told
+    assert "could not inspect the guest: the guest does not answer" in ran.told
     assert rows(ran)["EFI"] == "has efi"
     assert rows(ran)["kernel headers"].startswith("unknown")
 
@@ -95,9 +95,9 @@ def test_a_guest_that_is_silent_is_told_by_what_vcenter_says(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--template", "nothing*", "--yes"), "no VM of the plan is made from nothing*"),
-        (("--template", "whole", "--yes", "--output", "json"), "a template is shown as text"),
-        (("--yes",), "only a clone of --template is asked about"),
+        (("--template", "nothing*", "--yes"), "no VM of the plan uses nothing* as its template"),
+        (("--template", "whole", "--yes", "--output", "json"), "--template supports text only"),
+        (("--yes",), "only --template asks for confirmation"),
     ],
 )
 def test_what_cannot_be_is_refused(vgpu_cfg: CommandLine, words: tuple[str, ...], said: str) -> None:

@@ -43,14 +43,14 @@ CASES = {
         plan=from_template("old-driver"),
         module="driver",
         why="the guest driver 470.239.06 is of branch 470",
-        remedy="give `guest.driver` a package",
+        remedy="set `guest.driver` to a package",
         mended=from_template("old-driver", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
     "no driver at all": Case(
         plan=from_template("plain"),
         module="driver",
         why="the template has no NVIDIA driver, and no package is named",
-        remedy="give `guest.driver` a package",
+        remedy="set `guest.driver` to a package",
         mended=from_template("plain", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
     "a registry that is not reached": Case(
@@ -59,31 +59,31 @@ CASES = {
         ),
         module="registry",
         why="the registry gone.example cannot be reached",
-        remedy="the way to the registry",
+        remedy="the connection to the registry",
     ),
     "a registry's token that has expired": Case(
         secrets={"NGC": "ngc-SECRET-expired"},
         module="registry",
         why="the registry nvcr.io refuses the login: the token has expired",
-        remedy="check the password that `training.registry` names",
+        remedy="check the password of `training.registry`",
     ),
     "an image without Horovod": Case(
         plan=ALONE.replace("21.07-tf1", "25.02-tf2"),
         module="image",
         why="the image does not hold Horovod",
-        remedy="check the image's name",
+        remedy="check the image name",
     ),
     "an image that is not there": Case(
         plan=ALONE.replace("21.07-tf1", "21.07-tf9"),
         module="image",
         why="the registry nvcr.io has no image nvidia/tensorflow:21.07-tf9-py3",
-        remedy="check the image's name",
+        remedy="check the image name",
     ),
     "a licence token that is refused": Case(
         secrets={"TOKEN": "tok-SECRET-expired"},
         module="licence",
         why="the licence server refuses the token",
-        remedy="get a new token from the licence portal",
+        remedy="get a new token from the license portal",
     ),
 }
 
@@ -105,7 +105,7 @@ def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(
     secrets = {**SECRETS, **case.secrets}
     ran = vgpu_cfg("apply", plan, "--yes", **secrets)
     assert ran.code == 6, ran.told
-    assert f"{case.module} could not be brought into the guest: {case.why}" in ran.told
+    assert f"{case.module} could not be set up in the guest: {case.why}" in ran.told
     assert case.remedy in ran.told
     assert f"LEFT hvd-01: its guest is set up in part: {case.module}" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
@@ -134,8 +134,8 @@ def test_a_disk_that_is_full_is_told_and_the_run_goes_on_once_there_is_room(vgpu
     plan = vgpu_cfg.write("plan.yaml", from_template("no-room"))
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
-    assert "image could not be brought into the guest: the disk has 20 GiB free" in ran.told
-    assert "the room on the guest's disk" in ran.told
+    assert "image could not be set up in the guest: the disk has 20 GiB free" in ran.told
+    assert "the free space on the guest's disk" in ran.told
     lab = vgpu_cfg.lab(ESTATE)
     with lab.transaction():
         vm = vm_of(lab.state, "hvd-01")
@@ -152,8 +152,8 @@ def test_a_disk_that_is_full_is_told_and_the_run_goes_on_once_there_is_room(vgpu
 @pytest.mark.parametrize(
     ("template", "code", "exit_code", "why"),
     [
-        ("bios", "VG203", 4, "clone one whose system was installed in EFI mode"),
-        ("small-disk", "VG620", 0, "the image may not fit do write disks: [{grow:"),
+        ("bios", "VG203", 4, "use a template whose system was installed in EFI mode"),
+        ("small-disk", "VG620", 0, "the image may not fit do set disks: [{grow:"),
     ],
 )
 def test_what_a_template_lacks_is_told_by_plan(
@@ -176,7 +176,7 @@ def test_a_package_of_a_branch_that_the_host_does_not_take_is_told_by_plan(vgpu_
     assert ran.code == 4
     assert "VG611" in ran.told
     assert "the guest's driver is of branch 470" in ran.told
-    assert "name a package of branch 580 in `guest.driver`" in ran.told
+    assert "use a package of branch 580 in `guest.driver`" in ran.told
 
 
 # ------------------------------------------------------------- no way in
@@ -190,14 +190,14 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "VG603" in planned.told
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
-    assert "its guest has reported nothing in 30 min: cloud-init does not answer" in ran.told
-    assert "name a user under `guest.login`" in ran.told
+    assert "no report from its guest within 30 min: cloud-init does not respond" in ran.told
+    assert "set `guest.login` to a user" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
 
     again = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert again.code == 4
     assert "VG604" in again.told
-    assert "write guest: {login:" in again.told
+    assert "set guest: {login:" in again.told
 
     mended = vgpu_cfg.write("fixed.yaml", from_template("no-cloud-init", LOGIN))
     vgpu_cfg.keep_id(mended)

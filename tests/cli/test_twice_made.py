@@ -26,6 +26,6 @@ def test_it_is_no_stranger(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatc
         patched.setattr(VCenterWriter, "create_vm", create_twice)
         ran = vgpu_cfg("apply", "--yes", PLAN)
     assert ran.code == 6
-    assert "another run of this plan has made small-01 since this one read vCenter" in ran.told
+    assert "another run of this plan created small-01 after this run read vCenter" in ran.told
     vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg("plan", PLAN, "--exit-code").code == 0

@@ -188,10 +188,10 @@ def test_a_run_whose_lock_is_taken_away_stops_before_its_next_write_and_another_
     assert int(removed[0]) == len(removed[1].split(", ")), removed
     assert "host esx-r12-01.lab" in unlocked[0].told
     assert ran.code == 6, ran.told
-    assert "was taken away: nothing more is written" in ran.told
+    assert "was removed; the run makes no further changes" in ran.told
     # It is told what became of it, and nothing is taken back where another run may work by now.
-    assert "the result could not be read back" in ran.told
-    assert "ROLLBACK not made: the lock of this run" in ran.told
+    assert "the result could not be verified" in ran.told
+    assert "ROLLBACK not performed: the lock of this run" in ran.told
     assert "LOG" in ran.out
     state = vgpu_cfg.lab(ESTATE).state
     (host,) = [host for host in state.all(Host) if host.name == "esx-r12-01.lab"]
@@ -214,13 +214,13 @@ POOL_LOCK = LockName(kind="cluster", key="domain-c7", label="gpu")
 
 
 def test_a_run_that_was_heard_of_keeps_its_locks_unless_somebody_insists(vgpu_cfg: CommandLine) -> None:
-    assert "no run has locked anything" in vgpu_cfg.done("unlock", *AT).told
+    assert "no run holds locks" in vgpu_cfg.done("unlock", *AT).told
     take_for_others(vgpu_cfg.lab("two-a100"), PLAN_LOCK, POOL_LOCK)
     told = vgpu_cfg.done("unlock", *AT).told
     assert f"{ANNA.run} apply of demo anna on ci-7" in told
     refused = vgpu_cfg("unlock", ANNA.run, "--yes", *AT)
     assert refused.code == 6
-    assert "it may well go on" in refused.told
+    assert "may still be running" in refused.told
     assert "--force" in refused.told
     nobody = vgpu_cfg("unlock", ANNA.run, "--force", *AT)
     assert nobody.code == 2
@@ -228,7 +228,7 @@ def test_a_run_that_was_heard_of_keeps_its_locks_unless_somebody_insists(vgpu_cf
     done = vgpu_cfg.done("unlock", ANNA.run[:3], "--force", "--yes", *AT)
     assert "2 locks: plan horovod-a100, cluster gpu" in done.told
     again = vgpu_cfg.done("unlock", ANNA.run[:3], "--force", "--yes", *AT)
-    assert "none: they had gone" in again.told
+    assert "none: the locks were already gone" in again.told
     vgpu_cfg.done("apply", "--yes", PAIR)
 
 
@@ -247,7 +247,7 @@ def test_a_lock_that_tells_no_run_is_listed_beside_those_of_runs(vgpu_cfg: Comma
         alarm.spec.description = "mine"
         lab.state.touch(alarm)
     told = vgpu_cfg.done("unlock", *AT).told
-    assert "plan horovod-a100 is locked, and its lock tells no run" in told
+    assert "plan horovod-a100 is locked, but its lock does not name a run" in told
     assert f"'{PLAN_LOCK.text}'" in told
     take_for_others(lab, POOL_LOCK)
     told = vgpu_cfg.done("unlock", *AT).told

@@ -47,7 +47,7 @@ def test_what_is_cordoned_is_closed_to_every_command_until_it_is_given_back(vgpu
     assert f"{SECOND}: cordoned: new DIMM" in told
     before = vgpu_cfg.look(ESTATE).revision
     again = vgpu_cfg.done("cordon", f"host:{FIRST}", "--reason", "new DIMM", SERVER)
-    assert "nothing to cordon" in again.told
+    assert "Nothing to do for cordon" in again.told
     assert vgpu_cfg.look(ESTATE).revision == before
     refused = vgpu_cfg("plan", PLAN)
     assert refused.code == 4
@@ -62,8 +62,8 @@ def test_what_is_cordoned_is_closed_to_every_command_until_it_is_given_back(vgpu
         (SECOND, "", "new DIMM"),
     ]
     assert "CORDONED" in vgpu_cfg.done("inventory", "--gpus", SERVER, COLUMNS="60").out
-    assert "given back" in vgpu_cfg.done("uncordon", "host:esx-0*", SERVER).told
-    assert "nothing to uncordon" in vgpu_cfg.done("uncordon", "host:esx-0*", SERVER).told
+    assert "uncordoned" in vgpu_cfg.done("uncordon", "host:esx-0*", SERVER).told
+    assert "Nothing to do for uncordon" in vgpu_cfg.done("uncordon", "host:esx-0*", SERVER).told
     assert vgpu_cfg("plan", PLAN).code == 0
 
 
@@ -81,13 +81,13 @@ def test_a_gpu_is_cordoned_by_its_address_beside_others(vgpu_cfg: CommandLine) -
 
 MISTYPED = (
     (("cordon", "host:esx-1.lab", "--reason=x"), 5, "did you mean 'esx-01.lab'"),
-    (("cordon", "esx-01.lab", "--reason=x"), 5, "write `host:esx-01.lab`"),
-    (("cordon", "gpu:esx-01.lab", "--reason=x"), 5, "write `gpu:esx-01.lab/PCI`"),
+    (("cordon", "esx-01.lab", "--reason=x"), 5, "use `host:esx-01.lab`"),
+    (("cordon", "gpu:esx-01.lab", "--reason=x"), 5, "use `gpu:esx-01.lab/PCI`"),
     (("cordon", "gpu:esx-01.lab/21:00.1", "--reason=x"), 5, "did you mean '0000:21:00.0'"),
-    (("cordon", "host:esx-01.lab"), 2, "say why"),
-    (("cordon", "host:esx-01.lab", f"--reason={'x' * 200}"), 2, "it has 200 characters"),
+    (("cordon", "host:esx-01.lab"), 2, "give a short reason"),
+    (("cordon", "host:esx-01.lab", f"--reason={'x' * 200}"), 2, "the reason has 200 characters"),
     (("uncordon", "host:esx-1.lab"), 5, "did you mean 'esx-01.lab'"),
-    (("drain", "esx-*"), 5, "names 2 hosts"),
+    (("drain", "esx-*"), 5, "matches 2 hosts"),
     (("drain", "esx-01.lab", "--power-off=plain-dB"), 5, "did you mean 'plain-db'"),
 )
 
@@ -106,7 +106,7 @@ def test_a_text_that_somebody_typed_in_the_client_closes_the_host(vgpu_cfg: Comm
     set_attribute(lab.state, next(iter(lab.state.all(Host))), "vgpu_cfg.cordon", "do not use, ask Anna")
     lab.save()
     assert "do not use, ask Anna" in vgpu_cfg.done("inventory", SERVER).told
-    assert "given back" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
+    assert "uncordoned" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
 
 
 # ---------------------------------------------------------------- drains
@@ -118,21 +118,21 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     assert {host for host, _ in before.values()} == {FIRST}
     refused = vgpu_cfg("drain", FIRST, SERVER, "--yes")
     assert refused.code == 4
-    assert "VG547 it is of no plan of this tool" in refused.told
+    assert "VG547 it does not belong to a plan" in refused.told
     assert places(vgpu_cfg) == before
     shown = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--dry-run")
-    assert "by vMotion, as it runs, stopped for about" in shown.told
+    assert "by vMotion, while running, paused for about" in shown.told
     assert "of plan team, made by administrator@vsphere.local" in shown.told
     assert places(vgpu_cfg) == before
     asked = vgpu_cfg("drain", FIRST, SERVER, "--others")
     assert asked.code != 0
-    assert "there is no terminal to ask on" in asked.told
+    assert "no terminal to ask for confirmation" in asked.told
     assert places(vgpu_cfg) == before
     done = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--yes", "--reason", "patch 8.0.3e")
-    assert f"{FIRST} runs no VM: it can enter maintenance mode" in done.told
+    assert f"{FIRST} runs no VMs and can enter maintenance mode" in done.told
     assert set(places(vgpu_cfg).values()) == {(SECOND, True)}
     revision = vgpu_cfg.look(ESTATE).revision
-    assert "nothing to drain" in vgpu_cfg.done("drain", FIRST, SERVER).told
+    assert "Nothing to do for drain" in vgpu_cfg.done("drain", FIRST, SERVER).told
     assert vgpu_cfg.look(ESTATE).revision == revision
     assert is_in_sync(vgpu_cfg)
     lab = vgpu_cfg.lab(ESTATE)
@@ -141,7 +141,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     back = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes")
     assert "it was cordoned: patch 8.0.3e" in back.told
     assert places(vgpu_cfg) == before
-    assert "nothing to uncordon" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
+    assert "Nothing to do for uncordon" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
     assert is_in_sync(vgpu_cfg)
 
 
@@ -191,7 +191,7 @@ def test_a_vm_whose_shutdown_is_refused_once_comes_home_the_next_time(vgpu_cfg: 
     )
     assert vgpu_cfg(*home).code == 6
     vgpu_cfg.script(ESTATE)
-    assert "given back" not in vgpu_cfg.done(*home).told
+    assert "uncordoned" not in vgpu_cfg.done(*home).told
     assert set(places(vgpu_cfg).values()) == {(FIRST, True)}
 
 
@@ -229,8 +229,8 @@ def test_locks_of_a_dead_run_are_taken_over_before_nothing_is_to_do(
     _lock(vgpu_cfg, ANNA.model_copy(update={"machine": "desk-01"}))
     leave_proofs(vgpu_cfg.state_folder, vgpu_cfg.lab(ESTATE).state)
     told = vgpu_cfg.done(*words).told
-    assert "has ended without giving its locks back; they are removed" in told
-    assert "nothing to" in told or "it is so already" in told, told
+    assert "has ended without releasing its locks; they are removed" in told
+    assert f"Nothing to do for {words[0]}" in told, told
     assert vgpu_cfg.lab(ESTATE).state.alarms == []
 
 

@@ -29,9 +29,9 @@ def test_hours_are_told_by_a_custom_attribute(vgpu_cfg: CommandLine) -> None:
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
     for words, said in (
         (["--by", "plans"], "'plans' is not plan, folder, vm, owner or attribute:NAME"),
-        (["--by", "attribute:Ownr"], "no VM has the custom attribute 'Ownr': did you mean 'owner'?"),
-        (["--since", "1y"], "neither a time such as 7d"),
-        (["--csv", "--output", "json"], "give one of --csv and --output json"),
+        (["--by", "attribute:Ownr"], "no VM has the custom attribute 'Ownr'; did you mean 'owner'?"),
+        (["--since", "1y"], "neither a period such as 7d"),
+        (["--csv", "--output", "json"], "specify either --csv or --output json"),
     ):
         ran = vgpu_cfg("usage", *SERVER, *words, COLUMNS="200")
         assert ran.code == 2

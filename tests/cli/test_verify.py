@@ -242,7 +242,7 @@ def test_a_perftest_without_cuda_is_not_proven_until_the_allreduce_proves_it(tra
     assert "NOT PROVEN  2" in told.out
     ran, found = verified(trained)
     assert ran.code == 0
-    assert "allreduce proves it" in found["bandwidth-gpu", "hvd-01 -> hvd-02"]["why"]
+    assert "verified by allreduce" in found["bandwidth-gpu", "hvd-01 -> hvd-02"]["why"]
 
 
 def test_figures_are_kept_and_held_against(trained: CommandLine) -> None:
@@ -259,7 +259,7 @@ def test_figures_are_kept_and_held_against(trained: CommandLine) -> None:
     ran = trained(*words, "--baseline", "figures.json", "--save", "figures.json", **SECRETS)
     assert ran.code == 8
     assert "VG709" in ran.out
-    assert "are not kept in figures.json" in ran.told
+    assert "were not saved to figures.json" in ran.told
     assert trained(*words, "--baseline", "figures.json", "--threshold", "loss=10%", **SECRETS).code == 0
     lines = [json.loads(line) for line in (trained.folder / "runs.jsonl").read_text().splitlines()]
     assert [line["passes"] for line in lines] == [True, True, False, True]
@@ -272,7 +272,7 @@ def test_figures_are_kept_and_held_against(trained: CommandLine) -> None:
         ("{}", "kind"),
         (
             '{"kind": "verify-baseline", "format": 1, "plan": "other", "begun": "2026-11-23T06:00:00Z"}',
-            "of the plan",
+            "from the plan",
         ),
         ("[", "figures.json"),
     ],
@@ -384,9 +384,9 @@ def test_a_line_that_is_none_of_a_history_is_refused_before_anything_is_asked(
     [
         (("--only", "licens"), "did you mean"),
         (("--threshold", "speed=1"), "is not NAME=SHARE"),
-        (("--threshold", "busbw=1.4"), "as 0.8 or 80%"),
-        (("--only", ","), "it names no check"),
-        (("--report", "nowhere/out.html"), "cannot be written"),
+        (("--threshold", "busbw=1.4"), "use 0.8 or 80%"),
+        (("--only", ","), "no check named"),
+        (("--report", "nowhere/out.html"), "cannot write"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told(
@@ -400,8 +400,8 @@ def test_a_mistake_on_the_command_line_is_told(
 def test_there_must_be_something_to_verify(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("verify", PLAN, **SECRETS)
     assert ran.code == 5
-    assert "no VM of the plan is there to be verified" in ran.told
-    assert f"make them first: vgpu-cfg apply {PLAN}" in ran.told
+    assert "the plan has no VMs to verify yet" in ran.told
+    assert f"create them first: vgpu-cfg apply {PLAN}" in ran.told
     assert vgpu_cfg("verify", PLAN, "--report", "out.html", **SECRETS).code == 5
     assert not (vgpu_cfg.folder / "out.html").exists()
 
@@ -415,7 +415,7 @@ def test_a_vm_of_no_guest_that_does_not_run_as_the_plan_says_fails(vgpu_cfg: Com
     vgpu_cfg.write("two.yaml", text)
     ran = vgpu_cfg("verify", "two.yaml")
     assert ran.code == 8
-    assert "VG657 b: guest answers: the VM is not there" in ran.told
+    assert "VG657 b: guest responds: the VM does not exist" in ran.told
     vgpu_cfg.done("apply", "two.yaml", "--yes")
     vgpu_cfg.done("verify", "two.yaml")
     with (lab := vgpu_cfg.lab("two-a100")).transaction():
@@ -424,7 +424,7 @@ def test_a_vm_of_no_guest_that_does_not_run_as_the_plan_says_fails(vgpu_cfg: Com
         lab.state.touch(vm)
     ran = vgpu_cfg("verify", "two.yaml")
     assert ran.code == 8
-    assert "VG657 b: guest answers: the VM is off" in ran.told
+    assert "VG657 b: guest responds: the VM is off" in ran.told
     only = vgpu_cfg.done("verify", "two.yaml", "--vm", "a").told
     assert "esx-a100-01.lab" in only
     assert "VG657" not in only
@@ -467,7 +467,7 @@ def test_a_run_without_any_check_is_no_success(two: CommandLine) -> None:
 def test_guests_that_were_not_asked_are_told_beside_what_passed(two: CommandLine) -> None:
     found = json.loads(two.done("verify", "examples/two-vgpus.yaml", "--output", "json").out)
     count = len(found["unasked"])
-    guests = f"{count} guest{'s' if count > 1 else ''} not asked"
+    guests = f"{count} guest{'s' if count > 1 else ''} not checked"
     assert f"all checks passed, {guests}" in two.done("verify", "examples/two-vgpus.yaml").told
     junit = two.done("verify", "examples/two-vgpus.yaml", "--output", "junit").out
     assert junit.count('skipped message="no check ran inside"') == count > 0

@@ -224,7 +224,7 @@ def test_what_vg309_advises_ends_it(vgpu_cfg: CommandLine) -> None:
     (advice,) = {
         one["remedy"] for one in json.loads(ran.out)["plan"]["diagnostics"] if one["code"] == "VG309"
     }
-    assert advice == "write `drs: manual`"
+    assert advice == "set `drs: manual`"
     plan = plan_of(vgpu_cfg, drs="manual")
     assert not warned(vgpu_cfg.done("plan", plan, "--output", "json"))
     vgpu_cfg.done("apply", "--yes", plan)
@@ -278,16 +278,16 @@ def test_only_one_of_two_is_told_to_the_cluster(vgpu_cfg: CommandLine) -> None:
 def test_a_delay_alone_is_told_as_one_that_a_running_vm_takes(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", plan_of(vgpu_cfg))
     told = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, boot_delay="5")).told
-    assert "Set what vm-01 lacks. It may run." in told
+    assert "Set the values below on vm-01. It may be running." in told
     told = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, cpu_hot_add="true"), "--allow-power-cycle").told
-    assert "Set what vm-01 lacks. It must be off." in told
+    assert "Set the values below on vm-01. It must be off." in told
 
 
 def test_by_hand_an_override_that_was_there_is_not_removed(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", plan_of(vgpu_cfg, drs="manual"))
     changed = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, drs="full")).told
     assert "cluster.override.remove" not in changed
-    assert "before” again" in changed
+    assert "restore the values of the column “before”" in changed
     new = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, "vm-01", "vm-02", drs="manual")).told
     assert "cluster.override.remove -cluster gpu -vm vm-02" in new
 

@@ -52,13 +52,13 @@ def test_each_value_has_its_own_author(vgpu_cfg: CommandLine) -> None:
         ("vm-01", "power"): (NAME, ""),
         ("vm-02", "VM"): (NAME, ""),
         ("vm-04", "name"): (NAME, ""),
-        ("vm-03", "sched.mem.pshare.enable"): ("", "no event of vCenter's tells"),
+        ("vm-03", "sched.mem.pshare.enable"): ("", "no vCenter event shows this"),
     }
     for width in WIDTHS:
         out = vgpu_cfg("status", "plan.yaml", COLUMNS=str(width)).out
         assert all(len(line) <= width for line in out.splitlines())
         assert out.count(NAME) == 4
-        assert "no event of vCenter's tells" in " ".join(out.split())
+        assert "no vCenter event shows this" in " ".join(out.split())
     before = vgpu_cfg.look("two-a100")
     vgpu_cfg.done("status", "plan.yaml")
     assert vgpu_cfg.look("two-a100") == before
@@ -73,7 +73,7 @@ def test_a_mark_that_is_written_along_is_no_difference(vgpu_cfg: CommandLine) ->
     moved = PLAN.replace("{01..04}", "{01..03}") + "- {name: vm-05, gpus: grid_a100-10c}\n"
     vgpu_cfg.write("plan.yaml", f"{moved}moved:\n- {{from: vm-04, to: vm-05}}\n")
     shown = " ".join(vgpu_cfg("status", "plan.yaml").out.split())
-    assert "owner_mark told of vm-05, which was vm-04" in shown
+    assert "owner_mark told of vm-05, previously vm-04" in shown
 
 
 def test_in_sync_no_event_is_asked_for(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None
     (bound,) = [vm for vm in thought_away(vgpu_cfg)["vms"] if vm["name"] == "p"]
     assert (bound["drained"]["how"], bound["drained"]["to"], bound["died"]["to"]) == ("off", None, None)
     assert bound["died"]["why"] == bound["drained"]["why"] != ""
-    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
+    assert "cannot restart" in vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
 
 
 def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot_be_written(
@@ -80,22 +80,22 @@ def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot
     told = json.loads(vgpu_cfg.done("fit", word, SERVER, "--html", "away.html", "--output=json").out)
     data = data_of(vgpu_cfg, "away.html")
     assert (data["kind"], data["told"] | {"read_at": ""}) == ("absence-page", told | {"read_at": ""})
-    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "If it died now"]
+    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "If it failed now"]
     ran = vgpu_cfg("fit", word, "--server=lab:nowhere.yaml", "--html", "nowhere/away.html")
-    assert (ran.code, "nowhere/away.html cannot be written" in ran.told) == (2, True)
+    assert (ran.code, "cannot write nowhere/away.html" in ran.told) == (2, True)
     ran = vgpu_cfg("fit", "grid_a100-4c", SERVER, "--html", "away.html")
-    assert (ran.code, "it belongs to --without" in ran.told) == (2, True)
+    assert (ran.code, "requires --without" in ran.told) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
-        (["--without", FIRST], 5, f"write `host:{FIRST}`"),
+        (["--without", FIRST], 5, f"use `host:{FIRST}`"),
         (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU of esx-01.lab matches 0000:99:00.0"),
         (["--without", "nic:esx-01/vmnic9"], 5, "esx-01.lab has no NIC vmnic9"),
         (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
-        (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "it stands alone"),
+        (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "can be combined only with --output and --html"),
     ],
 )
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine, words: list[str], code: int, said: str) -> None:

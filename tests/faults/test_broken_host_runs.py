@@ -239,7 +239,7 @@ def test_an_alarm_that_may_not_be_set_is_only_noted(vgpu_cfg: CommandLine) -> No
         {"method": "CreateAlarm", "nth": 4, "kind": "call", "fault": "NoPermission", "message": "No."},
     )
     ran = vgpu_cfg.done("apply", "--yes", ONE)
-    assert "no alarm was set on the host" in ran.told
+    assert "no alarm was created on the host" in ran.told
     assert is_tidy(state_of(vgpu_cfg, BARE))
 
 

@@ -140,7 +140,7 @@ def test_a_wait_for_tasks_that_is_refused_is_tried_again_some_times(
     fault = {"method": "WaitForUpdatesEx", "kind": "call", "fault": "SystemError", "message": "no"}
     vgpu_cfg.script(ESTATE, fault | {"nth": nth})
     ran = vgpu_cfg("apply", "--yes", PLAN)
-    assert (ran.code, "lost track of it" in ran.told) == (code, bool(code))
+    assert (ran.code, "its state is unknown" in ran.told) == (code, bool(code))
     assert mends(vgpu_cfg)
 
 
@@ -210,7 +210,7 @@ def test_ctrl_c_while_the_result_is_read_back_does_not_lose_the_report(
     monkeypatch.setattr(VCenterReader, "read_part", interrupted)
     ran = vgpu_cfg("apply", "--yes", PLAN)
     assert ran.code == 0, ran.told
-    assert "the result was not read back: interrupted" in ran.told
+    assert "the result was not verified: interrupted" in ran.told
     assert "LOG" in ran.out
 
 
@@ -221,7 +221,7 @@ def test_a_fault_that_nobody_knows_says_what_to_do(vgpu_cfg: CommandLine) -> Non
     ran = vgpu_cfg("plan", PLAN)
     assert ran.code == 5
     assert "Oops." in ran.err
-    assert "DO     see what vCenter's events say" in ran.err
+    assert "DO     check the related vCenter events" in ran.err
 
 
 # ---------------------------------------------------------------- somebody else
@@ -248,6 +248,6 @@ def test_a_vm_that_somebody_makes_a_template_midway_is_not_deleted(
     monkeypatch.setattr(VCenterWriter, "destroy_vm", destroy_and_interfere)
     ran = vgpu_cfg("destroy", "--yes", "--parallel", "1", PLAN)
     assert ran.code == 6, ran.told
-    assert "was made a template since it was planned" in ran.told
+    assert "was converted to a template after planning" in ran.told
     left = {vm.name for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if vm.name in VMS}
     assert len(left) == 1

@@ -98,7 +98,7 @@ def test_what_does_not_fit_shows_what_is_in_the_way(too_many: PlanFile, full: La
     with pytest.raises(AssertionError) as failure:
         assert_fits(too_many, full)
     told = str(failure.value)
-    assert "in the way  esx-one-01.lab  0000:21:00.0 is full" in told
+    assert "blocked by  esx-one-01.lab  0000:21:00.0 is full" in told
     assert "\nFIX " in told
 
 
