@@ -54,6 +54,8 @@ LISTED = (
     Listed("verify", "verify", panels.CHECK,
            "Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if it cannot "
            "run."),
+    Listed("doctor", "doctor", panels.CHECK,
+           "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."),
     Listed("explain", "explain", panels.CHECK,
            "Explain a check code, an error message, or a VM's last failure, and how to fix it."),
     Listed("inventory", "estate", panels.LOOK,

@@ -109,7 +109,7 @@ def connect_reader(connection: Connection) -> Iterator[InventoryReader]:
         with _recorded(connection.recording) as recorded:
             yield recorded
         return
-    with open_session(connection, make_transport(connection)) as session:
+    with open_session(connection, make_transport(connection), reads_only=True) as session:
         yield VCenterReader(session, SystemClock())
 
 
@@ -257,7 +257,8 @@ def record(connection: Connection, path: Path) -> int:
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     transport = RecordingTransport(make_transport(connection), connection.server)
-    with open_session(connection, transport, in_flight=1) as session:  # so answers come in one order
+    # One request at a time, so that the answers come in one order.
+    with open_session(connection, transport, in_flight=1, reads_only=True) as session:
         VCenterReader(session, SystemClock()).read_everything()
     recording = transport.recording(SystemClock().now())
     save_recording(recording, path)
@@ -287,11 +288,12 @@ def make_transport(connection: Connection) -> Transport:
 
 @contextmanager
 def open_session(
-    connection: Connection, transport: Transport, *, in_flight: int | None = None
+    connection: Connection, transport: Transport, *, in_flight: int | None = None, reads_only: bool = False
 ) -> Iterator[Session]:
     """Log in, and wait later on for a vCenter that is away; log out and close at the end.
 
     `in_flight` is as in `Limits`, unless it is given. The lab in this process is asked one thing at a time.
+    With `reads_only` nothing is sent that changes anything.
     """
     from vgpu_cfg.vsphere.wire.session import Session
 
@@ -301,8 +303,13 @@ def open_session(
     if stopped is not None:
         outage.tell = lambda line: _say(f"{connection.server}: {line}")
         outage.is_called_off = stopped.is_set
+    wire = until_stopped(transport, connection.server)
+    if reads_only:
+        from vgpu_cfg.vsphere.wire.reading_only import ReadingOnly
+
+        wire = ReadingOnly(wire)
     with Session(
-        until_stopped(transport, connection.server),
+        wire,
         connection.server,
         connection.user,
         connection.password,

@@ -161,10 +161,10 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
             log = failures.read_log(vm.moid, datacenter_path_of(observed, vm))
         except ReachError as error:
             notes.append(f"vmware.log could not be read: {error.message}; {error.remedy}")
-    return diagnose(vm, observed, load_catalog(), history, log, notes=notes, server=_server_text(flags))
+    return diagnose(vm, observed, load_catalog(), history, log, notes=notes, server=server_words(flags))
 
 
-def _server_text(flags: ConnectionFlags) -> list[str]:
+def server_words(flags: ConnectionFlags) -> list[str]:
     """Return how the next command names the same vCenter; nothing where the settings name it."""
     said = {"--server": flags.server, "--context": flags.context}
     return [word for name, value in said.items() if value is not None for word in (name, value)]
@@ -178,7 +178,7 @@ def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, Failur
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     transport = compose.make_transport(connection)
-    with compose.open_session(connection, transport) as session:
+    with compose.open_session(connection, transport, reads_only=True) as session:
         yield VCenterReader(session, compose.SystemClock()), FailureReader(session, transport)
 
 

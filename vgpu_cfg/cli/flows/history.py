@@ -103,7 +103,7 @@ def _session(connection: Connection) -> Iterator[Session]:
     """Log in, to read and not to write."""
     from vgpu_cfg.cli.compose import make_transport, open_session
 
-    with open_session(connection, make_transport(connection)) as session:
+    with open_session(connection, make_transport(connection), reads_only=True) as session:
         yield session
 
 

@@ -1,0 +1,54 @@
+"""The health of a vCenter's GPUs, before any plan file exists."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg doctor --server vc01.example.com\n\n"
+        "vgpu-cfg doctor --server lab:mixed-fleet -v\n\n"
+        "vgpu-cfg doctor --from vcenter.json --exit-code"
+    )(doctor)
+
+
+@connected(recordings=True)
+def doctor(
+    *,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 10 if anything is broken, at risk or wasted.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every object with its command.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.commands.explain import server_words
+    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
+    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.planning.doctor.examine import examine
+    from vgpu_cfg.settings.connection import resolve_connection
+
+    observed = read_to_examine(resolve_connection(connection))
+    health = examine(observed, load_catalog(), server_words(connection))
+    if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.doctor import health_data
+
+        show.data(health_data(health, observed))
+    else:
+        from vgpu_cfg.render.text.doctor import render_health
+
+        show.lines(lambda width: render_health(health, observed.vcenter.address, width, with_all=verbose))
+    if exit_code and health.ailments:
+        raise typer.Exit(EXIT_DIFFERENCES)

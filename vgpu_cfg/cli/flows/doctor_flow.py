@@ -1,0 +1,52 @@
+"""Read what the health of an estate is judged by; nothing here can write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.settings.connection import Connection
+
+
+def read_to_examine(connection: Connection) -> Inventory:
+    """Read the whole estate, with the facts of hosts with GPUs: about one round trip for each of those.
+
+    The VMkernel's settings are read only of hosts on which a VM has a GPU and an RDMA NIC.
+    """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+    from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
+    from vgpu_cfg.planning.remedies.start_conditions import KEYS
+    from vgpu_cfg.ports import ReadScope
+
+    scope = ReadScope(
+        datacenter=connection.datacenter, locks=True, system_ids=True, extra_config_keys=frozenset(KEYS)
+    )
+    with compose.connect_reader(connection) as reader:
+        observed = reader.read_inventory(scope)
+        hosts = [host.moid for host in observed.hosts if host.gpus]
+        facts = (
+            reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
+            if hosts
+            else EstateFacts()
+        )
+        pairs = hosts_with_pairs(observed, load_catalog())
+        if pairs:
+            kernels = reader.read_facts(pairs, frozenset({FactGroup.BASE, FactGroup.KERNEL}))
+            merged = {
+                moid: found.model_copy(
+                    update={
+                        "kernel": kernels.hosts[moid].kernel,
+                        "groups": found.groups | kernels.hosts[moid].groups,
+                    }
+                )
+                if moid in kernels.hosts
+                else found
+                for moid, found in facts.hosts.items()
+            }
+            facts = facts.model_copy(update={"hosts": merged})
+        licences = reader.read_licences()
+    return observed.model_copy(update={"facts": facts, "licences": licences})

@@ -1,0 +1,1 @@
+"""The health of an estate, from one reading and before any plan file exists."""

@@ -1,0 +1,102 @@
+"""Everything that is wrong with an estate, the worst first, and the same by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.wording import as_counted, counted
+from vgpu_cfg.planning.doctor.ailments import Ailment, Kind, Level
+from vgpu_cfg.planning.doctor.failover import failover_ailments
+from vgpu_cfg.planning.doctor.gpus import gpu_ailments
+from vgpu_cfg.planning.doctor.hosts import cluster_ailments, host_ailments, storage_ailments
+from vgpu_cfg.planning.doctor.patient import Patient
+from vgpu_cfg.planning.doctor.vms import vm_ailments
+from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices
+
+_ORDER = {kind: number for number, kind in enumerate(Kind)}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ailments of one kind."""
+
+    kind: Kind
+    ailments: tuple[Ailment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The health of an estate: `ailments` the worst first, and what was looked at."""
+
+    ailments: tuple[Ailment, ...]
+    hosts: int
+    gpus: int
+    vms: int
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ailments by kind, in their order."""
+        by_kind: dict[Kind, list[Ailment]] = {}
+        for one in self.ailments:
+            by_kind.setdefault(one.kind, []).append(one)
+        return tuple(Group(kind, tuple(found)) for kind, found in by_kind.items())
+
+    def count(self, level: Level) -> int:
+        """Return how many ailments are of a level."""
+        return sum(one.kind.level is level for one in self.ailments)
+
+
+def examine(observed: Inventory, catalog: Catalog, server: Sequence[str] = ()) -> Health:
+    """Find everything that is wrong; `server` are the words that name the vCenter to a command."""
+    patient = Patient(observed, catalog, server)
+    found: Iterable[Ailment] = (
+        *host_ailments(patient),
+        *cluster_ailments(patient),
+        *storage_ailments(patient),
+        *gpu_ailments(patient),
+        *vm_ailments(patient),
+        *failover_ailments(patient),
+        *_vcenter(patient),
+    )
+    ordered = sorted(dict.fromkeys(found), key=lambda one: (_ORDER[one.kind], as_counted(one.subject)))
+    gpus = sum(len(host.gpus) for host in patient.gpu_hosts)
+    return Health(tuple(ordered), len(observed.hosts), gpus, len(patient.gpu_vms))
+
+
+def _vcenter(patient: Patient) -> Iterator[Ailment]:
+    """Yield what is left behind at vCenter itself, and its settings that affect VMs with vGPUs."""
+    observed = patient.observed
+    locks = observed.locks
+    for run in locks.runs if locks is not None else ():
+        held = locks.of_run(run) if locks is not None else ()
+        if locks is not None and locks.is_silent(run):
+            holder = held[0].holder
+            says = f"run {run}, last heard of at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"
+            user = holder.user if holder is not None else ""
+            yield Ailment(
+                Kind.LOCK, str(held[0].name).replace(" ", ":", 1), says, locks.unlock_command(run), user
+            )
+    for lock in locks.unknown if locks is not None else ():
+        yield Ailment(
+            Kind.LOCK, str(lock.name).replace(" ", ":", 1), "its text names no run", "", lock.account
+        )
+    for kept in observed.reservations.kept if observed.reservations is not None else ():
+        own = kept.reservation
+        ended = (
+            own is not None and observed.reservations is not None and own.ends <= observed.reservations.now
+        )
+        if own is None or ended:
+            says = f"ended {own.ends:%Y-%m-%d %H:%M} UTC" if own is not None else "its text cannot be read"
+            command = patient.type_("inventory", "--reservations")
+            plan = own.plan if own is not None else kept.name
+            yield Ailment(Kind.RESERVATION, f"plan:{plan}", says, command, kept.account)
+    moving = [
+        vm for vm, detail, _ in patient.gpu_vms if vm.is_on and detail.vgpus and not has_host_devices(detail)
+    ]
+    option = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "")
+    if moving and observed.facts.hosts and option.lower() != "true":
+        says = f"{HOT_MIGRATE_OPTION} is {option or 'not set'}; {counted(len(moving), 'running vGPU VM')}"
+        yield Ailment(Kind.NO_VMOTION, "vcenter", says, f"govc option.set {HOT_MIGRATE_OPTION} true")

@@ -1,0 +1,214 @@
+"""Ailments of hosts and clusters: connections, half-finished preparations, drivers, licences, reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
+from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
+from vgpu_cfg.planning.doctor.patient import Patient
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+
+_DATASTORE_FULL = 0.05
+"""Free space below this share of a datastore is too little: a choice."""
+_EVALUATION = "evaluation"
+
+
+def host_ailments(patient: Patient) -> Iterator[Ailment]:
+    """Yield what is wrong with each host that has GPUs, or that runs VMs with them."""
+    for host in patient.gpu_hosts:
+        yield from _state(host, patient)
+        if host.connection is Connection.CONNECTED:
+            yield from _gpus(host, patient)
+            yield from _pending(host, patient)
+            yield from _work(host, patient)
+            yield from _licence(host, patient)
+            yield from _numa(host)
+
+
+def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
+    subject = f"host:{host.name}"
+    on = sum(vm.is_on for vm in patient.observed.vms_by_host.get(host.moid, ()) if not vm.is_template)
+    gpus = counted(len(host.gpus), "GPU")
+    if host.connection is not Connection.CONNECTED:
+        says = f"{host.connection.words}; {gpus}, {counted(on, 'VM')} last known on"
+        yield Ailment(Kind.HOST_LOST, subject, says, f"govc host.reconnect -host {host.name}")
+    elif host.is_in_maintenance_mode:
+        entered = patient.facts(host).entered
+        since = f" since {entered.at:%Y-%m-%d %H:%M} UTC" if entered is not None else ""
+        by = f" by {entered.by}" if entered is not None and entered.by else ""
+        own = host.mark is not None or host.cordon is not None
+        command = patient.type_("uncordon", f"host:{host.name}")
+        leave = command if own else f"govc host.maintenance.exit {host.name}"
+        yield Ailment(Kind.MAINTENANCE, subject, f"{gpus} out of use{since}{by}", leave)
+    for cordon in host.cordons:
+        what = f"gpu:{host.name}/{cordon.pci_id}" if cordon.pci_id else subject
+        command = patient.type_("uncordon", what)
+        yield Ailment(Kind.CORDON, what, cordon.words, command, cordon.by)
+
+
+def _gpus(host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report GPUs that can give no vGPU: their graphics type, or no driver that serves them."""
+    shared, bare = [], []
+    for state in patient.capacity.read(host).gpus:
+        gpu = host.gpu(state.pci_id)
+        if gpu is None or gpu.is_passthrough:
+            continue
+        if gpu.graphics_type is GraphicsType.BASIC or state.obstacle is Code.NO_HOST_DRIVER:
+            bare.append(gpu)
+        elif gpu.gives_vgpus is False:
+            shared.append(gpu)
+    if bare:
+        command = "esxcli software vib list | grep -i -E 'nvd|nvidia'"
+        yield Ailment(Kind.NO_DRIVER, f"host:{host.name}", _named(bare), command)
+    if shared:
+        types = listed(sorted({str(gpu.graphics_type.value) for gpu in shared if gpu.graphics_type}))
+        command = "esxcli graphics host set --default-type SharedPassthru"
+        yield Ailment(Kind.GRAPHICS, f"host:{host.name}", f"{_named(shared)}: {types}", command)
+
+
+def _named(gpus: list[Gpu]) -> str:
+    counts = Counter(gpu.name for gpu in gpus)
+    return ", ".join(f"{count} × {name}" for name, count in sorted(counts.items()))
+
+
+def _pending(host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report what is configured and not in force: types, modes, passthrough and virtual functions."""
+    waits: dict[str, None] = {}
+    for gpu in host.gpus:
+        if gpu.graphics_type is GraphicsType.BASIC:
+            continue  # no driver serves it, so nothing can come into force
+        if gpu.configured_graphics_type not in (None, gpu.graphics_type):
+            waits["graphics type"] = None
+        if gpu.vgpu_mode is not None and gpu.configured_vgpu_mode not in (None, gpu.vgpu_mode):
+            waits["vGPU mode"] = None
+    for device in host.pci_devices:
+        if device.passthrough_enabled != device.passthrough_active:
+            waits[f"passthrough of {device.pci_id}"] = None
+        functions = device.sriov
+        if functions is not None and functions.is_active and functions.requested != functions.functions:
+            waits[f"virtual functions of {device.pci_id}"] = None
+    if patient.facts(host).reboot_required:
+        waits["vCenter reports that a restart is required"] = None
+    if waits:
+        command = f"govc host.maintenance.enter {host.name} && govc host.shutdown -r -host {host.name}"
+        yield Ailment(Kind.PENDING, f"host:{host.name}", listed(waits), command)
+
+
+def _work(host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report a plan's mark on a host on which no run works."""
+    mark, locks = host.mark, patient.observed.locks
+    if mark is None or (locks is not None and any(lock.name.plan == mark.plan for lock in locks.held)):
+        return
+    says = f"plan {mark.plan} since {mark.since:%Y-%m-%d %H:%M} UTC" + (
+        f": {mark.reason}" if mark.reason else ""
+    )
+    yield Ailment(Kind.UNFINISHED, f"host:{host.name}", says, patient.type_("history"), f"plan {mark.plan}")
+
+
+def _licence(host: Host, patient: Patient) -> Iterator[Ailment]:
+    licences = patient.observed.licences
+    if licences is None:
+        return
+    names = licences.get(host.moid, ())
+    if not names or any(_EVALUATION in name.casefold() for name in names):
+        says = listed(names) or "no license is assigned"
+        yield Ailment(Kind.LICENCE, f"host:{host.name}", says, f"govc license.assign -host {host.name} KEY")
+
+
+def _numa(host: Host) -> Iterator[Ailment]:
+    unknown = [gpu.pci_id for gpu in host.gpus if gpu.numa_node is None]
+    if len(host.numa_nodes) > 1 and unknown:
+        yield Ailment(Kind.NUMA_UNKNOWN, f"host:{host.name}", counted(len(unknown), "GPU"))
+
+
+def cluster_ailments(patient: Patient) -> Iterator[Ailment]:
+    """Yield what differs between the hosts of a cluster, and what its settings do to VMs with GPUs."""
+    for cluster, hosts in patient.clusters():
+        usable = [host for host in hosts if host.connection is Connection.CONNECTED]
+        yield from _differing(
+            cluster, usable, Kind.BUILDS, lambda host: f"{host.version} {host.build}".strip()
+        )
+        yield from _differing(cluster, usable, Kind.DRIVERS, lambda host: _driver(host, patient))
+        vms = [one for one in patient.gpu_vms if one[2].owner_moid == cluster.moid]
+        running = [vm for vm, _, _ in vms if vm.is_on]
+        if running and not cluster.ha_enabled and len(hosts) > 1:
+            command = f"govc cluster.change -ha-enabled {cluster.name}"
+            says = f"vSphere HA is off; {counted(len(running), 'running GPU VM')}"
+            yield Ailment(Kind.HA_OFF, f"cluster:{cluster.name}", says, command)
+        yield from _reach(hosts, vms, patient)
+
+
+def _driver(host: Host, patient: Patient) -> str:
+    facts = patient.facts(host)
+    if FactGroup.SOFTWARE not in facts.groups:
+        return ""
+    found = driver_facts(facts.software)
+    return f"{found.kind} {(found.version or '').partition('-')[0]}" if found.kind else ""
+
+
+def _differing(
+    cluster: Cluster, hosts: list[Host], kind: Kind, value_of: Callable[[Host], str]
+) -> Iterator[Ailment]:
+    """Name the hosts that do not have what most of the cluster have; nothing is said of unknown ones."""
+    values = {host.name: value for host in hosts if (value := value_of(host))}
+    counts = Counter(values.values())
+    if len(counts) < 2:
+        return
+    usual = min(counts, key=lambda value: (-counts[value], value))
+    for name, value in values.items():
+        if value != usual:
+            says = f"{value}; {counts[usual]} of cluster {cluster.name}: {usual}"
+            yield Ailment(kind, f"host:{name}", says, "govc host.info -host " + name)
+
+
+def _reach(hosts: tuple[Host, ...], vms: list, patient: Patient) -> Iterator[Ailment]:  # type: ignore[type-arg]
+    """Report hosts without a network or datastore that VMs with GPUs on other hosts of the cluster use."""
+    names = {one.moid: one.name for one in (*patient.observed.networks, *patient.observed.datastores)}
+    networks: Counter[str] = Counter()
+    datastores: Counter[str] = Counter()
+    for _, detail, _ in vms:
+        networks.update(patient.observed.networks_of(detail))
+        datastores.update(set(detail.datastore_moids))
+    for kind, used, has in (
+        (Kind.NETWORK, networks, lambda host: host.network_moids),
+        (Kind.STORAGE, datastores, lambda host: host.datastore_moids),
+    ):
+        yield from _missing(kind, used, names, hosts, has)
+
+
+def _missing(
+    kind: Kind,
+    used: Counter[str],
+    names: Mapping[str, str],
+    hosts: tuple[Host, ...],
+    has: Callable[[Host], frozenset[str]],
+) -> Iterator[Ailment]:
+    for moid, count in used.items():
+        without = [
+            host for host in hosts if host.connection is Connection.CONNECTED and moid not in has(host)
+        ]
+        if len(without) < len(hosts) and moid in names:
+            for host in without:
+                says = f"{names[moid]}, used by {counted(count, 'GPU VM')} of the cluster"
+                yield Ailment(kind, f"host:{host.name}", says)
+
+
+def storage_ailments(patient: Patient) -> Iterator[Ailment]:
+    """Yield datastores of hosts with GPUs that are not accessible, or nearly full."""
+    seen = {moid for host in patient.gpu_hosts for moid in host.datastore_moids}
+    seen |= {moid for _, detail, _ in patient.gpu_vms for moid in detail.datastore_moids}
+    for one in patient.observed.datastores:
+        if one.moid not in seen:
+            continue
+        subject, command = f"datastore:{one.name}", f"govc datastore.info {one.name}"
+        if not one.is_accessible:
+            yield Ailment(Kind.DATASTORE_LOST, subject, one.kind, command)
+        elif one.capacity_mib and one.free_mib < _DATASTORE_FULL * one.capacity_mib:
+            says = f"{one.free_mib // 1024:,} of {one.capacity_mib // 1024:,} GiB free"
+            yield Ailment(Kind.DATASTORE_FULL, subject, says, command)

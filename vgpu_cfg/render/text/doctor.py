@@ -1,0 +1,78 @@
+"""The health of an estate on one screen: a paragraph for each kind of ailment, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.planning.doctor.ailments import Level
+from vgpu_cfg.planning.doctor.examine import Group, Health
+from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
+
+MOST_GROUPS = 10
+"""Kinds that are shown with their objects and commands on the first screen; the others have a line each."""
+_STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
+_SHOWN = 3
+
+
+def render_health(health: Health, server: str, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out the health; without `with_all` it fits one screen, however large the estate is."""
+    seen = f"{counted(health.hosts, 'host')}, {counted(health.gpus, 'GPU')}, {counted(health.vms, 'GPU VM')}"
+    lines = both_ends(Text(f"health of {server}", style="bold"), Text(seen, style="dim"), width)
+    if not health.ailments:
+        return [*lines, Text(""), Text("Nothing is wrong that this account can see.")]
+    counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
+    lines += [Text(""), Text(", ".join(counts))]
+    groups = health.groups
+    shown = groups if with_all else groups[:MOST_GROUPS]
+    for group in shown:
+        lines += [Text(""), *_group(group, width, with_all=with_all)]
+    if groups[len(shown) :]:
+        lines.append(Text(""))
+        for group in groups[len(shown) :]:
+            names = fold_names(sorted({one.name for one in group.ailments}))
+            line = Text.assemble(
+                (f"{group.kind.level.value.upper():<7}", _STYLES[group.kind.level]), f"{group.kind.summary}: "
+            )
+            lines += _cut(line + Text(names), width)
+        lines.append(Text("-v shows all of them with their commands.", style="dim"))
+    return lines
+
+
+def _cut(line: Text, width: int) -> list[Text]:
+    """Return one line, of which the end is left out where it is too long."""
+    line.truncate(width, overflow="ellipsis")
+    return [line]
+
+
+def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:
+    kind, found = group.kind, group.ailments
+    count = f" ({len(found)})" if len(found) > 1 else ""
+    title = Text(f"{kind.summary}{count}: ", style="bold").append(kind.cost, "not bold")
+    yield from hanging(
+        kind.level.value.upper(), title, width, indent=0, label_width=7, style=_STYLES[kind.level]
+    )
+    if with_all:
+        for one in found:
+            owner = f" ({one.owner})" if one.owner else ""
+            yield from fold(Text(f"        {one.name}{owner}: {one.says}"), width, hang=10)
+            yield from _command(one.command, width)
+        return
+    by_text: dict[str, list[str]] = {}
+    for one in found:
+        by_text.setdefault(one.says, []).append(one.name)
+    first, *others = by_text.items()
+    names = fold_names(first[1])
+    more = [name for _, each in others for name in each]
+    text = f"{names}: {first[0]}" if first[0] else names
+    if more:
+        text += f"; also {listed(fold_names(more).split(', '), shown=_SHOWN)}"
+    yield from fold(Text(f"        {text}"), width, hang=8)
+    yield from _command(found[0].command, width)
+
+
+def _command(command: str, width: int) -> list[Text]:
+    return fold(Text(f"        $ {command}", style="dim"), width, hang=10) if command else []
