@@ -18,12 +18,13 @@ def read_to_examine(connection: Connection) -> Inventory:
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+    from vgpu_cfg.planning.doctor.vms import NESTED_KEY
     from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
     from vgpu_cfg.planning.remedies.start_conditions import KEYS
     from vgpu_cfg.ports import ReadScope
 
     scope = ReadScope(
-        datacenter=connection.datacenter, locks=True, system_ids=True, extra_config_keys=frozenset(KEYS)
+        datacenter=connection.datacenter, locks=True, system_ids=True, extra_config_keys=KEYS | {NESTED_KEY}
     )
     with compose.connect_reader(connection) as reader:
         observed = reader.read_inventory(scope)

@@ -62,6 +62,14 @@ class Kind(StrEnum):
     PASSTHROUGH = "passthrough-device", _B, "passthrough device not available", "the VM cannot start"
     GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "no vGPU can start on these GPUs"
     NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "no vGPU can start on these GPUs"
+    TOO_LARGE = "too-large", _B, "VM larger than any host of its cluster", "it cannot be powered on"
+    NESTED = "nested", _B, "nested virtualization on a GPU VM", "it cannot be powered on with a GPU"
+    LATENCY = (
+        "latency",
+        _B,
+        "latency sensitivity high without a full CPU reservation",
+        ("the VM cannot be powered on"),
+    )
     TWIN_DEVICE = (
         "device-twice",
         _B,
@@ -87,6 +95,18 @@ class Kind(StrEnum):
         ("no host can be emptied for maintenance, and VMs stay down after a host failure"),
     )
     HA_OFF = "ha-off", _R, "vSphere HA does not restart GPU VMs", "they stay down after a host failure"
+    DRS_OFF = (
+        "drs-off",
+        _R,
+        "DRS is off in a cluster of GPU VMs",
+        ("VMs are neither placed at power-on nor moved for maintenance"),
+    )
+    NO_EVACUATION = (
+        "no-evacuation",
+        _R,
+        "DRS does not move vGPU VMs for maintenance",
+        ("entering maintenance mode waits until the VMs are moved manually"),
+    )
     DRS_MOVES = (
         "drs",
         _R,
@@ -112,6 +132,9 @@ class Kind(StrEnum):
         "host drivers differ in a cluster",
         ("vMotion is refused, and a guest driver may not match after a restart"),
     )
+    OLD_VCENTER = "old-vcenter", _R, "ESXi is newer than vCenter", "VMware does not support this combination"
+    OLD_ESXI = "old-esxi", _R, "ESXi without general support", "it gets no security fixes"
+    OLD_DRIVER = "old-driver", _R, "host driver of a branch that has ended", "it gets no security fixes"
     BUILDS = "mixed-builds", _R, "ESXi builds differ in a cluster", "VMs may not move to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"
     NETWORK = (
@@ -126,6 +149,12 @@ class Kind(StrEnum):
         "host without a datastore of its cluster's GPU VMs",
         ("VMs cannot move or restart there"),
     )
+    LOCAL_DISK = (
+        "local-datastore",
+        _R,
+        "GPU VM on a datastore that only one host has",
+        ("it cannot move or restart on another host"),
+    )
     DATASTORE_FULL = "datastore-full", _R, "datastore nearly full", "VMs stop when they write"
     SNAPSHOT = (
         "snapshot",
@@ -134,12 +163,42 @@ class Kind(StrEnum):
         ("its disks cannot grow, and a revert may restore devices that no longer exist"),
     )
     MEDIA = "media", _R, "GPU VM with a connected USB device or image", "vMotion is refused or loses it"
+    NO_VMOTION_VM = (
+        "plugin-parameter",
+        _R,
+        "vGPU parameter that rules out vMotion",
+        ("the VM must be off for maintenance of its host"),
+    )
     SUSPENDED = "suspended", _R, "suspended GPU VM", "it resumes only if the same GPU capacity is free"
     COPIED_MARK = "copied-mark", _R, "copy of a VM that a plan owns", "it looks like the plan's VM"
     RULE = "rule", _R, "DRS rule that is not or cannot be met", "VMs that must be apart fail together"
     MAC = "mac", _R, "two VMs with one MAC address", "both lose their network while both run"
     ATS = "ats", _R, "ATS chain with a missing link", "GPUDirect RDMA runs at about half its bandwidth"
     FAR = "far", _R, "GPU and NIC of a VM on different NUMA nodes", "GPUDirect RDMA crosses the sockets"
+    OVER_RESERVED = (
+        "over-reserved",
+        _R,
+        "DirectPath profile with more reserved than free",
+        ("VMs that have a reservation cannot start"),
+    )
+    FEWER_GPUS = (
+        "fewer-gpus",
+        _R,
+        "host with fewer GPUs than equal hosts of its cluster",
+        ("a GPU may have failed or lost its slot"),
+    )
+    NO_GROUPS = (
+        "no-device-groups",
+        _R,
+        "host without the device groups that equal hosts offer",
+        ("NVLink VMs cannot start there"),
+    )
+    NVSWITCH_SPLIT = (
+        "nvswitch-passthrough",
+        _R,
+        "GPU of an NVSwitch board passed through",
+        ("the other GPUs of the board may lose NVLink"),
+    )
     CORDON = "cordon", _R, "cordoned host or GPU", "it takes no new VMs"
     NO_VMOTION = (
         "no-vmotion",

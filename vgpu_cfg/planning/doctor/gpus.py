@@ -27,6 +27,9 @@ def gpu_ailments(patient: Patient) -> Iterator[Ailment]:
         if gpu.mode is PoolMode.MIG and not gpu.runs and (host.owner_moid, gpu.board_key) not in in_mig:
             command = patient.type_("inventory", "--gpus", "--host", host.name)
             yield Ailment(Kind.MIG_UNUSED, subject, gpu.board, command)
+        board = patient.catalog.board(gpu.board_key) if gpu.board_key else None
+        if gpu.mode is PoolMode.PASSTHROUGH and board is not None and board.is_nvswitch:
+            yield Ailment(Kind.NVSWITCH_SPLIT, subject, gpu.board)
         if gpu.mode is PoolMode.PASSTHROUGH and not gpu.runs:
             yield _passthrough(subject, host, gpu, patient)
 

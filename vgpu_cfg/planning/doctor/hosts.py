@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 
+from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
-from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.wording import counted, listed, version_tuple
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
 
 _DATASTORE_FULL = 0.05
 """Free space below this share of a datastore is too little: a choice."""
+_GENERAL_SUPPORT = {"6.5": date(2022, 10, 15), "6.7": date(2022, 10, 15), "7.0": date(2025, 10, 2)}
+"""The end of general support of ESXi (Broadcom's product lifecycle; recalled)."""
 _EVALUATION = "evaluation"
 
 
 def host_ailments(patient: Patient) -> Iterator[Ailment]:
-    """Yield what is wrong with each host that has GPUs, or that runs VMs with them."""
+    """Yield what is wrong with each host that has GPUs."""
     for host in patient.gpu_hosts:
         yield from _state(host, patient)
         if host.connection is Connection.CONNECTED:
@@ -29,6 +36,8 @@ def host_ailments(patient: Patient) -> Iterator[Ailment]:
             yield from _work(host, patient)
             yield from _licence(host, patient)
             yield from _numa(host)
+            yield from _ages(host, patient)
+            yield from _promises(host)
 
 
 def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
@@ -127,6 +136,41 @@ def _numa(host: Host) -> Iterator[Ailment]:
         yield Ailment(Kind.NUMA_UNKNOWN, f"host:{host.name}", counted(len(unknown), "GPU"))
 
 
+def _ages(host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report releases that are older than their support, and newer than vCenter."""
+    subject, today = f"host:{host.name}", patient.observed.read_at.date()
+    release = ".".join(host.version.split(".")[:2])
+    ended = _GENERAL_SUPPORT.get(release)
+    if ended is not None and today > ended:
+        says = f"ESXi {host.version}, general support ended on {ended}"
+        yield Ailment(Kind.OLD_ESXI, subject, says)
+    vcenter = patient.observed.vcenter.version
+    if vcenter and version_tuple(host.version)[:3] > version_tuple(vcenter)[:3]:
+        yield Ailment(Kind.OLD_VCENTER, subject, f"ESXi {host.version}, vCenter {vcenter}")
+    number = (driver_facts(patient.facts(host).software).version or "").partition(".")[0]
+    branches = load_driver_branches()
+    own = branches.find(number)
+    month = f"{today:%Y-%m}"
+    gone = [one for one in branches.branches if one.end_of_life is not None and one.end_of_life.date < month]
+    last = max(gone, key=lambda one: one.release, default=None)
+    if own is not None and last is not None and own.release <= last.release and not _is_supported(own, month):
+        says = f"branch {number} (vGPU {own.release})"
+        if own.end_of_life is not None:
+            says += f", ended {own.end_of_life.date}"
+        yield Ailment(Kind.OLD_DRIVER, subject, says)
+
+
+def _is_supported(branch: DriverBranch, month: str) -> bool:
+    return branch.end_of_life is not None and branch.end_of_life.date >= month
+
+
+def _promises(host: Host) -> Iterator[Ailment]:
+    for one in host.direct_path or ():
+        if one.unused_reservation > one.remaining:
+            says = f"{one.name}: {one.unused_reservation} reserved, {one.remaining} free"
+            yield Ailment(Kind.OVER_RESERVED, f"host:{host.name}", says)
+
+
 def cluster_ailments(patient: Patient) -> Iterator[Ailment]:
     """Yield what differs between the hosts of a cluster, and what its settings do to VMs with GPUs."""
     for cluster, hosts in patient.clusters():
@@ -142,6 +186,42 @@ def cluster_ailments(patient: Patient) -> Iterator[Ailment]:
             says = f"vSphere HA is off; {counted(len(running), 'running GPU VM')}"
             yield Ailment(Kind.HA_OFF, f"cluster:{cluster.name}", says, command)
         yield from _reach(hosts, vms, patient)
+        yield from _drs(cluster, running, patient)
+        yield from _unlike(usable)
+
+
+def _drs(cluster: Cluster, running: list[Vm], patient: Patient) -> Iterator[Ailment]:
+    subject = f"cluster:{cluster.name}"
+    with_vgpus = [vm for vm in running if vm.detail is not None and vm.detail.vgpus]
+    if with_vgpus and not cluster.drs_enabled:
+        says = f"{counted(len(running), 'running GPU VM')}"
+        yield Ailment(Kind.DRS_OFF, subject, says, f"govc cluster.change -drs-enabled {cluster.name}")
+    facts = patient.observed.facts
+    can_move = facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
+    found = facts.clusters.get(cluster.moid)
+    option = found.drs_options.get(EVACUATE_OPTION, "") if found is not None else ""
+    if with_vgpus and cluster.drs_enabled and can_move and found is not None and option != "-1":
+        says = f"{EVACUATE_OPTION} is {option or 'not set'}; {counted(len(with_vgpus), 'running vGPU VM')}"
+        yield Ailment(Kind.NO_EVACUATION, subject, says)
+
+
+def _unlike(hosts: list[Host]) -> Iterator[Ailment]:
+    """Compare hosts of one server model with one kind of GPU: their numbers of GPUs, their device groups."""
+    alike: dict[tuple[str, frozenset[str]], list[Host]] = {}
+    for host in hosts:
+        alike.setdefault((host.model, frozenset(gpu.name for gpu in host.gpus)), []).append(host)
+    for group in alike.values():
+        most = max(len(host.gpus) for host in group)
+        full = sum(len(host.gpus) == most for host in group)
+        offers = [host for host in group if host.device_groups]
+        for host in group:
+            subject, command = f"host:{host.name}", f"govc host.info -host {host.name}"
+            if len(host.gpus) < most and full > len(group) // 2:
+                says = f"{counted(len(host.gpus), 'GPU')}; {full} equal hosts have {most}"
+                yield Ailment(Kind.FEWER_GPUS, subject, says, command)
+            if not host.device_groups and len(offers) > len(group) // 2 and len(host.gpus) == most:
+                names = listed(one.name for one in offers[0].device_groups)
+                yield Ailment(Kind.NO_GROUPS, subject, f"{offers[0].name} offers {names}", command)
 
 
 def _driver(host: Host, patient: Patient) -> str:
@@ -167,7 +247,9 @@ def _differing(
             yield Ailment(kind, f"host:{name}", says, "govc host.info -host " + name)
 
 
-def _reach(hosts: tuple[Host, ...], vms: list, patient: Patient) -> Iterator[Ailment]:  # type: ignore[type-arg]
+def _reach(
+    hosts: tuple[Host, ...], vms: list[tuple[Vm, VmDetail, Host]], patient: Patient
+) -> Iterator[Ailment]:
     """Report hosts without a network or datastore that VMs with GPUs on other hosts of the cluster use."""
     names = {one.moid: one.name for one in (*patient.observed.networks, *patient.observed.datastores)}
     networks: Counter[str] = Counter()
@@ -190,6 +272,9 @@ def _missing(
     has: Callable[[Host], frozenset[str]],
 ) -> Iterator[Ailment]:
     for moid, count in used.items():
+        having = [host for host in hosts if moid in has(host)]
+        if kind is Kind.STORAGE and len(having) == 1:
+            continue  # its VMs are reported: no other host is expected to have a local datastore
         without = [
             host for host in hosts if host.connection is Connection.CONNECTED and moid not in has(host)
         ]

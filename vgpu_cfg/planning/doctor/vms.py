@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -30,6 +31,10 @@ _CONDITIONS: Mapping[ConditionKind, Kind] = {
 """What a start needs whatever else runs; the host and its GPUs are reported by their own rules."""
 
 _MOVES = "fullyAutomated"
+NESTED_KEY = "vhv.enable"
+"""Exposes hardware virtualization to the guest; with passthrough devices it is refused (Broadcom KB 313545)."""
+_PINNING = re.compile(r"pcipassthru\d+\.cfg\.enable_(uvm|debugging|profiling)")
+"""vGPU plugin parameters with which NVIDIA supports no migration (vGPU User Guide, unified memory, profilers)."""
 
 
 def vm_ailments(patient: Patient) -> Iterator[Ailment]:
@@ -40,6 +45,8 @@ def vm_ailments(patient: Patient) -> Iterator[Ailment]:
         yield from _profiles(vm, detail, host, offered, patient)
         yield from _numa(vm, detail, host)
         yield from _settings(vm, detail, host, patient)
+        yield from _start_settings(vm, detail, host, patient)
+    yield from _local_disks(patient)
     yield from _shared_devices(patient)
     yield from _macs(patient)
     yield from _rdma(patient)
@@ -94,9 +101,9 @@ def _numa(vm: Vm, detail: VmDetail, host: Host) -> Iterator[Ailment]:
         yield _ailment(Kind.NUMA_STALE, vm, says, off + change)
     room = sum(node.memory_mib for node in host.numa_nodes if node.node_id in nodes)
     cores = sum(node.cores for node in host.numa_nodes if node.node_id in nodes)
-    threads = cores * (2 if host.hyperthreading else 1)
-    if 0 < room < detail.memory_mib or 0 < threads < detail.cpus:
-        says = f"{detail.cpus} vCPUs, {gib(detail.memory_mib)} on node {node_list(nodes)} with {gib(room)}"
+    if 0 < room < detail.memory_mib or 0 < cores < detail.cpus:
+        size = f"{detail.cpus} vCPUs and {gib(detail.memory_mib)}"
+        says = f"{size} on node {node_list(nodes)} with {counted(cores, 'core')} and {gib(room)}"
         yield _ailment(Kind.NUMA_WIDE, vm, says)
 
 
@@ -132,6 +139,31 @@ def _settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> Iterato
         yield _ailment(Kind.IDLE, vm, says, patient.type_("inventory", "--gpus", "--host", host.name))
 
 
+def _start_settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report settings that keep a VM with a GPU from starting or from moving, whatever its host has free."""
+    name = path_of(vm)
+    settings = {key.lower(): value.lower() for key, value in detail.extra_config.items()}
+    if settings.get(NESTED_KEY.lower()) == "true":
+        yield _ailment(
+            Kind.NESTED, vm, f"{NESTED_KEY} is TRUE", f"govc vm.change -vm {name} -nested-hv-enabled=false"
+        )
+    pinning = sorted(
+        key for key, value in settings.items() if _PINNING.fullmatch(key) and value not in ("", "0")
+    )
+    if pinning:
+        yield _ailment(Kind.NO_VMOTION_VM, vm, listed(pinning), f"govc vm.info -e {name}")
+    reserved, cpus = detail.options.get("cpu_reservation"), detail.cpus
+    is_high = detail.options.get("latency_sensitivity") == "high"
+    if is_high and host.cpu_mhz and isinstance(reserved, int) and reserved < cpus * host.cpu_mhz:
+        says = f"{reserved} of {cpus * host.cpu_mhz} MHz reserved"
+        change = f"govc vm.change -vm {name} -cpu.reservation={cpus * host.cpu_mhz}"
+        yield _ailment(Kind.LATENCY, vm, says, change)
+    others = patient.hosts_by_cluster.get(host.owner_moid, ())
+    most = max((one.memory_mib for one in others), default=0)
+    if 0 < most < detail.memory_mib:
+        yield _ailment(Kind.TOO_LARGE, vm, f"{gib(detail.memory_mib)}; the largest host has {gib(most)}")
+
+
 def _in_cluster(vm: Vm, detail: VmDetail, cluster: Cluster, patient: Patient) -> Iterator[Ailment]:
     overrides = cluster.overrides_of(vm.moid)
     if cluster.ha_enabled and overrides.get("ha_restart") == "disabled":
@@ -144,6 +176,21 @@ def _in_cluster(vm: Vm, detail: VmDetail, cluster: Cluster, patient: Patient) ->
     if cluster.drs_enabled and level == _MOVES and may_move and is_bound and not has_host_devices(detail):
         command = f"govc cluster.override.change -vm {path_of(vm)} -drs-mode manual"
         yield _ailment(Kind.DRS_MOVES, vm, f"cluster {cluster.name} is fully automated", command)
+
+
+def _local_disks(patient: Patient) -> Iterator[Ailment]:
+    names = {one.moid: one.name for one in patient.observed.datastores}
+    for _, hosts in patient.clusters():
+        if len(hosts) < 2:
+            continue
+        has = Counter(moid for host in hosts for moid in host.datastore_moids)
+        moids = {host.moid for host in hosts}
+        for vm, detail, host in patient.gpu_vms:
+            local = [names[one] for one in detail.datastore_moids if has[one] == 1 and one in names]
+            if host.moid in moids and local:
+                yield _ailment(
+                    Kind.LOCAL_DISK, vm, f"{listed(local)} on {host.name}", f"govc vm.info {path_of(vm)}"
+                )
 
 
 def _shared_devices(patient: Patient) -> Iterator[Ailment]:
