@@ -135,6 +135,12 @@ class Kind(StrEnum):
     OLD_VCENTER = "old-vcenter", _R, "ESXi is newer than vCenter", "VMware does not support this combination"
     OLD_ESXI = "old-esxi", _R, "ESXi without general support", "it gets no security fixes"
     OLD_DRIVER = "old-driver", _R, "host driver of a branch that has ended", "it gets no security fixes"
+    DAEMONS = (
+        "mixed-daemons",
+        _R,
+        "NVIDIA's management daemon is missing on hosts of a cluster",
+        ("NVLink device groups are not offered there"),
+    )
     BUILDS = "mixed-builds", _R, "ESXi builds differ in a cluster", "VMs may not move to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"
     NETWORK = (

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.wording import as_counted, counted
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind, Level
 from vgpu_cfg.planning.doctor.failover import failover_ailments
 from vgpu_cfg.planning.doctor.gpus import gpu_ailments
@@ -29,12 +30,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of an estate: `ailments` the worst first, and what was looked at."""
+    """The health of an estate: `ailments` the worst first, what was looked at, and what could not be read."""
 
     ailments: tuple[Ailment, ...]
     hosts: int
     gpus: int
     vms: int
+    unread: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -63,7 +65,25 @@ def examine(observed: Inventory, catalog: Catalog, server: Sequence[str] = ()) -
     )
     ordered = sorted(dict.fromkeys(found), key=lambda one: (_ORDER[one.kind], as_counted(one.subject)))
     gpus = sum(len(host.gpus) for host in patient.gpu_hosts)
-    return Health(tuple(ordered), len(observed.hosts), gpus, len(patient.gpu_vms))
+    return Health(tuple(ordered), len(observed.hosts), gpus, len(patient.gpu_vms), tuple(_unread(patient)))
+
+
+def _unread(patient: Patient) -> Iterator[str]:
+    """Name what this account did not get to see, with the reason: nothing is said of it above."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for host in patient.gpu_hosts:
+        for group, reason in patient.facts(host).unread.items():
+            if host.connection is Connection.CONNECTED:
+                why.setdefault((group.value, reason), []).append(host.name)
+    for (name, reason), names in why.items():
+        yield f"{name} of {fold_names(names)}: {reason}"
+    if patient.observed.licences is None:
+        yield "licenses of hosts"
+    if patient.observed.locks is None:
+        yield "locks and reservations of vgpu-cfg"
+    hidden = [vm.name for vm in patient.observed.vms if vm.detail is None and patient.holds_gpu(vm)]
+    if hidden:
+        yield f"configuration of {listed(hidden)}, which {'has' if len(hidden) == 1 else 'have'} a GPU"
 
 
 def _vcenter(patient: Patient) -> Iterator[Ailment]:

@@ -179,6 +179,7 @@ def cluster_ailments(patient: Patient) -> Iterator[Ailment]:
             cluster, usable, Kind.BUILDS, lambda host: f"{host.version} {host.build}".strip()
         )
         yield from _differing(cluster, usable, Kind.DRIVERS, lambda host: _driver(host, patient))
+        yield from _differing(cluster, usable, Kind.DAEMONS, lambda host: _daemon(host, patient))
         vms = [one for one in patient.gpu_vms if one[2].owner_moid == cluster.moid]
         running = [vm for vm, _, _ in vms if vm.is_on]
         if running and not cluster.ha_enabled and len(hosts) > 1:
@@ -230,6 +231,11 @@ def _driver(host: Host, patient: Patient) -> str:
         return ""
     found = driver_facts(facts.software)
     return f"{found.kind} {(found.version or '').partition('-')[0]}" if found.kind else ""
+
+
+def _daemon(host: Host, patient: Patient) -> str:
+    found = driver_facts(patient.facts(host).software)
+    return "" if found.kind is None else "installed" if found.daemon else "not installed"
 
 
 def _differing(

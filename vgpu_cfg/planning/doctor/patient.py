@@ -74,6 +74,11 @@ class Patient:
         """Return what was read of a host besides the inventory."""
         return self.observed.facts.hosts.get(host.moid, HostFacts())
 
+    def holds_gpu(self, vm: Vm) -> bool:
+        """Whether its host lists the VM at one of its GPUs."""
+        host = self.observed.host_by_moid.get(vm.host_moid or "")
+        return host is not None and any(vm.moid in gpu.vm_moids for gpu in host.gpus)
+
     def type_(self, *words: str) -> str:
         """Return a command of this program for this vCenter."""
         return shlex.join(["vgpu-cfg", *words, *self.server])

@@ -32,9 +32,9 @@ _CONDITIONS: Mapping[ConditionKind, Kind] = {
 
 _MOVES = "fullyAutomated"
 NESTED_KEY = "vhv.enable"
-"""Exposes hardware virtualization to the guest; with passthrough devices it is refused (Broadcom KB 313545)."""
+"""Exposes hardware virtualization to the guest; with passthrough devices it is refused (recalled)."""
 _PINNING = re.compile(r"pcipassthru\d+\.cfg\.enable_(uvm|debugging|profiling)")
-"""vGPU plugin parameters with which NVIDIA supports no migration (vGPU User Guide, unified memory, profilers)."""
+"""vGPU plugin parameters with which NVIDIA supports no migration (vGPU User Guide)."""
 
 
 def vm_ailments(patient: Patient) -> Iterator[Ailment]:

@@ -19,6 +19,7 @@ def health_data(health: Health, observed: Inventory) -> Data:
         "gpus": health.gpus,
         "gpu_vms": health.vms,
         "counts": {level.value: health.count(level) for level in Level},
+        "unread": list(health.unread),
         "ailments": [
             {
                 "kind": one.kind.value,

@@ -12,8 +12,8 @@ from vgpu_cfg.planning.doctor.ailments import Level
 from vgpu_cfg.planning.doctor.examine import Group, Health
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
 
-MOST_GROUPS = 10
-"""Kinds that are shown with their objects and commands on the first screen; the others have a line each."""
+MOST_LINES = 50
+"""The first screen: as many kinds as fit have their objects and commands, the others a line each."""
 _STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
 _SHOWN = 3
 
@@ -22,30 +22,32 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     """Lay out the health; without `with_all` it fits one screen, however large the estate is."""
     seen = f"{counted(health.hosts, 'host')}, {counted(health.gpus, 'GPU')}, {counted(health.vms, 'GPU VM')}"
     lines = both_ends(Text(f"health of {server}", style="bold"), Text(seen, style="dim"), width)
+    unread = [
+        line for text in health.unread for line in hanging("UNREAD", text, width, indent=0, label_width=7)
+    ]
     if not health.ailments:
-        return [*lines, Text(""), Text("Nothing is wrong that this account can see.")]
+        return [*lines, Text(""), Text("Nothing is wrong that this account can see."), *unread]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
-    groups = health.groups
-    shown = groups if with_all else groups[:MOST_GROUPS]
-    for group in shown:
-        lines += [Text(""), *_group(group, width, with_all=with_all)]
-    if groups[len(shown) :]:
-        lines.append(Text(""))
-        for group in groups[len(shown) :]:
-            names = fold_names(sorted({one.name for one in group.ailments}))
-            line = Text.assemble(
-                (f"{group.kind.level.value.upper():<7}", _STYLES[group.kind.level]), f"{group.kind.summary}: "
-            )
-            lines += _cut(line + Text(names), width)
-        lines.append(Text("-v shows all of them with their commands.", style="dim"))
-    return lines
+    told = [[Text(""), *_group(group, width, with_all=with_all)] for group in health.groups]
+    room = MOST_LINES - len(lines) - len(told) - 2 - min(len(unread), _SHOWN)
+    for number, paragraph in enumerate(told):
+        room -= len(paragraph) - 1
+        if room < 0 and not with_all:
+            lines += [Text(""), *(_line(group, width) for group in health.groups[number:])]
+            lines.append(Text("-v shows all of them with their commands.", style="dim"))
+            break
+        lines += paragraph
+    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN])]
 
 
-def _cut(line: Text, width: int) -> list[Text]:
-    """Return one line, of which the end is left out where it is too long."""
+def _line(group: Group, width: int) -> Text:
+    """Name a kind and its objects in one line, of which the end is left out if it is too long."""
+    level = group.kind.level
+    names = fold_names(sorted({one.name for one in group.ailments}))
+    line = Text.assemble((f"{level.value.upper():<7} ", _STYLES[level]), f"{group.kind.summary}: {names}")
     line.truncate(width, overflow="ellipsis")
-    return [line]
+    return line
 
 
 def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:
