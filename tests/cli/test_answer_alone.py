@@ -46,6 +46,7 @@ ARGUMENTS = {
     "verify": PLAN,
     "runbook": PLAN,
     "inventory": LAB,
+    "doctor": LAB,
     "history": LAB,
     "usage": LAB,
     "fit": f"grid_a100-40c {LAB}",

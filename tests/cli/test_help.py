@@ -22,6 +22,7 @@ OF_RECORDINGS = {
     "runbook",
     "status",
     "inventory",
+    "doctor",
     "fit",
     "hand-over",
     "rebalance",
@@ -44,6 +45,7 @@ CONNECTED = {
     "status",
     "destroy",
     "inventory",
+    "doctor",
     "fit",
     "rebalance",
     "import",
@@ -88,7 +90,7 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
-        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
+        "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance", "history",
         "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics", "usage",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip

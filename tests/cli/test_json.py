@@ -21,6 +21,7 @@ COMMANDS = {
     "status": ["status", PLAN],
     "inventory": ["inventory", "--server", "lab:two-a100"],
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
+    "doctor": ["doctor", "--server", "lab:mixed-fleet"],
     "usage": ["usage", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],

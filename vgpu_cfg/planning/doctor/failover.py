@@ -46,7 +46,7 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
             vms = _moving(host, cluster, patient)
             if vms:
                 others = [room.copy() for room in rooms if room.host.moid != host.moid]
-                lost[host.name] = list(_homeless(vms, others, cluster, patient))
+                lost[host.name] = list(_left_over(vms, others, cluster, patient))
         if lost and all(lost.values()):
             count = sum(map(len, lost.values()))
             says = f"{counted(count, 'GPU VM')} on {counted(len(lost), 'host')} could not run on another host"
@@ -93,7 +93,7 @@ def _size(detail: VmDetail, patient: Patient) -> int:
     return sum(max((need.framebuffer_mib for need in by_board.values()), default=0) for by_board in needs)
 
 
-def _homeless(
+def _left_over(
     vms: Sequence[tuple[Vm, VmDetail]], rooms: Sequence[_Room], cluster: Cluster, patient: Patient
 ) -> Iterator[tuple[Vm, str]]:
     for vm, detail in vms:
