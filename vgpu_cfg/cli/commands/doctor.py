@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg doctor --server vc01.example.com\n\n"
         "vgpu-cfg doctor --server lab:mixed-fleet -v\n\n"
+        "vgpu-cfg doctor --html health.html --server vc01.example.com\n\n"
         "vgpu-cfg doctor --from vcenter.json --exit-code"
     )(doctor)
 
@@ -25,6 +27,10 @@ def doctor(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 10 if anything is broken, at risk or wasted.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write an HTML page with every finding."),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every object with its command.")
     ] = False,
@@ -36,15 +42,21 @@ def doctor(
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.doctor.examine import examine
+    from vgpu_cfg.render.data.doctor import health_data
     from vgpu_cfg.settings.connection import resolve_connection
 
+    if html is not None:
+        refuse_unwritable(html, "--html")
     observed = read_to_examine(resolve_connection(connection))
     health = examine(observed, load_catalog(), server_words(connection))
-    if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.doctor import health_data
+    if html is not None:
+        from vgpu_cfg.render.page.doctor import render_health_page
 
+        write_whole(html, render_health_page(health, health_data(health, observed)))
+    if output is OutputFormat.JSON:
         show.data(health_data(health, observed))
     else:
         from vgpu_cfg.render.text.doctor import render_health

@@ -21,7 +21,7 @@ def render_status_page(view: StatusView, told: dict[str, Any]) -> str:
         about=f"{place}, read {moment_words(datetime.fromisoformat(view.read_at))}",
         tiles=tuple(_tiles(view)),
         body="status.html.j2",
-        shared=("changes",),
+        shared=("changes", "seek"),
         data={"kind": "status-page", "format": 1, "told": told},
         more={
             "view": view,

@@ -1,0 +1,1 @@
+// Nothing of its own: findings are sections of rows with a search.
