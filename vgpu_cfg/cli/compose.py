@@ -224,7 +224,12 @@ def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 
     def transport(bmc: BmcRef) -> Transport:
         trust = Trust(ca_file=connection.ca_file, thumbprint=bmc.thumbprint)
-        return reached(bmc, lambda: HttpsTransport(bmc.address, trust=trust, limits=_bmc_limits()))
+
+        def wire() -> Transport:
+            https = HttpsTransport(bmc.address, trust=trust, limits=_bmc_limits())
+            return _logged(https, connection, bmc.address)
+
+        return reached(bmc, wire)
 
     return RedfishPowers(transport, secrets)
 
@@ -303,7 +308,7 @@ def open_session(
     if stopped is not None:
         outage.tell = lambda line: _say(f"{connection.server}: {line}")
         outage.is_called_off = stopped.is_set
-    wire = until_stopped(transport, connection.server)
+    wire = until_stopped(_logged(transport, connection, connection.server), connection.server)
     if reads_only:
         from vgpu_cfg.vsphere.wire.reading_only import ReadingOnly
 
@@ -319,6 +324,15 @@ def open_session(
     ) as session:
         session.in_flight = in_flight or (1 if connection.is_lab else limits.in_flight)
         yield session
+
+
+def _logged(transport: Transport, connection: Connection, server: str) -> Transport:
+    """Return a wire whose requests are listed in the file that the user named; else the same one."""
+    if connection.log_calls is None:
+        return transport
+    from vgpu_cfg.vsphere.wire.call_log import Logged
+
+    return Logged(transport, server, connection.log_calls)
 
 
 def _clock_of(transport: Transport) -> RunClock:

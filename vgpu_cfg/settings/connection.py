@@ -137,7 +137,7 @@ class Connection:
 
     `protecting` are the contexts of this server that protect something, whichever way it was named,
     `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
-    `login` was fetched before it is needed.
+    `login` was fetched before it is needed, `log_calls` is the file that lists the requests.
     """
 
     server: str
@@ -154,6 +154,7 @@ class Connection:
     requiring: tuple[RequiringContext, ...] = ()
     quotas: tuple[Path, ...] = ()
     login: SecretStr | None = None
+    log_calls: Path | None = None
 
     @property
     def is_lab(self) -> bool:
@@ -272,6 +273,7 @@ def resolve_connection(
         protecting=_protecting(chosen, config),
         requiring=_requiring(chosen, config),
         quotas=_quotas(chosen, flags, environment, config),
+        log_calls=flags.log_calls,
     )
 
 

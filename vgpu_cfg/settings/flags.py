@@ -25,6 +25,7 @@ class ConnectionFlags:
     timeout_seconds: float | None = None
     recording: Path | None = None
     quotas: Path | None = None
+    log_calls: Path | None = None
     contexts: tuple[str, ...] = ()
 
 

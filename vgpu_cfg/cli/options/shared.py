@@ -215,6 +215,16 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
             rich_help_panel=_CONNECTION,
         ),
     ],
+    "log_calls": Annotated[
+        Path | None,
+        typer.Option(
+            "--log-calls",
+            metavar="FILE",
+            help="Append a line for every request to vCenter and BMCs.",
+            show_default=False,
+            rich_help_panel=_CONNECTION,
+        ),
+    ],
 }
 _CONTEXTS_OPTION = Annotated[
     list[str] | None,
