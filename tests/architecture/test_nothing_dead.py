@@ -22,10 +22,18 @@ ENTRIES = [
     "vgpu_cfg.__main__",
     "vgpu_cfg.testing.plugin",
     *{f"vgpu_cfg.cli.commands.{row.module}" for row in LISTED},
+    "vgpu_cfg.knowledge.beliefs",
 ]
-"""What a person starts, what pytest loads, and what help lists."""
+"""What a person starts, what pytest loads, what help lists, and the beliefs, which write pages."""
+
+_OF_PAGES = "tests write the pages about beliefs"
 
 FIELDS_READ_OTHERWISE = {
+    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "affects"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "if_wrong"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "irreversible"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "releases"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "statement"): _OF_PAGES,
     Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",
     Field("vgpu_cfg.lab.state.guest", "Guest", "cloud_why"): "whoever looks into a lab's guest",
     Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "include"): "read before there is a model",
@@ -57,6 +65,7 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest.ssh", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.knowledge.beliefs", "", "load_beliefs"): _OF_PAGES,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "CharacterDataHandler"): _OF_EXPAT,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "EndElementHandler"): _OF_EXPAT,
