@@ -3,6 +3,8 @@
 Source: DMTF DSP0266 (Redfish Specification: service root, HTTP basic authentication, actions) and DSP2046
 (ComputerSystem: PowerState, Reset, ResetType). Nothing is sent twice, no redirect is followed, and addresses
 from a BMC are only requested on itself, below /redfish/.
+
+Belief: bmc-power-on.
 """
 
 from __future__ import annotations

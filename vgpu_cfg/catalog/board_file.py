@@ -1,6 +1,9 @@
 """The format of a file of `profiles/`, and its conversion to a board.
 
 Every key is described in profiles/README.md.
+
+Belief: c-series-profiles, profile-prefixes, profile-prefixes-by-rule, mixed-size-starts, mig-starts,
+mig-names-of-gb200, mig-starts-of-later-boards, mmio-by-architecture, mmio-not-listed, mmio-by-rule-of-thumb.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The branches of NVIDIA's driver, and the documents' facts of each: profiles/drivers/branches.yaml.
 
 Data only: planning decides on the guest drivers that a host's driver accepts. Undocumented facts are absent.
+
+Belief: long-term-branch-470.
 """
 
 from __future__ import annotations

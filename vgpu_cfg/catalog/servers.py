@@ -1,4 +1,7 @@
-"""A GPU server's use of the room (profiles/servers), and a board's computing power and consumption."""
+"""A GPU server's use of the room (profiles/servers), and a board's computing power and consumption.
+
+Belief: size-servers.
+"""
 
 from __future__ import annotations
 

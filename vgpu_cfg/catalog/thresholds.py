@@ -1,4 +1,7 @@
-"""The default bandwidths that `verify` requires, if a plan or command line sets none: profiles/verify."""
+"""The default bandwidths that `verify` requires, if a plan or command line sets none: profiles/verify.
+
+Belief: healthy-share-of-line-rate.
+"""
 
 from __future__ import annotations
 

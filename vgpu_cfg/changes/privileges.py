@@ -6,6 +6,10 @@ RelocateVM_Task, Rename_Task, MoveIntoFolder_Task, UpdateOptions, ReconfigureDvs
 ReconfigureDVPortgroup_Task, LogUserEvent and SetField; vSphere Security 8.0, "Required Privileges for Common
 Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation. Privileges found in none
 of them are marked as recalled.
+
+Belief: privileges-suffice, alarm-privileges, clone-privileges-of-devices, clone-privileges,
+numa-nodes-privilege, vtpm-privilege, policy-privilege, clone-customization-privilege,
+attachable-privilege-from-70.
 """
 
 from __future__ import annotations

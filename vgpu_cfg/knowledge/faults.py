@@ -10,6 +10,8 @@ Which known failure a text is about that has none of the known words in their or
 A text is compared with each row by the words that both have. A word weighs the more, the fewer rows have it;
 words that say only that something failed weigh nothing. A row is like the text where its words are a good
 part of the text, and the text's a good part of the row's.
+
+Belief: power-on-texts-and-faults, explain-texts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The default number of a run's tasks at once, derived from vCenter's own limits."""
+"""The default number of a run's tasks at once, derived from vCenter's own limits.
+
+Belief: clone-limits, queued-clones-show-queued.
+"""
 
 from __future__ import annotations
 

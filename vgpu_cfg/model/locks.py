@@ -18,7 +18,10 @@ HEAD: Final = "vgpu-cfg lock: "
 """What the name of a lock begins with, among the alarms of others."""
 
 MOST_SIGNS: Final = 400
-"""So long a lock's text may be, as is assumed: vCenter's reference names no limit."""
+"""So long a lock's text may be, as is assumed: vCenter's reference names no limit.
+
+Belief: alarm-description-400.
+"""
 
 BEAT_SECONDS: Final = 60.0
 """So often a run says that it still goes on."""

@@ -23,6 +23,8 @@ Sources: Xid numbers: NVIDIA's Xid catalogue, and this tool's own rows of them; 
 `drivers/pci/pcie/aer.c` (`PCIe Bus Error: severity=Uncorrected (Fatal)`); NICs: `mlx5/core/health.c`
 ("device's health compromised - reached miss count") and `mlx5/core/events.c` ("Port module event[error]");
 disks: `block/blk-core.c`, `fs/ext4/super.c`, `fs/xfs`.
+
+Belief: guest-tool-output.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ _NO_REFERENCE = ("00000000 ()", "7F7F0101 ()")
 """chronyd's source if it has none, and if it follows the machine's own clock."""
 
 _FORMAT = "'container {{.Names}} {{.Image}}'"
+# Belief: cuda-holds-uvm-open, daemons-leave-uvm-closed.
 QUESTION = (
     "find /proc -mindepth 3 -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname /dev/nvidia-uvm 2>/dev/null; "
     "grep -lsaE 'VGPU_CFG_(TRAIN|JOB)=' /proc/[0-9]*/environ; "

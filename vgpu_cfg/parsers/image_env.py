@@ -3,6 +3,8 @@
 Sources: the Dockerfiles of nvidia/cuda (`CUDA_VERSION`, `NCCL_VERSION`), of which NVIDIA's and PyTorch's are
 made; `PYTORCH_VERSION` of PyTorch's (pytorch/pytorch, issue 48324). PyTorch may carry an NCCL of its own in
 addition to that of the image (pytorch/pytorch, issue 150049).
+
+Belief: images-name-their-cuda.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Elements and attributes are those of Jenkins' schema (junit-10.xsd), of which GitLab reads some. No two cases
 of a suite have one name, since GitLab keeps only the first of those.
+
+Belief: junit-like-jenkins.
 """
 
 from __future__ import annotations

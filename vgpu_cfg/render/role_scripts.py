@@ -3,6 +3,8 @@
 Objects are named by their vCenter ids, with their paths as comments: a path may hold characters that a shell
 or govc takes for a pattern. That PowerCLI finds each kind of object by such an id is read in its reference
 and not tried.
+
+Belief: govc-script-of-roles, powercli-script-of-roles.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The user's own #cloud-config is merged under ours: lists that both have are joined, any other key that
 both set must be set alike.
+
+Belief: cloud-init-redacts, cloud-init-copies-of-user-data, cloud-init-accepts-empty-copies,
+cloud-init-makes-host-keys.
 """
 
 from __future__ import annotations

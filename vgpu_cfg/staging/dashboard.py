@@ -2,6 +2,8 @@
 
 Metrics of GPUs have the names of DCGM exporter (etc/default-counters.csv), those of RDMA traffic the names of
 node exporter's infiniband collector; what not all its releases count is this tool's own (`rdma-metrics`).
+
+Belief: dcgm-exporter-with-a-vgpu, dcgm-nvlink-unit.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 nerdctl accepts docker's arguments, and drives containerd; Apptainer has arguments of its own, has no daemon
 and shares network, processes and shared memory with the guest anyway.
+
+Belief: container-commands, container-error-texts.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ each file in it is made so. Secrets go in as files, never as arguments.
 
 The URL of a file names `*` for the server that was asked, or the host that runs the VM. That host is believed
 by the certificate that vCenter has of it (HostConfigInfo.certificate), as the API reference asks for.
+
+Belief: guest-login-faults, guest-login-texts, temporary-folder-is-private, guest-files-go-through-esxi,
+vcenter-vouches-for-hosts, one-guest-login-in-threads.
 """
 
 from __future__ import annotations

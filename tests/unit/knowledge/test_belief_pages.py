@@ -25,9 +25,9 @@ TITLES = {
 PART = "<!-- {0} -->\n\n{1}\n<!-- end -->"
 HEAD = """# Beliefs
 
-vgpu-cfg relies on these facts about systems that it does not control. The meaning of the words is explained in
-[what is proven, and what is not](../explanation/what-is-proven.md). **Irreversible** marks a belief that an irreversible
-step relies on. The code that relies on a belief names its ID.
+vgpu-cfg relies on these facts about systems that it does not control. [This page](../explanation/what-is-proven.md)
+explains the words. **Irreversible** marks a belief that an irreversible step relies on. The code that relies
+on a belief names its ID.
 
 A test writes this page from `vgpu_cfg/knowledge/rows/beliefs/`.
 """
@@ -97,11 +97,13 @@ def short_page(page: str) -> str:
         for one in BELIEFS
         if is_risky(one)
     )
-    for name, text in {"counts": numbers, "risky": risky}.items():
-        pattern = re.compile(PART.format(name, ".*?"), re.DOTALL)
-        assert pattern.search(page), name
-        page = pattern.sub(lambda _, name=name, text=text: PART.format(name, text), page)  # type: ignore[misc]
-    return page
+    return with_part(with_part(page, "counts", numbers), "risky", risky)
+
+
+def with_part(page: str, name: str, text: str) -> str:
+    pattern = re.compile(PART.format(name, ".*?"), re.DOTALL)
+    assert pattern.search(page), name
+    return pattern.sub(lambda _: PART.format(name, text), page)
 
 
 def test_the_page_of_all_beliefs_is_written_from_the_rows() -> None:

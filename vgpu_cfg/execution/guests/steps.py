@@ -4,6 +4,8 @@ Nothing of it blocks: a guest works for itself, and is asked at intervals how fa
 its tools write the report there, else through the shell. In every case the user data of the clone is removed
 from its configuration once the guest has read it, the staging is marked, and the host key that the guest
 reports is kept with the mark.
+
+Belief: guest-values-last-while-running.
 """
 
 from __future__ import annotations

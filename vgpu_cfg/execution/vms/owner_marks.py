@@ -2,6 +2,8 @@
 
 A plan says that a VM is marked, and with which names. The other fields are made here, for each request that
 carries those names.
+
+Belief: clone-accepts-instance-uuid.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ ESXi alone chooses the physical GPU of a vGPU, and does so at power-on. If GPUs 
 the VM is read after power-on and, if its affinity names another node, powered off, pinned to the actual node,
 and powered on again: only for VMs not yet in use, a limited number of times. If the GPUs of some VMs decide
 which start next, they are read, too.
+
+Belief: esxi-chooses-the-gpu, graphics-info-shows-the-gpu, graphics-info-forgets-stopped-vms,
+drs-keeps-power-on-host, customization-survives-a-short-start.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY,
 from vgpu_cfg.ports import TaskUpdate
 
 MOST_REQUESTS = 3
+# Belief: power-on-moves-change-version, power-off-moves-change-version.
 _REFUSED_FOR_VERSION = "ConcurrentAccess"
 _PASSING = {"guest": None, "cpu_mhz": None, "uptime_seconds": None}
 """The properties that change by themselves while a VM runs."""

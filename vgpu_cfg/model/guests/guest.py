@@ -59,6 +59,7 @@ WITHHELD = "withheld"
 
 M = TypeVar("M", bound=ModuleBase)
 
+# Belief: guests-write-guestinfo-only, guest-programs-write-guestinfo.
 HOST_KEY_KEY = "vgpu_cfg.guest.host_key"
 """The extraConfig key of the public host key that a guest has told; no guest can write it."""
 

@@ -1,4 +1,7 @@
-"""What a guest needs in order to train with others: containers, images, the ssh mesh, launcher, metrics."""
+"""What a guest needs in order to train with others: containers, images, the ssh mesh, launcher, metrics.
+
+Belief: docker-restart-ends-containers.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from vgpu_cfg.model.frozen import Frozen
 
+# Belief: deploy-pkg-means-pending.
 PENDING_KEY: Final = "tools.deployPkg.fileName"
 """The extraConfig key of a VM whose guest is to be customised at its next start (VM Operator reads it)."""
 

@@ -112,6 +112,7 @@ class PciDevice(Frozen):
     @property
     def is_nic(self) -> bool:
         """Whether it is a network controller (PCI class 02xx: Ethernet, InfiniBand)."""
+        # Belief: nics-are-class-02.
         return self.class_id >> 8 == 0x02
 
 

@@ -58,6 +58,7 @@ def _health(pci_id: str, block: Node) -> GpuHealth:
 
 
 _WATTS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?) W")
+# Belief: power-limit-names.
 _LIMITS = (
     ("GPU Power Readings", "Current Power Limit"),
     ("GPU Power Readings", "Power Limit"),

@@ -4,6 +4,8 @@ Sources: NVIDIA AI Enterprise, "vGPU for Compute licensing" (section "vGPU Softw
 `Licensed (Expiry: 2022-11-23 5:2:12 GMT)`); the states `Unlicensed (Unrestricted)` and `Unlicensed
 (Restricted)` as NVIDIA's DCGM names them; nvidia-smi manual page for `-L`. That drivers before R510 print
 `Licensed` without an expiry was seen in public logs.
+
+Belief: guest-lists-container-processes.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ class SmiGpu(Frozen):
     ecc_current: bool | None = None
     ecc_pending: bool | None = None
     host_vgpu_mode: str | None = None
+    # Belief: module-id-key.
     module_id: int | None = None
 
     @property
@@ -175,6 +176,7 @@ def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _gpu(pci_id: str, block: Node) -> SmiGpu:
+    # Belief: sriov-mode-follows-bios.
     return SmiGpu(
         pci_id=pci_id,
         mig_current=block.switch(QUERY, "MIG Mode", "Current"),

@@ -3,6 +3,8 @@
 Names and meanings: the kernel's documentation, networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
 (`rx_prio3_pause`, `rx_discards_phy`; a virtual function has no counters of the physical port), and NVIDIA's
 "Understanding mlx5 Linux counters" for `ports/1/hw_counters` (`np_cnp_sent`, `out_of_sequence`).
+
+Belief: mlx5-counters, sound-link-counts-no-errors.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Source: linux-rdma/perftest, `src/perftest_parameters.c` and issues 61 and 241: builds without CUDA took
 `--use_cuda` without a word, so that only "allocated GPU buffer" proves it. With `-D` the peak is 0. The table
 may contain a warning on CPU frequencies; blanks and tabs separate the columns.
+
+Belief: rdma-tool-output, perftest-early-client.
 """
 
 from __future__ import annotations

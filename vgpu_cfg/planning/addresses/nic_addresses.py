@@ -13,6 +13,8 @@ the driver comes first wherever it is enough. Several virtual NICs of one driver
 range for those (00:50:56:00:00:00 to 00:50:56:3f:ff:ff), derived from plan, VM and place, so that they are
 known beforehand. A passthrough NIC has its own, which the host reports until it has handed it out: from then
 on it is kept on the VM (`model.guests.addresses`).
+
+Belief: running-vm-takes-extra-config.
 """
 
 from __future__ import annotations

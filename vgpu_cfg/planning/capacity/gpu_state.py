@@ -2,6 +2,8 @@
 
 Sources: NVIDIA AI Enterprise 5.0 User Guide (time-sliced and MIG-backed vGPUs, MIG
 placements), NVIDIA vGPU Software User Guide, appendix A.3 (mixed-size placements).
+
+Belief: one-framebuffer-size-in-same-size-mode.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The holders of virtual functions are known for running VMs whose devices were read. Virtual functions that a
 VM has as plain passthrough devices are not counted: their physical function is unknown.
+
+Belief: running-vms-hold-virtual-functions.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ The rule (Frank Denneman): sum the framebuffers, round up to a power of two, tak
 next power of two. The table (NVIDIA AI Enterprise Infra 6.x, vGPU C-Series): so much
 per GPU of a board. They agree but for the V100 with 16 GB, so the larger one holds.
 Every vGPU counts as its whole board, since the device shows the whole BAR.
+
+Belief: parent-bridge-is-an-address, root-ports-share-a-bus.
 """
 
 from __future__ import annotations

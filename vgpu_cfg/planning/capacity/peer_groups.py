@@ -2,6 +2,8 @@
 
 Fabric Manager divides a board of eight GPUs into one partition of eight, two of four (modules 1-4 and
 5-8) and four of two. The pairs are recalled; a field report by Frank Denneman shows the same on vSphere.
+
+Belief: group-of-one-profile-is-peers, group-profile-means-a-bridge, group-gpus-follow-numa.
 """
 
 from __future__ import annotations

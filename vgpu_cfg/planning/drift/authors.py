@@ -24,6 +24,7 @@ _ON = frozenset(
 _OFF = frozenset({"VmPoweredOffEvent", "VmGuestShutdownEvent", "VmSuspendedEvent", "VmDasBeingResetEvent"})
 _POOL_MOVED = frozenset({"VmResourcePoolMovedEvent"})
 _MOVED = frozenset({"VmMigratedEvent", "DrsVmMigratedEvent", "VmRelocatedEvent"})
+# Belief: creation-events-name-the-creator, clone-event-is-of-the-new-vm.
 MAKINGS = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent")
 _AWAY = frozenset({"HostConnectionLostEvent", "HostDisconnectedEvent", "HostShutdownEvent"})
 REMOVED = "VmRemovedEvent"

@@ -5,6 +5,8 @@ no MAC before it exists, so the request that makes it writes how many there are;
 lowest keys. vGPUs and functions have nothing but their kind: equal ones count as often as the mark names
 them. Unmarked devices are others', and stay unchanged, until the plan file asks for them as well
 (docs/decisions/0079).
+
+Belief: nic-keys-are-lowest-free, nic-keeps-automatic-mac, only-an-edit-changes-a-mac.
 """
 
 from __future__ import annotations

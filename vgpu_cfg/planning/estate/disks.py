@@ -3,6 +3,8 @@
 A user may attach a disk to a VM of the plan at any place on its controllers. So a disk is the plan's only if
 the owner mark holds its UUID, or, with a mark that holds none yet, if the clone has clearly made it. Unknown
 disks never count: they are not compared, grown, moved or deleted (docs/decisions/0076).
+
+Belief: disk-uuid-keeps-its-value, clone-disk-names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Which VMs are on a host that does not respond: vCenter shows them as they were, and nothing reaches them.
 
 A host that the plan took down itself is none of these: the plan waits for it.
+
+Belief: lost-host-vm-states, lost-host-rejects-calls.
 """
 
 from __future__ import annotations

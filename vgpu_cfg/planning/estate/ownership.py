@@ -13,6 +13,9 @@ By which name a plan knows its VMs, whatever vCenter calls them: the one in thei
 
 A mark with the plan's id and the VM's own instance UUID proves its owner; later names prove nothing. A name
 of `moved` in a mark means the one that the plan file has now.
+
+Belief: extra-config-is-copied, instance-uuid-is-unique, restored-vm-keeps-instance-uuid,
+identity-survives-rename-and-move.
 """
 
 from __future__ import annotations

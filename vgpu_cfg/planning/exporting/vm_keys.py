@@ -1,6 +1,8 @@
 """The keys of one existing VM: a plan file's words to keep it, or to make it again, unchanged.
 
 The GPUs, NICs and disks of a VM in the words of a plan file, and those it cannot express.
+
+Belief: generated-mac-ranges.
 """
 
 from __future__ import annotations

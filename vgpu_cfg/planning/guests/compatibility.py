@@ -1,6 +1,8 @@
 """Whether the parts of a VM's stack fit its host's driver, today and at another branch.
 
 Each verdict names its source; what no document that was read says is unknown, with what to ask.
+
+Belief: guests-of-old-branches, guests-of-other-branches, dls-and-operator-of-a-branch.
 """
 
 from __future__ import annotations

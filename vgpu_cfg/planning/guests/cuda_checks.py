@@ -2,6 +2,8 @@
 
 Source: NVIDIA, CUDA Toolkit release notes 13.2, "CUDA Toolkit and Corresponding Driver Versions" (Linux
 x86_64, the first driver of each release), and CUDA Compatibility, "Minor Version Compatibility", table 1.
+
+Belief: new-drivers-run-old-cuda.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Obstacles to staging one guest: its system, access, driver, license, disk and user data.
 
 Findings on a plan's keys and on replaced secrets: absent, foreign, stuck, to be revoked.
+
+Belief: reconfigured-event-is-readable, reconfigured-event-has-old-values, vmware-log-lists-guestinfo.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
+# Belief: system-needs-15-gib.
 SYSTEM_GIB = 15
 """The size of a system with the NVIDIA driver and a container runtime (recalled)."""
 DRIVER_GIB = 8
@@ -130,6 +133,7 @@ def check_expired(
     """Refuse to bring a token that has expired: what rests on it would fail once all else is done."""
     for name in dict.fromkeys(name for module in brought for name in module.secrets if name in expired):
         message = f"the token in the secret `{name}` expired on {expired[name]:%Y-%m-%d}"
+        # Belief: token-file-is-a-jwt.
         findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "store a new token there")
 
 

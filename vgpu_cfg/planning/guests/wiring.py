@@ -3,6 +3,9 @@
 A guest sees virtual bridges only. The plan's description of the host's real wiring must hold for any GPU that
 a vGPU gets at power-on, and must be the same in every later run: so choices of ESXi that would make a
 difference are left out, also once made. A VM that moves to a host with other wiring has another wiring.
+
+Belief: nccl-adds-devices-to-the-topology, gpus-have-plan-order, virtual-nodes-have-host-order,
+guest-sees-max-link-speed.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ DRS goes by the name that the plan file gives it.
 The stun time limit of vSphere 8.0 U2 is no option of a cluster: it is a setting of each vGPU VM, and no type
 of the 9.1 API names it. Public documents do not name the configuration parameter of the vSphere Client, so
 this tool writes none: if you know the parameter, set it in the VM's `extra_config`.
+
+Belief: empty-option-removes-it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ If it is on by default, there is nothing to do and no reboot is due, unless it w
 option has the configured value alone; the value in force shows through esxcli. From 9.0 on
 `atsDisallowPCIeVidDid` may still deny it to single devices. Sources: NVIDIA AI Enterprise 5.0 User Guide,
 chapter 4; dumps of real hosts(that U3 before U3d has the option is derived).
+
+Belief: ats-support-option.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A value is remembered if it is in force and waits for nothing. It is void with anything that the setting's row
 names, and it never suffices for a write: before a write a host is read.
+
+Belief: boot-time-is-steady, settings-change-at-boot-only.
 """
 
 from __future__ import annotations

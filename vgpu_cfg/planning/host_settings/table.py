@@ -22,6 +22,8 @@ BARs are not requested if no GPU's board has a use for them.
 
 Menu entries are those seen in the vendors' and users' guides; others are named otherwise. Sources: NVIDIA AI
 Enterprise 5.0 User Guide (prerequisites).
+
+Belief: reboot-activates-settings.
 """
 
 from __future__ import annotations

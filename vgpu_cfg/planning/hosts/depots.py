@@ -1,4 +1,7 @@
-"""Whether a host finds its packages: its depots are checked before the host is taken down."""
+"""Whether a host finds its packages: its depots are checked before the host is taken down.
+
+Belief: depot-list-in-a-shell, depot-list-through-vcenter.
+"""
 
 from __future__ import annotations
 

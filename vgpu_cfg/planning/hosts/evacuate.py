@@ -1,4 +1,7 @@
-"""Whether a host can be emptied, the moving and stopped VMs, and how many hosts may be down at once."""
+"""Whether a host can be emptied, the moving and stopped VMs, and how many hosts may be down at once.
+
+Belief: drs-empties-hosts.
+"""
 
 from __future__ import annotations
 

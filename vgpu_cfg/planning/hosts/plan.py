@@ -302,6 +302,7 @@ def _check_boards(resolved: ResolvedHost, branch: DriverBranch, findings: Findin
             f"last release for the {name} ({end.source}); vGPUs would not be available"
         )
         remedy = f"keep this host on a driver of branch {last}, or pass the whole GPU through"
+        # Belief: end-of-support.
         findings.add(Code.BOARD_ENDED, resolved.subject, message, remedy)
 
 

@@ -5,6 +5,8 @@ detail. A warning reports that nothing is known of the other hosts and VMs that 
 
 The physical switch's settings for a plan's RDMA networks: the ports, and their values. No API of vSphere
 reaches that switch, so nothing here becomes a change: it is only reported.
+
+Belief: network-lists-stopped-vms, mtu-of-a-distributed-switch, mtu-of-a-standard-switch.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 
+# Belief: memory-to-reserve.
 HOST_MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can reserve; what ESXi itself needs is recalled, not looked up."""
 _FULL_SERIES = ("C", "Q")

@@ -14,6 +14,9 @@ The power-on order of a host's VMs, and whether ESXi's way of choosing GPUs lets
 Large vGPUs start first: small ones that are spread over all GPUs first would lock them to their size. Policy
 `performance` takes the GPU with the fewest vGPUs, `consolidation` the fullest; on MIG GPUs one is filled
 before the next (field report by Frank Denneman). That ESXi chooses like this on every release is not proven.
+
+Belief: first-3g-instance-at-slice-4, vgpus-follow-assignment-policy, mig-gpus-fill-one-by-one,
+starts-within-a-gpu.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.pool.summary import with_devices
 from vgpu_cfg.planning.pool.use import owner_of
 
+# Belief: power-events.
 ON_EVENTS = frozenset(
     {"VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent", "VmRestartedOnAlternateHostEvent"}
 )

@@ -5,6 +5,8 @@ vCenter gives an account one role per object, and a role on an object replaces t
 needed there, with Read-only's privileges, and objects that need the same share a role. The folders right
 below a datacenter and the resource pool that every cluster has accept no permission of their own (PowerCLI
 reference, New-VIPermission): their needs are given on the datacenter, on the cluster.
+
+Belief: roles-replace-inherited, no-permission-on-own-folders.
 """
 
 from __future__ import annotations

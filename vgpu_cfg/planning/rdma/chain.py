@@ -4,6 +4,8 @@ With ATS a GPU and a NIC communicate through their switch. If one link is missin
 over the root complex and at about half the bandwidth, without any report: the chain is all or nothing. If
 neither vCenter nor the host's shell reports a link, `vgpu-cfg verify` proves the whole in the guest. Source:
 NVIDIA AI Enterprise 5.0 User Guide, chapter 4.
+
+Belief: ats-on-virtual-functions, gpudirect-over-two-root-complexes.
 """
 
 from __future__ import annotations

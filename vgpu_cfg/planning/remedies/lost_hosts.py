@@ -2,6 +2,9 @@
 
 The plan changes nothing there. No API shows whether such a host is dead, or runs on without vCenter; a VM
 that ran on two hosts would ruin its disks, so only vSphere HA or a person starts it elsewhere.
+
+Belief: ha-never-restarts-directpath-io, ha-restarts-vgpu-vms, removed-host-leaves-files,
+dead-hosts-vms-register-elsewhere.
 """
 
 from __future__ import annotations

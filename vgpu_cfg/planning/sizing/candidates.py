@@ -1,4 +1,7 @@
-"""Which profiles and boards could train a model, how its work is divided among them, and how fast."""
+"""Which profiles and boards could train a model, how its work is divided among them, and how fast.
+
+Belief: size-formulas, size-peaks-recalled, size-boards-quoted.
+"""
 
 from __future__ import annotations
 

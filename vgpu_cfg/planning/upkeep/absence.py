@@ -3,6 +3,8 @@
 A running VM dies with its host, and one with a vGPU with its GPU, so that a death needs no approval and
 ignores protection: a VM may start again on any host with room for it. vSphere HA does that for VMs of a host,
 if the cluster has it.
+
+Belief: ha-and-failed-devices.
 """
 
 from __future__ import annotations

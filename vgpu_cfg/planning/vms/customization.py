@@ -4,6 +4,9 @@ Host name and stated addresses are filled in, everything else is the specificati
 in the order of their PCI slots (vSphere API reference, CustomizationAdapterMapping): assumed to be the order
 of the template's adapters by their keys, then of new ones, virtual functions last. A guest's customization
 cannot be read afterwards, so that an existing VM is not compared.
+
+Belief: customization-follows-pci-slots, pci-slot-order, clone-takes-customization-and-nics,
+customization-counts-new-nics.
 """
 
 from __future__ import annotations

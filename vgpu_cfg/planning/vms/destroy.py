@@ -1,4 +1,8 @@
-"""The plan that removes the objects that a plan file names and owns: its VMs and their rules only."""
+"""The plan that removes the objects that a plan file names and owns: its VMs and their rules only.
+
+Belief: destroy-keeps-detached-files, destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags,
+deleted-vm-leaves-its-group.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 One task makes a group with its rule. Removal takes two: vCenter refuses to drop a group that a rule
 names, which is assumed, not proven.
+
+Belief: must-rules-hold, group-and-rule-in-one-request, stopped-vm-in-a-group, named-group-stays.
 """
 
 from __future__ import annotations

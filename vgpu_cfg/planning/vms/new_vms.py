@@ -4,6 +4,9 @@ A template of an older hardware version cannot be given devices that the version
 not know: it is cloned without them, upgraded, and given its devices by one reconfigure.
 
 A plan about whose VMs are, or whether they are: what of it follows from its changes and findings alone.
+
+Belief: clone-honours-config-spec, clone-keeps-hardware-version, clone-device-change, clone-sets-mac,
+manual-mac-is-cloned, clone-takes-policies, clone-takes-device-groups, library-template-clones-alike.
 """
 
 from __future__ import annotations

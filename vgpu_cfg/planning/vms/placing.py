@@ -5,6 +5,8 @@ The guest's view of NUMA: the split of its CPUs into virtual nodes, and the node
 From hardware version 20 and API 8.0.0.1 on both can be stated (vSphere API, VirtualNuma and
 VirtualDevice.numaNode). They inform the guest; the VM's placement follows `numa.nodeAffinity`. That ESXi puts
 the first virtual node on the first node of the affinity is not proven.
+
+Belief: virtual-nodes-follow-affinity.
 """
 
 from __future__ import annotations

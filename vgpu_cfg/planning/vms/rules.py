@@ -1,4 +1,7 @@
-"""The DRS rules that keep the VMs of a plan line on different hosts; owned by the prefix of their name."""
+"""The DRS rules that keep the VMs of a plan line on different hosts; owned by the prefix of their name.
+
+Belief: rule-goes-with-its-last-vm.
+"""
 
 from __future__ import annotations
 

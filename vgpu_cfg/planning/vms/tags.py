@@ -2,6 +2,8 @@
 
 Only the categories that the plan file names are compared. Neither a tag nor a category is ever made: a name
 that is not there is more likely mistyped than wanted.
+
+Belief: clone-has-no-tags, clone-and-attributes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A plan, or why there is none, as the comment of a merge request: short, within what one may hold."""
+"""A plan, or why there is none, as the comment of a merge request: short, within what one may hold.
+
+Belief: comment-lengths.
+"""
 
 from __future__ import annotations
 

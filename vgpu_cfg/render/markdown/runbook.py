@@ -1,4 +1,7 @@
-"""A plan as a document for a colleague without this tool: a check list, then steps with proof and undo."""
+"""A plan as a document for a colleague without this tool: a check list, then steps with proof and undo.
+
+Belief: client-menu-paths, bios-menu-paths.
+"""
 
 from __future__ import annotations
 

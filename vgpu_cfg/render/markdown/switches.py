@@ -1,6 +1,8 @@
 """The physical switch in a runbook: what each port needs, and the same as lines for two kinds of switch.
 
 Each line names the document it is from. None was tried on a switch: they are a proposal for who runs it.
+
+Belief: switch-commands.
 """
 
 from __future__ import annotations

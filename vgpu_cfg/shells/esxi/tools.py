@@ -4,6 +4,8 @@ nvidia-smi is in the path once the NVIDIA host driver's VIB is installed. mlxcon
 VIBs, in /opt/mellanox/bin. On ESXi mlxconfig takes mst's device names (NVIDIA MFT documentation, "mst
 Synopsis - VMware"); that it takes a PCI address there too, as it does on Linux, is unproven and only tried
 where mst lists no name.
+
+Belief: nvidia-smi-mig-on-esxi, nvidia-smi-topo-on-esxi.
 """
 
 from __future__ import annotations

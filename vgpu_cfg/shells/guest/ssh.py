@@ -27,6 +27,7 @@ from vgpu_cfg.shells.ssh import (
 
 START_SECONDS = 60.0
 # What systemd runs outlives the login, whatever logind is told to kill; else it gets a session of its own.
+# Belief: systemd-run-outlives-login.
 _DETACH = """\
 if command -v systemd-run >/dev/null 2>&1 && [ -d /run/systemd/system ]; then
   exec systemd-run --quiet --collect -- "$@"

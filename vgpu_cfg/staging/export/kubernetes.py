@@ -26,6 +26,8 @@ network has. So the sshd that mpi-operator starts in workers listens at a port o
 launcher's mpirun gets as an option. For a PyTorchJob the operator sets nodes, ranks and processes by PET_*,
 which torchrun reads, but the master by MASTER_ADDR, which it does not (training-operator's source,
 envvar.go). With RDMA a pod is privileged, since /dev/infiniband is none of its devices otherwise.
+
+Belief: mpi-operator-workers, gpu-operator-licence-secret, gpu-operator-without-driver.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ A job for sbatch that trains on all workers, in the image by pyxis where the pla
 `--container-image` and `--container-mounts` are pyxis' (its README; plugstack.conf loads it): an image is
 written as REGISTRY#IMAGE:TAG, which enroot fetches. One task per node starts torchrun there, and srun starts
 every rank itself of what uses MPI.
+
+Belief: nvidia-device-order, slurm-real-memory, slurm-autodetect-type, pyxis-options.
 """
 
 from __future__ import annotations

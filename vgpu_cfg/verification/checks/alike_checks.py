@@ -1,4 +1,7 @@
-"""Checks of all workers together, except training: one driver, one image, one shared folder."""
+"""Checks of all workers together, except training: one driver, one image, one shared folder.
+
+Belief: guest-sees-ecc-but-no-power-limit.
+"""
 
 from __future__ import annotations
 

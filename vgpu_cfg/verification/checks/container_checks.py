@@ -1,6 +1,8 @@
 """Container checks of a guest: runtime, GPUs, the framework in the image, the worker.
 
 Checks of the running worker container: locked memory, shared memory, GPUs and RDMA devices.
+
+Belief: image-id-of-a-container.
 """
 
 from __future__ import annotations

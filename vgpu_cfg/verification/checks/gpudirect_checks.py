@@ -1,4 +1,7 @@
-"""GPUDirect checks of a guest: that the NIC may reach GPU memory, and that ATS is on in it."""
+"""GPUDirect checks of a guest: that the NIC may reach GPU memory, and that ATS is on in it.
+
+Belief: ats-enabled-waits-for-a-cold-boot, open-modules-give-gpudirect.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ FIRST_KERNEL = (5, 12)
 FIRST_OPEN_BRANCH = 515
 """NVIDIA's first driver with open modules, which came with CUDA 11.7."""
 
+# Belief: nccl-uses-dma-buf-from-213, nccl-before-213-lacks-dma-buf.
 DMABUF_WORD = "DMABUF_ENABLE"
 """The text in an NCCL library with dma-buf support: the name of its variable, NCCL_DMABUF_ENABLE."""
 

@@ -1,4 +1,8 @@
-"""Checks of a guest itself: that it answers, its staging, its driver, its GPUs and licenses."""
+"""Checks of a guest itself: that it answers, its staging, its driver, its GPUs and licenses.
+
+Belief: vgpu-name-in-a-guest, vgpu-framebuffer-in-a-guest, licence-renewal-in-time,
+licences-left-on-the-server.
+"""
 
 from __future__ import annotations
 
@@ -214,6 +218,7 @@ def ask_held(view: GuestView) -> Asking:
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     taken = [gpu for gpu in gpus if gpu.memory_mib and (gpu.used_mib or 0) > MOST_HELD * gpu.memory_mib]
     if taken:
+        # Belief: idle-vgpu-uses-little.
         return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "unused GPU memory")
     if not any(gpu.used_mib is not None for gpu in gpus):
         return skipped("it has no GPU that reports its memory usage", is_asked=bool(gpus))

@@ -7,6 +7,8 @@ maximum.
 NIC counters during a pair's measurement: loss, pauses and notifications, and the priority in use.
 
 A network that is lossless for RDMA pauses and marks; it never loses or reorders a packet of its priority.
+
+Belief: guest-sees-nic-pcie-link.
 """
 
 from __future__ import annotations

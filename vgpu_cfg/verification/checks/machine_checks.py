@@ -3,6 +3,8 @@
 Clock checks of a guest: whether it is right, and whether a service keeps it so.
 
 A licence token, a certificate, a job's time limits and the logs of several workers all rest on it.
+
+Belief: xids-of-programs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Checks of a guest's training network: NICs, RDMA devices, GIDs and RoCE.
 
 Checks of a port that a guest owns: trust, PFC, buffers and ECN, by OFED's tools or Linux's.
+
+Belief: roce-mtu-rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Checks between two VMs: ssh in the mesh, large packets, RDMA bandwidth from host and GPU memory."""
+"""Checks between two VMs: ssh in the mesh, large packets, RDMA bandwidth from host and GPU memory.
+
+Belief: half-bandwidth-means-no-ats, measurement-order-on-real-nics, few-pauses-slow-nothing.
+"""
 
 from __future__ import annotations
 

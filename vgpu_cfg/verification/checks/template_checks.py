@@ -2,6 +2,8 @@
 
 Paths are those of Debian, Ubuntu and RHEL; `/run/cloud-init/cloud-id` holds cloud-init's own word for its
 data source ("vmware": DataSourceVMware), and `/sys/firmware/efi` is there where the kernel was booted by EFI.
+
+Belief: template-room.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ Run = Callable[[Sequence[str]], ShellResult]
 
 _VERSION = re.compile(r"\d{3}(?:\.\d+)+")
 _KIB_A_GIB = 1024 * 1024
+# Belief: cloud-id-is-vmware.
 _CLOUD_ID = "/run/cloud-init/cloud-id"
 _SSHD = "/usr/sbin/sshd"
 

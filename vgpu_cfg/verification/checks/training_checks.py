@@ -199,6 +199,7 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
         return failed(VerifyCode.NO_TRANSPORT, words, f"only {_BY_RDMA}", measured=measured)
     gpudirect = bool(view.trained) and all(worker.gpudirect for worker in view.trained)
     if gpudirect and len(view.trained) > 1 and is_direct(text) is not True:
+        # Belief: nccl-receives-with-gdrdma.
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:

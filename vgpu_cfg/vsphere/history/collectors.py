@@ -11,6 +11,8 @@ The creator of a VM and the time, read only for VMs that a plan owns and its fil
 
 The time is `config.createDate` (API 6.7). The creator is in the event of the creation: one QueryEvents per
 VM, since a filter names one entity. vCenter deletes events in time (after 30 days by default: recalled).
+
+Belief: event-filter-takes-bare-names.
 """
 
 from __future__ import annotations

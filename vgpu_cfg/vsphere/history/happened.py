@@ -7,6 +7,8 @@ task that an event belongs to, by its chain (vim `TaskInfo.eventChainId`, `TaskI
 System.View on their entity. That a VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding
 (lucd.info, "Events - Part 3"). Removals are read without an entity, since it no longer exists. Types go by
 their bare names, as other programs and vcsim have them.
+
+Belief: event-filter-covers-a-folder, event-filter-finds-removed-vms, no-event-has-host-settings.
 """
 
 from __future__ import annotations
@@ -119,6 +121,7 @@ def _events(manager: Any, spec: Any) -> Iterator[Any]:
     """Yield the events of a filter, oldest first."""
     with held(manager.CreateCollectorForEvents(spec)) as collector:
         page: Any = ()
+        # Belief: event-pages-go-forward, event-pages-of-1000.
         for page in pages(collector.ReadNextEvents):
             yield from page
     if page:
@@ -147,6 +150,7 @@ def _reasons(session: Session, events: Sequence[Any]) -> Mapping[int, str]:
     found: dict[int, str] = {}
     with suppress(vmodl.MethodFault), held(manager.CreateCollectorForTasks(spec)) as collector:
         for page in pages(collector.ReadNextTasks):
+            # Belief: task-names-its-event-chain, event-shares-its-tasks-chain.
             found |= {
                 info.eventChainId: beginner(info.reason)
                 for info in page
@@ -199,6 +203,7 @@ def _moid_of(event: Any) -> str:
 
 
 def _sets(event: Any) -> dict[str, str]:
+    # Belief: reconfigured-event-has-the-request.
     match event:
         case vim.event.VmReconfiguredEvent() if event.configSpec is not None:
             return dict(_leaves(event.configSpec, ""))
@@ -213,6 +218,7 @@ def _sets(event: Any) -> dict[str, str]:
 
 
 def _words(event: Any) -> str:
+    # Belief: cluster-event-names-the-override.
     if isinstance(event, vim.event.ClusterReconfiguredEvent) and event.configChanges is not None:
         changes = event.configChanges
         return "\n".join((changes.modified or "", changes.added or "", changes.deleted or ""))

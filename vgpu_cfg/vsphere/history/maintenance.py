@@ -2,6 +2,8 @@
 
 A run leaves word of its end among the events, and of its beginning unless it is short; one that has left none
 yet has a lock. Changes by its account in between were the run's own, or those of another user of the account.
+
+Belief: event-filter-by-type-id, event-collector-reads-backwards, event-type-spelling.
 """
 
 from __future__ import annotations

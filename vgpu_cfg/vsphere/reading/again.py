@@ -3,6 +3,8 @@
 vCenter gives each version of a VM's configuration a name of its own: "each change to the configuration
 updates this value" (VirtualMachineConfigInfo.changeVersion, vSphere API reference). It says nothing of what
 lies outside of the configuration.
+
+Belief: edits-move-change-version, guest-values-move-change-version.
 """
 
 from __future__ import annotations

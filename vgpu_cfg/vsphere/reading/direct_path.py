@@ -3,6 +3,8 @@
 Source: vSphere API reference, DirectPathProfileManager (9.0.0.0): `consumed` and `remaining` are of
 powered-on VMs, `unusedReservation` are units that are reserved and not assigned to any powered-on VM. No
 vCenter that has such profiles was seen.
+
+Belief: directpath-capacity.
 """
 
 from __future__ import annotations

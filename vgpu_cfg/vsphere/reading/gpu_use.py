@@ -9,6 +9,9 @@ reference, PerformanceManager).
 
 A host itself keeps samples of 20 seconds for an hour. vCenter's longer history depends on the level of its
 intervals: at the default, 1, it has no counter of this group.
+
+Belief: gpu-counters, gpu-counters-of-power, gpu-counter-device-base, no-gpu-counter-per-vm,
+mig-gpus-have-counters, max-query-metrics.
 """
 
 from __future__ import annotations

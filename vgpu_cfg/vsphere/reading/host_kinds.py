@@ -5,6 +5,8 @@ asked for all. The driver itself shows in no bulk property; the names and memory
 it.
 
 The parts of a vendor's device group, as a host reports it: each part's kind, and its device.
+
+Belief: same-build-same-profiles, vgpus-for-each-hardware-version, group-nic-component-type, group-nic-names.
 """
 
 from __future__ import annotations
@@ -245,9 +247,11 @@ def _profiles(
         return None
     if known is not None:
         return known
+    # Belief: no-driver-no-fault.
     answer = _offered(manager.RetrieveVgpuProfileInfo)
     if answer is None:
         return None
+    # Belief: vmotion-cost-units.
     return tuple(
         ProfileInfo(
             name=entry.profileName,

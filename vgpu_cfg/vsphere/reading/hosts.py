@@ -4,6 +4,8 @@ vSphere hands out 16-bit PCI ids as signed shorts and lists the logical CPUs of 
 node; here ids are unsigned and cores physical.
 
 The passed-through devices of VMs that are NICs: only the host's list shows it, not the VM's properties.
+
+Belief: passthrough-gpus-not-in-graphics.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ def make_host(places: Places, item: Item) -> Host:
     parent = places.find(item.moid_of("parent"))
     standalone = parent is not None and parent.type_name == "ComputeResource"
     kept = custom_attributes(item)
+    # Belief: shared-types-are-fresh.
     return Host.one_of_many(
         **places.common(item),
         datacenter=places.datacenter(item.moid),

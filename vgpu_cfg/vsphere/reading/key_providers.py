@@ -2,6 +2,8 @@
 
 Source: vSphere API reference, CryptoManagerKmip.kmipServers. That a native key provider is listed there too
 is not proven.
+
+Belief: native-key-provider-is-listed.
 """
 
 from __future__ import annotations

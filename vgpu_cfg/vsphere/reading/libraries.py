@@ -3,6 +3,8 @@
 A VM template in a library is an object of the inventory as well: `vm_template` of its information is the moid
 that the vSphere API knows it by (vSphere Automation API, VmTemplate.LibraryItems.Info). So it is read
 and cloned as any other template.
+
+Belief: library-template-is-in-the-inventory.
 """
 
 from __future__ import annotations

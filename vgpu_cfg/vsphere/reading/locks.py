@@ -1,4 +1,7 @@
-"""The locks and reservations of a vCenter, and its time."""
+"""The locks and reservations of a vCenter, and its time.
+
+Belief: alarms-are-visible-to-readers.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 _READING = "reading the locks of runs"
+# Belief: alarm-time-is-its-creation.
 ALARM_INFO = (
     Paths(
         "vim.alarm.Alarm",

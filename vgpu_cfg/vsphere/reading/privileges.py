@@ -57,6 +57,7 @@ class KnownRoles:
     def keep(self, items: Iterable[Item]) -> None:
         """Keep the roles that were read of objects."""
         for item in items:
+            # Belief: effective-role-is-enough, role-minus-one-is-administrator, effective-roles-add-up.
             if found := item.get("effectiveRole"):
                 self._roles[item.moid] = frozenset(found)
 
@@ -139,6 +140,7 @@ def _questions(needed: Mapping[str, Sequence[str]]) -> list[tuple[tuple[str, ...
 
 def _asked(session: Session, entities: Sequence[Any], privileges: Sequence[str]) -> Any:
     manager = session.service_content.authorizationManager
+    # Belief: privileges-asked-together.
     return manager.HasPrivilegeOnEntities(list(entities), session.key, list(privileges))
 
 

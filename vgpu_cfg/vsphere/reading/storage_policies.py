@@ -2,6 +2,8 @@
 
 Source: VMware Storage Policy API, PbmProfileProfileManager, PbmPlacementSolver and PbmServerObjectRef; that
 the key of a disk is `vm-moid:key` is as Terraform's vSphere provider asks for it.
+
+Belief: policy-key-of-a-disk, policy-answer-omits-objects.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
     """Make a VM of its light properties and, if its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
+    # Belief: disk-uuid-exists.
     return Vm.one_of_many(
         moid=item.moid,
         name=name,
@@ -226,6 +227,7 @@ def _group_key(device: Any) -> int | None:
 
 def _device_groups(item: Item) -> Iterable[tuple[int, str]]:
     """Yield key and name of the vendor's device groups; a group of another kind has no name."""
+    # Belief: groups-are-read-back, group-members-show-as-devices.
     for group in getattr(item.get("config.deviceGroups"), "deviceGroup", None) or ():
         yield group.groupInstanceKey, getattr(group, "deviceGroupName", None) or ""
 

@@ -2,6 +2,8 @@
 
 Every entry of `pciPassthrough`, the functions that are handed out, and of `sriov`, the NICs that can have
 virtual functions, names it; a recorded host has it in the second list before anything is handed out.
+
+Belief: passthrough-reports-system-id.
 """
 
 from __future__ import annotations

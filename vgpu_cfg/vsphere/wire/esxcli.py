@@ -9,6 +9,8 @@ The API types that pyvmomi does not ship: the executer through which vCenter pas
 `HostSystem.RetrieveManagedMethodExecuter` and the `reflect` types are in no published API. Their fields are
 as govmomi and older pyvmomi have them, tried on govmomi's simulator. A type that has already been declared in
 this process is used unchanged.
+
+Belief: esxcli-through-vcenter.
 """
 
 from __future__ import annotations

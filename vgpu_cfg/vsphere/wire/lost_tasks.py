@@ -4,6 +4,8 @@ vCenter's list of recent tasks holds those that run, and those that ended in the
 (vSphere API reference, TaskManager.recentTask). Moments are vCenter's own. Unproven: that a user is spelled
 alike in a session and in a task's reason, and that a restarted vCenter still lists the tasks that it had
 begun.
+
+Belief: recent-tasks, task-reason-spells-the-account, tasks-and-restarts.
 """
 
 from __future__ import annotations

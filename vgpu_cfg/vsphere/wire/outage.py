@@ -1,6 +1,8 @@
 """Waiting for a vCenter that has answered before, and the messages meanwhile.
 
 One that never answered is not: the address may be mistyped. A server that is only slow is asked once more.
+
+Belief: restart-answers-503, restart-ends-sessions.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ vcsim answers no others for tags. Answers are wrapped (`{"value": …}`), and so
 token="…"` (both as govmomi's clients do), and lives in a header.
 
 The required form of REST answers: lists, mappings, texts, and a limited number of ids.
+
+Belief: rest-below-rest, rest-login-by-token.
 """
 
 from __future__ import annotations

@@ -193,6 +193,7 @@ class Session:
                 self._transport, STORAGE_VERSION, self.address, self.outage, STORAGE_PATH
             )
             self._storage.login = self
+        # Belief: policies-at-pbm.
         self._storage.requestContext["vcSessionCookie"] = self.stub.cookie
         return self._storage
 
@@ -300,6 +301,7 @@ class Session:
             return manager.Login(self.user, self._secret(), None)
         stub.samlToken = saml_token(self._token(), self.address)
         try:
+            # Belief: bearer-token-header.
             return manager.LoginByToken(None)
         finally:
             stub.samlToken = None

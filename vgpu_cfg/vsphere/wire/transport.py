@@ -167,6 +167,7 @@ class HttpsTransport:
         if trust.insecure:
             # The user has said so; a warning at every request tells nothing new.
             urllib3.disable_warnings(InsecureRequestWarning)
+        # Belief: requests-side-by-side, endpoint-limits, four-requests-per-session.
         self._pool = urllib3.HTTPSConnectionPool(
             self._host,
             self._port,

@@ -3,6 +3,8 @@
 A field newer than the negotiated version is dropped on the wire without a word,
 so the version is settled before anything else and asked about ever after. A server
 says of itself which is its newest (`about.apiVersion`), and each holds all that came before it.
+
+Belief: service-content-in-api-65, patches-use-the-release-version.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 An alarm belongs to one host and one plan. Entering maintenance mode turns it yellow, leaving it
 green; it is made before the host enters. vCenter's own alarms are built of the same expressions
 (event type, object type, status). How long a name may be is unproven.
+
+Belief: maintenance-alarm-warns.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 vCenter's reference names no limit for the length of a value, and none was tried: whether one that is too long
 is refused or cut off is unproven. A truncated text parses as no JSON.
+
+Belief: custom-attribute-holds-255.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 All other fields are sent back as vCenter returned them, encrypted passwords too. Of a Linux the name servers
 are those of the whole guest, of a Windows those of each adapter: so govc has it. Adapters are in the order of
 their PCI slots (vSphere API reference, CustomizationAdapterMapping), which no request names.
+
+Belief: spec-is-sent-back-as-read, customization-spec-format.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Several new devices in one ConfigSpec need distinct negative keys, and a disk needs a
 controller with a free unit, so the edits of one VM are made together.
+
+Belief: sriov-adapter-names-its-function.
 """
 
 from __future__ import annotations
@@ -141,6 +143,7 @@ class _Maker:
         if edit.numa_node is not None:
             device.numaNode = edit.numa_node
         if not isinstance(edit, NewPassthrough) and edit.group is not None:
+            # Belief: group-sequence-from-zero, group-nic-is-dynamic-directpath.
             device.deviceGroupInfo = vim.vm.device.VirtualDevice.DeviceGroupInfo(
                 groupInstanceKey=group_instance_key(edit.group), sequenceId=edit.sequence or 0
             )

@@ -4,6 +4,9 @@ CreateAlarm refuses a name that exists (`DuplicateName`, vSphere API reference):
 alarm is disabled and triggers nothing. `lastModifiedTime` is vCenter's own and moves when it is reconfigured:
 that is the heartbeat. All are on the root folder, so that their names are compared whether vCenter compares
 them in all of its inventory or on one object alone.
+
+Belief: alarm-names-are-unique, alarm-names-are-unique-at-once, alarms-are-visible-at-once, alarm-time-moves,
+disabled-alarm-expression.
 """
 
 from __future__ import annotations

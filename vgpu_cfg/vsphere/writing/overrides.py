@@ -2,6 +2,8 @@
 
 An existing override is edited: its other fields (isolation response, restart delays) stay. Source: vSphere
 API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConfigSpec.
+
+Belief: ha-override-is-sent-whole, overrides-for-new-vms.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ class VCenterRunLog:
 
     def name_calls(self, name: str) -> None:
         """Give the calls that follow a name."""
+        # Belief: operation-id.
         self._session.stub.requestContext["operationID"] = name
 
     def write(self, text: str, datacenter_moid: str | None = None) -> None:
@@ -35,6 +36,7 @@ class VCenterRunLog:
         if datacenter_moid is not None:
             where = vim.Datacenter(datacenter_moid, self._session.stub)
         with translated("recording the run in vCenter's events", str(where._moId)):
+            # Belief: user-events.
             content.eventManager.LogUserEvent(where, text)
 
     def has_run(self, start: str) -> bool:

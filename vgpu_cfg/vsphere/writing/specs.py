@@ -48,6 +48,7 @@ def config_spec(spec: VmSpec, devices: Sequence[Any], vm: str) -> Any:
     if spec.home_policy is not None:
         config.vmProfile = profile_specs(spec.home_policy)
     if spec.device_groups:
+        # Belief: group-in-one-config-spec.
         config.deviceGroups = device_groups(spec.device_groups)
     for setting, value in rows_of(spec.settings):
         for path, leaf in setting.on_wire(value).items():

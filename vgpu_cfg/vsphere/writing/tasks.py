@@ -7,6 +7,9 @@ made anew, and every task reports its state again. Filters are in the session's 
 nothing else of a session waits for updates.
 
 A filter of their own also covers the VMs that its tasks reconfigure: they need no second reading.
+
+Belief: new-filter-reports-at-the-next-wait, filter-reports-new-change-version,
+old-change-version-is-rejected.
 """
 
 from __future__ import annotations

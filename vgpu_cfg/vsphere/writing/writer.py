@@ -144,6 +144,7 @@ class VCenterWriter:
                 for key, store in destination.kept_disks.items()
             ]
         with translated(f"moving {moid} to {destination.host_name}", moid):
+            # Belief: relocate-moves-like-migrate, relocate-moves-running-vgpu-vms.
             return _moid(self._vm(moid).RelocateVM_Task(spec))
 
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
@@ -304,7 +305,9 @@ def _change(session: Session, vm_moid: str, action: str, ids: Sequence[str]) -> 
     what = f"{action.partition('-')[0]}ing tags, {vm_moid}"
     body = {"object_id": {"type": VM_TYPE, "id": vm_moid}, "tag_ids": list(ids)}
     found = session.rest.act(ASSOCIATIONS, action, body, what)
+    # Belief: tag-batches-report-each.
     if isinstance(found, dict) and found.get("success") is False:
+        # Belief: tag-batch-messages.
         messages = found.get("error_messages") or ()
         said = " ".join(str(one.get("default_message") or "") for one in messages if isinstance(one, dict))
         raise VCenterError(

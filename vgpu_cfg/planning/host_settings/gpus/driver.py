@@ -4,6 +4,8 @@ VIBs are distinguished by their names, ignoring case: `NVD-AIE_ESXi_8.0.0_Driver
 `NVD-VMware_ESXi_8.0.0_Driver` (NVIDIA vGPU; its component is called NVD-VGPU), `nvdgpumgmtdaemon`. Until 2022
 the first part was NVIDIA in place of NVD. Sources: recorded installations of 470 to 595; NVIDIA AI Enterprise
 5.0 User Guide 2.7.1-2.7.3.
+
+Belief: vib-install-through-vcenter.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ without NVIDIA's driver every GPU stays `basic`. A vGPU mode holds at once, is r
 reboot drops it. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0 User Guide 2.7.6. Unproven: that
 a restart of xorg alone drops the vGPU mode, and that a type written together with the driver's installation
 is in force after the reboot that brings the driver.
+
+Belief: graphics-type-after-xorg-restart, graphics-type-with-driver.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ device to another driver does it at once, every other one when it boots. While a
 neither the NVIDIA driver nor the graphics manager of the host sees it. That a label may be set without
 disturbing anything is recalled. Sources: vim `HostPciPassthruConfig` (hardwareLabel 7.0.2.0),
 `HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0).
+
+Belief: mig-mode-on-ampere, mig-mode-from-hopper.
 """
 
 from __future__ import annotations

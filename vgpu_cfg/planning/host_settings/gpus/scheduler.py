@@ -11,6 +11,8 @@ share by turns (RTX PRO 6000 and 4500) a policy goes with MIG; that ESXi's optio
 was not seen. Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules; Infra 8,
 choosing a vGPU mode (time-sliced MIG-backed vGPUs); NVML, nvmlGpuInstanceSetVgpuSchedulerState (GB20x and
 later).
+
+Belief: shared-mig-has-a-scheduler, mig-scheduler-on-esxi.
 """
 
 from __future__ import annotations

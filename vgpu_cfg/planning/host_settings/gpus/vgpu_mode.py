@@ -5,6 +5,8 @@ is not fixed share. The GPU must be empty; it holds at once, and a reboot of the
 size. vSphere reports one mode of a GPU (`none`, `sameSize`, `mixedSize`, `multiInstanceGpu`), so there is no
 mixed size with MIG, though NVIDIA's Blackwell boards can on other hypervisors (a walkthrough of vGPU 20).
 Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` and `HostGraphicsInfoVgpuMode` (8.0.3.0).
+
+Belief: reboot-drops-mixed-size.
 """
 
 from __future__ import annotations

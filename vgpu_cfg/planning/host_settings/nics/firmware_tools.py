@@ -4,6 +4,9 @@ They are two VIBs, `mft` (the tools) and `nmst` (their kernel module); each come
 own, Mellanox-MFT-Tools_….zip and Mellanox-NATIVE-NMST_….zip. esxcli says that both need a reboot. Sources:
 lists of VIBs of hosts with 4.25 and 4.28, logs of installations of 4.14 to 4.22; NVIDIA's MFT documentation
 names no VIB. Of later releases the names were not read.
+
+Belief: vib-install-of-two-depots, firmware-tools-are-two-vibs, mst-starts-with-the-host,
+esxcli-mellanox-plug-in, esxcli-mellanox-in-a-shell.
 """
 
 from __future__ import annotations

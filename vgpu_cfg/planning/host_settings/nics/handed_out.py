@@ -4,6 +4,8 @@ Virtual functions are requested through `SriovConfig`, function by function, as 
 driver's own `max_vfs` option is the older way to the same end: one number per port in an order that the host
 does not report, for all ports at once. It is left unchanged; that both agree on a host that has it is
 unproven. That a label alone needs no restart is recalled.
+
+Belief: passthrough-rebinds.
 """
 
 from __future__ import annotations
@@ -263,6 +265,7 @@ def _show_sriov(host: Host, desired: DesiredSetting) -> Host:
 def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
     nic = view.nic(desired.device)
     name = nic.device if nic is not None and nic.device else "vmnicN"
+    # Belief: virtual-functions-by-vcenter.
     return Instructions(
         why=(
             "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, "

@@ -5,6 +5,8 @@ A parameter has three values: the factory's, the one in force (Current) and the 
 through is its guest's. NVIDIA's documents disagree on how a new value is loaded, by a reboot or by switching
 the power off (NVAIE 5.0 chapter 4 against two later planning pages), so a reboot comes first and a cold boot
 only if that did not help.
+
+Belief: nic-firmware-after-a-reboot, mlxconfig-takes-mst-names, mlxconfig-takes-pci-addresses.
 """
 
 from __future__ import annotations

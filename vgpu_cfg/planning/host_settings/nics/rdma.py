@@ -15,6 +15,8 @@ instead, the value here is that network, and the name is looked up when it is wr
 plan makes, the lowest free number is used, and the reading afterwards shows whether that was right. The
 ruleset `pvrdma` opens TCP 28250 to 28761. That an empty text undoes the choice is derived from its being the
 default, and unproven.
+
+Belief: pfc-module-options, trust-state-one-is-pcp.
 """
 
 from __future__ import annotations

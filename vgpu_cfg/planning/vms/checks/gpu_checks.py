@@ -2,6 +2,8 @@
 
 Sources: NVIDIA AI Enterprise 5.0 User Guide and Infra 6.x (vGPU C-Series), release 9 (peer-to-peer), vGPU
 Software User Guide.
+
+Belief: one-board-and-series-in-a-vm.
 """
 
 from __future__ import annotations

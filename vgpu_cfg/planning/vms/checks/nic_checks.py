@@ -2,6 +2,8 @@
 
 Sources: vSphere Networking (SR-IOV: full reservation, its exclusions), NVIDIA AI Enterprise 5.0 User Guide,
 chapter 4 (GPU and NIC of one NUMA node).
+
+Belief: virtual-function-portgroup.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Sources: NVIDIA AI Enterprise multi-node deep learning guide (Linux, one VM, whole GPUs); Infra 6.x, vGPU
 (C-Series) (the types that can be peers); Infra 8 (NVSwitch, multi-vGPU); Infra 9 (peer-to-peer); field
 reports by Frank Denneman (groups by bridges and partitions, the cost of a lone member).
+
+Belief: groups-need-version-20, esxi-before-8-ignores-nvlink, nvlink-off-for-a-lone-member, bridge-sizes.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (a GPU and its NIC belong on one NUMA node and one
 PCIe root complex); nvidia-smi topo -m against vSphere's HostNumaNode.
+
+Belief: numa-info-counts-like-nvidia-smi.
 """
 
 from __future__ import annotations

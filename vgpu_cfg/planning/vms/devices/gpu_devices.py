@@ -3,6 +3,8 @@
 A device is matched by its kind, never by its slot. Removals come first, since additions may need the
 framebuffer they free; a profile is replaced by a removal and an addition (there is no proof that vSphere lets
 it be edited).
+
+Belief: group-members-are-fixed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The functions of physical NICs for a VM, as devices, and the edits that give it exactly those."""
+"""The functions of physical NICs for a VM, as devices, and the edits that give it exactly those.
+
+Belief: virtual-function-mac-is-fixed, pvrdma-by-the-api.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ removed: its content must not be lost.
 The edits that give a VM's home and its disks the storage policies that the plan file names.
 
 A running VM takes them; on vSAN its objects are then written anew, which takes time and space.
+
+Belief: dvx-devices-are-sent-back.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 ESXi alone chooses the GPU of a vGPU, and does so at power-on (not proven on real hardware). If every GPU it
 could choose is on one node, the affinity is set at the clone; otherwise the run checks after power-on, and
 pins it anew.
+
+Belief: numa-affinity-format, drs-keeps-numa-affinity.
 """
 
 from __future__ import annotations

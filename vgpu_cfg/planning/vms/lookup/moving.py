@@ -3,6 +3,8 @@
 By vMotion if every vGPU of it allows that (vim `VirtualPCIPassthrough.backing.migrateSupported`, API 7.0.2)
 and it has no other device of its host; else while it is off. A VM that names one function of one host is
 bound to it. CPU compatibility (EVC) and the hosts' vMotion networks are not read: vCenter judges them.
+
+Belief: usb-survives-vmotion-only, pvrdma-blocks-vmotion, vcenter-checks-evc.
 """
 
 from __future__ import annotations

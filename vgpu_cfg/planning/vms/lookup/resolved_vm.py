@@ -48,6 +48,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction,
 
 _MAY_READ = "make sure that its host is connected, and that the account has read access to it"
 
+# Belief: guest-tools-state-of-templates.
 NO_TOOLS = "guestToolsNotInstalled"
 """vim `VirtualMachineToolsVersionStatus`: VMware Tools were never installed, or never ran."""
 

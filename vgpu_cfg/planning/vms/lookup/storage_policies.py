@@ -1,4 +1,7 @@
-"""The storage policies of a plan's VM, their meaning in this vCenter, and the matching datastores."""
+"""The storage policies of a plan's VM, their meaning in this vCenter, and the matching datastores.
+
+Belief: policy-of-a-running-gpu-vm, encryption-policy-needs-a-key-provider.
+"""
 
 from __future__ import annotations
 

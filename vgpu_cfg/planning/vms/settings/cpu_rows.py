@@ -109,6 +109,7 @@ def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection |
 
 def _needed_mhz(vm: PlacedVm) -> int | None:
     """Return the MHz of all CPUs on the VM's host, None if the host's clock is unknown."""
+    # Belief: latency-needs-cpu-and-memory, core-clock-is-cpu-mhz.
     clock = vm.host.cpu_mhz if vm.host is not None else None
     return _final_cpus(vm) * clock if clock else None
 
@@ -178,6 +179,7 @@ def _is_off_its_gpus(vm: FoundVm, value: SettingValue) -> bool:
 def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
     """Follow `numa`, and the number of CPUs where the nodes were shaped before."""
     is_resized = vm.manages("cpus") and vm.desired.cpus not in (None, vm.base.cpus)
+    # Belief: virtual-nodes-are-cpus-divided, one-virtual-node.
     is_asked = vm.manages("numa") or (is_resized and bool(vm.base.cores_per_numa_node))
     if not is_asked or vm.cores_per_numa_node is None:
         return None
@@ -212,6 +214,7 @@ def _virtual_nodes_client(value: SettingValue) -> str:
     return f"the NUMA nodes of the CPU topology: {nodes}"
 
 
+# Belief: missing-hot-add-is-off.
 CPU_SETTINGS = (
     VmSetting(
         key="cpus",

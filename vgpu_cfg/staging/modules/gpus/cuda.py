@@ -3,6 +3,8 @@
 NVIDIA, CUDA Installation Guide for Linux 12.9, "Package Manager Installation" (repositories, cuda-keyring,
 packages: `cuda` brings a driver, `cuda-toolkit-X-Y` does not), "Runfile Installation" (--toolkit) and
 "Post-installation Actions" (PATH, LD_LIBRARY_PATH).
+
+Belief: cuda-repository.
 """
 
 from __future__ import annotations

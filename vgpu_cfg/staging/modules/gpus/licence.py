@@ -1,4 +1,7 @@
-"""License a guest's GPUs: gridd.conf, the client configuration token, and nvidia-gridd."""
+"""License a guest's GPUs: gridd.conf, the client configuration token, and nvidia-gridd.
+
+Belief: gridd-token-files.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 The variables are those of NVIDIA's NCCL documentation, "Environment Variables" (docs/userguide/source/env.rst
 in the sources of 2.31), the file is read by `ncclTopoGetXmlFromFile` (src/graph/xml.cc).
 docs/reference/train.md lists the version that introduced each variable.
+
+Belief: nccl-gdr-level-sys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """GPU access for containers: NVIDIA's container toolkit, and its configuration in the runtime.
 
 https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
+
+Belief: nvidia-ctk-drop-in.
 """
 
 from __future__ import annotations

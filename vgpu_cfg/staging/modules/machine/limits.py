@@ -1,4 +1,7 @@
-"""Limits for locked memory of logins and services, and /dev/shm size: RDMA and NCCL need both large."""
+"""Limits for locked memory of logins and services, and /dev/shm size: RDMA and NCCL need both large.
+
+Belief: fstab-sizes-dev-shm.
+"""
 
 from __future__ import annotations
 

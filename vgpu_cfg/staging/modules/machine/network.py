@@ -2,6 +2,8 @@
 
 At the first boot cloud-init renders the same configuration from the metadata. This module then owns it: it
 writes a file of its own, removes cloud-init's, and disables cloud-init's network configuration.
+
+Belief: names-of-passed-through-nics, first-boot-without-netplan, network-manager-profiles.
 """
 
 from __future__ import annotations

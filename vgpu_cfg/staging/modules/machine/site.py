@@ -4,6 +4,9 @@ Sources: apt.conf(5), sources.list(5) and apt-transport-http(1); dnf.conf(5) and
 docs.docker.com (dockerd: "HTTP/HTTPS proxy", "registry-mirrors", certs.d); containerd's docs/hosts.md;
 containers-registries.conf(5), which Apptainer reads but for 1.4.0 to 1.4.2; update-ca-certificates(8) and
 update-ca-trust(8).
+
+Belief: docker-mirrors-are-for-docker-hub, container-proxies, nerdctl-certs-d, apptainer-registries-conf,
+dnf-sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Set firmware parameters of a passed-through NIC in the guest, which alone can reach it."""
+"""Set firmware parameters of a passed-through NIC in the guest, which alone can reach it.
+
+Belief: mlxconfig-in-a-guest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Install the RDMA stack in a guest."""
+"""Install the RDMA stack in a guest.
+
+Belief: ofed-installers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GPU memory access of a NIC: by dma-buf, or by nvidia-peermem, which an earlier driver may lack."""
+"""GPU memory access of a NIC: by dma-buf, or by nvidia-peermem, which an earlier driver may lack.
+
+Belief: dma-buf-needs-linux-512, run-installer-k.
+"""
 
 from __future__ import annotations
 

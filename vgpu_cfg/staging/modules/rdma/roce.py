@@ -1,4 +1,7 @@
-"""Marking of a guest's RoCE packets and, if it owns the port, their treatment by that port."""
+"""Marking of a guest's RoCE packets and, if it owns the port, their treatment by that port.
+
+Belief: dcb-on-mlx5-in-a-vm, roce-cc-prio-mask, kernel-driver-uses-cc-mask, dcb-output.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ known_hosts holds the host keys that guests have reported to vCenter; a guest wi
 and is refused until it has. The sshd in a container shows the guest's own host key. The container mounts the
 folder where it lies, and sshd and ssh read authorized_keys, known_hosts and ssh_config at each login: a
 worker that is added changes those three, and nothing is restarted.
+
+Belief: selinux-allows-2222.
 """
 
 from __future__ import annotations
