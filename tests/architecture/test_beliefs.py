@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.sources import ROOT, named, project_files
+from tests.architecture.sources import named, project_files
 from vgpu_cfg.knowledge.beliefs import FOLDER, load_beliefs
 
 ID = r"[a-z0-9][a-z0-9-]*"

@@ -1,1 +1,1 @@
-"""The meaning and remedy of errors, as data with as little code as possible."""
+"""Errors with their remedies, and beliefs with their sources: data, with as little code as possible."""

@@ -25,9 +25,9 @@ TITLES = {
 PART = "<!-- {0} -->\n\n{1}\n<!-- end -->"
 HEAD = """# Beliefs
 
-vgpu-cfg relies on these facts about systems that it does not control. [This page](../explanation/what-is-proven.md)
-explains the words. **Irreversible** marks a belief that an irreversible step relies on. The code that relies
-on a belief names its ID.
+vgpu-cfg relies on these facts about systems that it does not control. The words are explained
+[here](../explanation/what-is-proven.md). **Irreversible** marks a belief that an irreversible
+step relies on. The code that relies on a belief names its ID.
 
 A test writes this page from `vgpu_cfg/knowledge/rows/beliefs/`.
 """
