@@ -14,6 +14,7 @@ from vgpu_cfg.planning.doctor.failover import failover_ailments
 from vgpu_cfg.planning.doctor.gpus import gpu_ailments
 from vgpu_cfg.planning.doctor.hosts import cluster_ailments, host_ailments, storage_ailments
 from vgpu_cfg.planning.doctor.patient import Patient
+from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices
 
@@ -30,13 +31,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of an estate: `ailments` the worst first, what was looked at, and what could not be read."""
+    """The health of an estate: `ailments` the worst first, what was looked at, what could not be read.
+
+    `tried` are the beliefs of this program that the reading could try.
+    """
 
     ailments: tuple[Ailment, ...]
     hosts: int
     gpus: int
     vms: int
     unread: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -65,7 +70,8 @@ def examine(observed: Inventory, catalog: Catalog, server: Sequence[str] = ()) -
     )
     ordered = sorted(dict.fromkeys(found), key=lambda one: (_ORDER[one.kind], as_counted(one.subject)))
     gpus = sum(len(host.gpus) for host in patient.gpu_hosts)
-    return Health(tuple(ordered), len(observed.hosts), gpus, len(patient.gpu_vms), tuple(_unread(patient)))
+    unread, tried = tuple(_unread(patient)), try_beliefs(patient)
+    return Health(tuple(ordered), len(observed.hosts), gpus, len(patient.gpu_vms), unread, tried)
 
 
 def _unread(patient: Patient) -> Iterator[str]:

@@ -5,12 +5,13 @@ A belief holds only where at least one object could have contradicted it, and no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.capacity.hardware import vgpu_limit
 from vgpu_cfg.planning.doctor.patient import Patient
@@ -57,16 +58,24 @@ def _running(patient: Patient) -> Iterator[tuple[Vm, VmDetail, Host]]:
     return (one for one in patient.gpu_vms if one[0].is_on and one[1].vgpus)
 
 
-def _condition(about: ConditionKind) -> Callable[[Patient], Evidence]:
-    """Return a trial: a VM that runs with a vGPU meets a condition of a start."""
+def _starts(patient: Patient, *about: ConditionKind, gpus: range = range(1, 99)) -> Evidence:
+    """Yield whether VMs that run with so many vGPUs meet conditions of a start."""
+    for vm, detail, _ in _running(patient):
+        for one in check_conditions(vm, patient.observed, patient.catalog):
+            if one.about in about and len(detail.vgpus) in gpus and one.verdict is not ConditionState.UNKNOWN:
+                yield vm.name, one.verdict is ConditionState.RIGHT
 
-    def look(patient: Patient) -> Evidence:
-        for vm, _, _ in _running(patient):
-            for one in check_conditions(vm, patient.observed, patient.catalog):
-                if one.about is about and one.verdict is not ConditionState.UNKNOWN:
-                    yield vm.name, one.verdict is ConditionState.RIGHT
 
-    return look
+def _efi_and_memory(patient: Patient) -> Evidence:
+    return _starts(patient, ConditionKind.FIRMWARE, ConditionKind.MEMORY)
+
+
+def _mmio_of_one(patient: Patient) -> Evidence:
+    return _starts(patient, ConditionKind.MMIO, gpus=range(1, 2))
+
+
+def _mmio_of_several(patient: Patient) -> Evidence:
+    return _starts(patient, ConditionKind.MMIO, gpus=range(2, 99))
 
 
 def _shown_on_gpus(patient: Patient) -> Evidence:
@@ -81,10 +90,45 @@ def _gpus(patient: Patient) -> Iterator[tuple[str, Host, Gpu]]:
             yield f"{host.name}/{gpu.pci_id}", host, gpu
 
 
-def _on_a_node(patient: Patient) -> Evidence:
-    for name, host, gpu in _gpus(patient):
-        if len(host.numa_nodes) > 1:
-            yield name, gpu.numa_node is not None
+def _holders_run(patient: Patient) -> Evidence:
+    by_moid = patient.observed.vm_by_moid
+    for name, _, gpu in _gpus(patient):
+        for moid in gpu.vm_moids:
+            if moid in by_moid:
+                yield f"{by_moid[moid].name} on {name}", by_moid[moid].is_on
+
+
+def _has_bridge(patient: Patient) -> Evidence:
+    return ((name, gpu.pci.parent_bridge is not None) for name, _, gpu in _gpus(patient))
+
+
+def _disk_uuids(patient: Patient) -> Evidence:
+    return ((vm.name, bool(disk.uuid)) for vm, detail, _ in patient.gpu_vms for disk in detail.disks)
+
+
+def _nics(patient: Patient) -> Evidence:
+    for host in patient.gpu_hosts:
+        yield from ((f"{host.name} {nic.device}", nic.pci.is_nic) for nic in host.nics if nic.pci is not None)
+
+
+def _groups(patient: Patient) -> Evidence:
+    for vm, detail, _ in patient.gpu_vms:
+        if detail.device_groups and detail.hardware_version is not None:
+            yield vm.name, detail.hardware_version >= _GROUPS_FROM
+
+
+_GROUPS_FROM = 20
+"""The hardware version that device groups require."""
+
+
+def _affinities(patient: Patient) -> Evidence:
+    for vm, detail, _ in patient.gpu_vms:
+        value = detail.extra_config.get(AFFINITY_KEY, "")
+        if value:
+            yield vm.name, _NODES.fullmatch(value) is not None
+
+
+_NODES = re.compile(r"\d+(,\d+)*")
 
 
 def _bridges(patient: Patient) -> Evidence:
@@ -149,18 +193,22 @@ def _generated_macs(patient: Patient) -> Evidence:
 
 
 TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
-    "vgpu-needs-efi": _condition(ConditionKind.FIRMWARE),
-    "vgpu-needs-reserved-memory": _condition(ConditionKind.MEMORY),
-    "mmio-rule": _condition(ConditionKind.MMIO),
-    "hardware-version-of-devices": _condition(ConditionKind.HARDWARE_VERSION),
-    "vgpus-by-hardware-version": _vgpus_by_version,
-    "graphics-info-shows-vms": _shown_on_gpus,
-    "numa-info-lists-gpus": _on_a_node,
+    "vgpu-needs-efi-memory-mmio": _efi_and_memory,
+    "mmio-of-one-gpu": _mmio_of_one,
+    "mmio-of-several-gpus": _mmio_of_several,
+    "vgpus-for-each-hardware-version": _vgpus_by_version,
+    "graphics-info-shows-the-gpu": _shown_on_gpus,
+    "graphics-info-forgets-stopped-vms": _holders_run,
     "parent-bridge-is-an-address": _bridges,
-    "profile-names-are-known": _known_profiles,
-    "boards-by-pci-id": _known_boards,
-    "same-size-takes-one-size": _one_size,
-    "hosts-of-a-kind-offer-the-same": _same_profiles,
-    "generated-macs": _generated_macs,
+    "root-ports-share-a-bus": _has_bridge,
+    "profile-prefixes-by-rule": _known_profiles,
+    "c-series-profiles": _known_boards,
+    "one-framebuffer-size-in-same-size-mode": _one_size,
+    "same-build-same-profiles": _same_profiles,
+    "generated-mac-ranges": _generated_macs,
+    "disk-uuid-exists": _disk_uuids,
+    "nics-are-class-02": _nics,
+    "groups-need-version-20": _groups,
+    "numa-affinity-format": _affinities,
 }
 """How each belief is tried, by its id."""

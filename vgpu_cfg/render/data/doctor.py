@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.doctor.ailments import Level
 from vgpu_cfg.planning.doctor.examine import Health
@@ -20,6 +21,15 @@ def health_data(health: Health, observed: Inventory) -> Data:
         "gpu_vms": health.vms,
         "counts": {level.value: health.count(level) for level in Level},
         "unread": list(health.unread),
+        "beliefs": [
+            {
+                "id": one.belief,
+                "verdict": one.verdict.value,
+                "statement": load_beliefs()[one.belief].statement,
+                "seen": one.seen,
+            }
+            for one in health.tried
+        ],
         "ailments": [
             {
                 "kind": one.kind.value,

@@ -28,5 +28,5 @@ def render_health_page(health: Health, told: dict[str, Any]) -> str:
         body="doctor.html.j2",
         shared=("changes", "seek"),
         data={"kind": "doctor-page", "format": 1, "told": told},
-        more={"health": health, "words": _WORDS},
+        more={"health": health, "words": _WORDS, "told": told},
     )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.text import Text
 
+from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.doctor.ailments import Level
 from vgpu_cfg.planning.doctor.examine import Group, Health
+from vgpu_cfg.planning.doctor.tried import Verdict
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
 
 MOST_LINES = 50
 """The first screen: as many kinds as fit have their objects and commands, the others a line each."""
 _STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
 _SHOWN = 3
+_VERDICTS = {
+    Verdict.HOLDS: "assumptions of vgpu-cfg hold here",
+    Verdict.FAILS: "do not",
+    Verdict.OPEN: "could not be tried",
+}
 
 
 def render_health(health: Health, server: str, width: int, *, with_all: bool = False) -> list[Text]:
@@ -25,12 +33,13 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     unread = [
         line for text in health.unread for line in hanging("UNREAD", text, width, indent=0, label_width=7)
     ]
+    beliefs = _beliefs(health, width, with_all=with_all)
     if not health.ailments:
-        return [*lines, Text(""), Text("Nothing is wrong that this account can see."), *unread]
+        return [*lines, Text(""), Text("Nothing is wrong that this account can see."), *unread, *beliefs]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
     told = [[Text(""), *_group(group, width, with_all=with_all)] for group in health.groups]
-    room = MOST_LINES - len(lines) - len(told) - 2 - min(len(unread), _SHOWN)
+    room = MOST_LINES - len(lines) - len(told) - 2 - min(len(unread), _SHOWN) - len(beliefs)
     for number, paragraph in enumerate(told):
         room -= len(paragraph) - 1
         if room < 0 and not with_all:
@@ -38,7 +47,24 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
             lines.append(Text("-v shows all of them with their commands.", style="dim"))
             break
         lines += paragraph
-    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN])]
+    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
+
+
+def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
+    """Say which beliefs of this program the reading confirms, and what it means that others are wrong."""
+    known = load_beliefs()
+    counts = Counter(one.verdict for one in health.tried)
+    words = ", ".join(f"{counts[verdict]} {text}" for verdict, text in _VERDICTS.items())
+    lines = [Text(""), *hanging("BELIEFS", words, width, indent=0, label_width=7)]
+    for one in health.tried:
+        belief = known[one.belief]
+        if one.verdict is Verdict.FAILS:
+            text = f"does not hold: {belief.statement} Seen: {one.seen}. {belief.if_wrong}"
+            lines += fold(Text(f"        {text}", style="red"), width, hang=10)
+        elif with_all:
+            seen = f" ({one.seen})" if one.seen else ""
+            lines += fold(Text(f"        {one.verdict.value}: {belief.statement}{seen}"), width, hang=10)
+    return lines
 
 
 def _line(group: Group, width: int) -> Text:
