@@ -29,11 +29,10 @@ ENTRIES = [
 _OF_PAGES = "tests write the pages about beliefs"
 
 FIELDS_READ_OTHERWISE = {
-    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "affects"): _OF_PAGES,
-    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "if_wrong"): _OF_PAGES,
-    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "irreversible"): _OF_PAGES,
-    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "releases"): _OF_PAGES,
-    Field("vgpu_cfg.knowledge.beliefs", "BeliefRow", "statement"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "Basis", "irreversible"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "Basis", "releases"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "Belief", "affects"): _OF_PAGES,
+    Field("vgpu_cfg.knowledge.beliefs", "_Row", "affects"): _OF_PAGES,
     Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",
     Field("vgpu_cfg.lab.state.guest", "Guest", "cloud_why"): "whoever looks into a lab's guest",
     Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "include"): "read before there is a model",
@@ -65,7 +64,6 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest.ssh", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.knowledge.beliefs", "", "load_beliefs"): _OF_PAGES,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "CharacterDataHandler"): _OF_EXPAT,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "EndElementHandler"): _OF_EXPAT,

@@ -63,17 +63,14 @@ class Trial(StrEnum):
     NONE = "none"
 
 
-class BeliefRow(Frozen):
-    """A row of a file; its key there is the belief's ID."""
+class Basis(Frozen):
+    """What is known of a belief, and how it can be tried."""
 
-    statement: Text
     confidence: Confidence
     source: str = ""
     """A document, a URL, or the system that it was tried on."""
     releases: str = ""
     """The releases that the source covers, if it names them."""
-    affects: str = ""
-    if_wrong: str = ""
     trial: Trial = Trial.NONE
     irreversible: bool = False
     """Whether a step that cannot be undone relies on it."""
@@ -85,17 +82,29 @@ class BeliefRow(Frozen):
         return self
 
 
-class Belief(BeliefRow):
+class _Row(Frozen):
+    """A row of a file; its key there is the belief's ID."""
+
+    statement: Text
+    basis: Basis
+    affects: str = ""
+    if_wrong: str = ""
+
+
+class Belief(Basis):
     """A belief, with its ID and its subject."""
 
     id: str
     about: About
+    statement: str
+    affects: str = ""
+    if_wrong: str = ""
 
 
 class _File(Frozen):
     """The beliefs about one subject."""
 
-    beliefs: dict[Id, BeliefRow] = Field(min_length=1)
+    beliefs: dict[Id, _Row] = Field(min_length=1)
 
 
 @cache
@@ -113,4 +122,7 @@ def load_beliefs() -> Mapping[str, Belief]:
 def read_beliefs(path: Path, about: About) -> tuple[Belief, ...]:
     """Read a file of beliefs. Raises DocumentError with the line of each fault."""
     rows = build(read_document(path, name=path.name), _File).beliefs
-    return tuple(Belief(id=key, about=about, **row.model_dump()) for key, row in rows.items())
+    return tuple(
+        Belief(id=key, about=about, **row.basis.model_dump(), **row.model_dump(exclude={"basis"}))
+        for key, row in rows.items()
+    )

@@ -14,7 +14,7 @@ from vgpu_cfg.knowledge.beliefs import FOLDER, About, Trial, load_beliefs, read_
 
 LEAST_TRIED = 0.8
 MOST_WORDS = 32
-HOST_ROW = "beliefs:\n  a-b:\n    statement: It is so.\n    confidence: {}\n"
+HOST_ROW = "beliefs:\n  a-b:\n    statement: It is so.\n    basis: {{confidence: {}}}\n"
 
 
 def read(tmp_path: Path, text: str) -> None:
