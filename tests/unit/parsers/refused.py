@@ -250,7 +250,14 @@ NETWORK: tuple[tuple[Parse, tuple[str, ...]], ...] = (
     ),
     (
         parse_mst_status,
-        ("", "a\nb\n", "\n-E- No devices\n", f"{MST}-E- a\n", f"{MST}\nA mt4125_pciconf0 36:00\n"),
+        (
+            "",
+            "a\nb\n",
+            "\n-E- No devices\n",
+            f"{MST}-E- a\n",
+            f"{MST}\nA mt4125_pciconf0 36:00\n",
+            f"{MST}A mt4125_pciconf0 36:0.0\n",
+        ),
     ),
     (
         parse_bandwidth,
