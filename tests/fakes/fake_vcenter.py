@@ -33,6 +33,7 @@ from vgpu_cfg.changes.kinds.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry, parse_cordons
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
@@ -51,7 +52,7 @@ from vgpu_cfg.model.observed.vm import (
     Vm,
     VmDetail,
 )
-from vgpu_cfg.model.reservations import Reservation
+from vgpu_cfg.model.reservations import KeptReservation, Reservation
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 
 START = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
@@ -94,6 +95,7 @@ class FakeVCenter:
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
     customizations: list[CustomizationSeen] = field(default_factory=list)
     vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reserved: dict[str, Reservation] | None = None
     most_at_once: int = 0
     most_on_host: Counter[str] = field(default_factory=Counter)
     hides_gpus_for: float = 0.0
@@ -233,8 +235,15 @@ class FakeVCenter:
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         return UseReading(unread="this vCenter has no GPU performance counters")
 
-    def read_locks(self) -> None:
-        return None
+    def read_locks(self) -> Locks | None:
+        """Return the reservations, by the alarms that keep them; None where the account may not read them."""
+        if self.reserved is None:
+            return None
+        kept = (
+            KeptReservation(moid=moid, name=one.alarm_name, reservation=one)
+            for moid, one in self.reserved.items()
+        )
+        return Locks(now=self.time, reserved=tuple(kept))
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {moid: self.tags.get(moid, frozenset()) for moid in vm_moids}
@@ -385,7 +394,16 @@ class FakeVCenter:
             self.host_attributes[host_moid] |= values
 
     def set_reservation(self, reservation: Reservation | None, alarm: str) -> bool:
-        raise NotImplementedError  # tests of it have a whole lab
+        """Keep a reservation under an alarm, or remove it; a new alarm of a name that is there is refused."""
+        self.calls.append(("set_reservation", alarm))
+        kept = self.reserved if self.reserved is not None else {}
+        if not alarm and reservation and reservation.plan in {one.plan for one in kept.values()}:
+            return False
+        if "reservation" not in self.drops and self.reserved is not None:
+            self.reserved.pop(alarm, None)
+            if reservation is not None:
+                self.reserved[alarm or "alarm-new"] = reservation
+        return True
 
     def remove_vm_group(self, change: RemoveVmGroup) -> str:
         def finish() -> None:
