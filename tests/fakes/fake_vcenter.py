@@ -548,7 +548,14 @@ def _with_device(detail: VmDetail, edit: object) -> VmDetail:
             ]
             return detail.model_copy(update={"nics": tuple(edited)})
         case NewDisk():
-            disk = VirtualDisk(key=2000 + len(disks), capacity_mib=edit.size_mib, controller_key=1000)
+            key = 2000 + len(disks)
+            disk = VirtualDisk(
+                key=key,
+                capacity_mib=edit.size_mib,
+                controller_key=1000,
+                uuid=f"uuid-{key}",
+                file=f"[v] a/{key}",
+            )
             return detail.model_copy(update={"disks": (*disks, disk)})
         case GrowDisk():
             grown = [
