@@ -1,6 +1,7 @@
 """Each run of these tests as a stored text: events, tasks, outcomes and errors, word by word.
 
-`transcripts.txt` has a section for each test; REWRITE_TRANSCRIPTS=1 writes it anew. A test without a section
+`transcripts.txt` has a section for each test, `errors.txt` one for each with errors; REWRITE_TRANSCRIPTS=1
+writes them anew. A test without a section
 is not compared, so write one for a new test. Tests of very many runs have none.
 """
 
@@ -22,8 +23,10 @@ from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import Run
 
 FILE = Path(__file__).with_name("transcripts.txt")
+ERRORS = Path(__file__).with_name("errors.txt")
 LONGEST = 4000
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DIGEST = re.compile(r"(?<=-)[0-9a-f]{8}(?=-\d{8}T)")
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,24 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
     text = re.sub(" +\n", "\n", UUID.sub("UUID", text)).strip()
     if (is_rewriting() and 0 < len(text) < LONGEST) or has_section(FILE, name):
         assert text == section(FILE, name, text)
+
+
+@pytest.fixture(autouse=True)
+def errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Compare each error that a test comes to, with its subject and remedy, with its section."""
+    made: dict[str, None] = {}
+    make = VgpuCfgError.__init__
+
+    def noted(error: VgpuCfgError, *args: Any, **fields: Any) -> None:
+        make(error, *args, **fields)
+        words = f"{type(error).__name__}: {error.message} | {error.subject} | {error.remedy}"
+        made[DIGEST.sub("DIGEST", UUID.sub("UUID", words)).replace(str(tmp_path), "TMP")] = None
+
+    monkeypatch.setattr(VgpuCfgError, "__init__", noted)
+    yield
+    name, text = request.node.nodeid.removeprefix("tests/unit/execution/"), "\n".join(made)
+    if (is_rewriting() and 0 < len(text) < LONGEST) or has_section(ERRORS, name):
+        assert text == section(ERRORS, name, text)
 
 
 def calls_text(calls: Iterable[tuple[str, str]]) -> str:
