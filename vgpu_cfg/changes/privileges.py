@@ -39,7 +39,7 @@ READ_MODULES = Need(
     Place.HOST,
 )
 READ_PACKAGES = Need(
-    "The installed packages, also for `inventory --compare` and `verify`",
+    "The installed packages, also for `doctor`, `inventory --compare` and `verify`",
     ("Host.Config.Image",),
     Place.HOST,
     without="esxcli is used instead",
