@@ -60,7 +60,7 @@ def test_vcsim_has_hosts_and_vms_and_no_gpu() -> None:
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:
-    with cassette("vcsim-too-old"), pytest.raises(VersionTooOld, match=r"it speaks API 6\.0"):
+    with cassette("vcsim-too-old"), pytest.raises(VersionTooOld, match=r"it supports API 6\.0"):
         read()
 
 
