@@ -90,9 +90,9 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
-        "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics", "usage",
-        "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
+        "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
+        "history", "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics",
+        "usage", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
@@ -32,15 +32,20 @@ def health_of(estate: str) -> Health:
     return examine(observed, load_catalog(), ("--server", f"lab:{estate}"))
 
 
+def load(path: Path) -> Any:
+    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+
+
 def truth_of(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(path.with_suffix(".truth.yaml").read_text())
+    truth: dict[str, Any] = load(path.with_suffix(".truth.yaml"))
+    return truth
 
 
 def clusters_of(path: Path) -> dict[str, str]:
     """Return the cluster of each host."""
     return {
         name: cluster["name"]
-        for cluster in yaml.safe_load(path.read_text())["clusters"]
+        for cluster in load(path)["clusters"]
         for host in cluster["hosts"]
         for name in host.get("names", [host.get("name")])
     }

@@ -62,7 +62,12 @@ def test_each_edit_of_a_vm_or_a_host_that_is_there_is_one(case: str) -> None:
         assert gone.connection.words in (words[3] or "")
 
 
-OTHERS = {"boot_delay": 5, "cpu_hot_add": True, "memory_hot_add": True, "latency_sensitivity": "high"}
+OTHERS: dict[str, bool | int | str] = {
+    "boot_delay": 5,
+    "cpu_hot_add": True,
+    "memory_hot_add": True,
+    "latency_sensitivity": "high",
+}
 
 
 @pytest.mark.parametrize("key", OTHERS)
