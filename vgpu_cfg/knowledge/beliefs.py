@@ -64,7 +64,7 @@ class Trial(StrEnum):
 
 
 class Basis(Frozen):
-    """What is known of a belief, and how it can be tried."""
+    """The basis of a belief, and how it can be tried."""
 
     confidence: Confidence
     source: str = ""

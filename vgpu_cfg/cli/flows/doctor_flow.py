@@ -1,4 +1,4 @@
-"""Read what the health of an estate is judged by; nothing here can write."""
+"""Read the data that the health of an estate is judged by; nothing here can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with an estate: each kind with its level, summary and cost, and what was found."""
+"""Faults, risks and waste of an estate: their kinds, each with its level, summary and cost, and findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Level(StrEnum):
     RISK = "risk"
     """It works, and the next maintenance, failure or power cycle shows that it should not be so."""
     WASTE = "waste"
-    """Capacity that nobody has."""
+    """Capacity that no VM can use."""
 
 
 _B, _R, _W = tuple(Level)
@@ -82,11 +82,11 @@ class Kind(StrEnum):
         "pending",
         _R,
         "host setting that waits for a restart",
-        ("the host does not yet behave as it is configured"),
+        ("the configuration is not yet in effect"),
     )
     UNFINISHED = "unfinished", _R, "work on a host that was not finished", "the host is prepared in part"
     LOCK = "lock", _R, "lock of a run that no longer responds", "other runs wait for it"
-    RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "nobody uses its GPUs"
+    RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs stay unused"
     NO_RESTART = "no-restart", _R, "VM that no other host can take", "it stays down if its host fails"
     NO_SPARE = (
         "no-spare",
@@ -237,7 +237,7 @@ class Kind(StrEnum):
 class Ailment:
     """Something that is wrong: `subject` is `vm:NAME`, `host:NAME`, `gpu:HOST/PCI` or `cluster:NAME`, say.
 
-    `says` is what was found there, `command` what to type, `owner` whose it is; each empty if unknown.
+    `says` gives the finding, `command` a command to type, `owner` the owner; each is empty if unknown.
     """
 
     kind: Kind

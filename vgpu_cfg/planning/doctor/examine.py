@@ -31,7 +31,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of an estate: `ailments` the worst first, what was looked at, what could not be read.
+    """The health of an estate: `ailments` the worst first, the examined objects, the unread data.
 
     `tried` are the beliefs of this program that the reading could try.
     """
@@ -93,7 +93,7 @@ def _unread(patient: Patient) -> Iterator[str]:
 
 
 def _vcenter(patient: Patient) -> Iterator[Ailment]:
-    """Yield what is left behind at vCenter itself, and its settings that affect VMs with vGPUs."""
+    """Yield locks and reservations left behind at vCenter, and its settings that affect VMs with vGPUs."""
     observed = patient.observed
     locks = observed.locks
     for run in locks.runs if locks is not None else ():

@@ -1,9 +1,8 @@
 """Which VMs with GPUs no other host of their cluster could take if their host failed.
 
-A host counts as failed alone. Its VMs are placed one after the other, the largest first, on what is free
-on the other usable hosts: profiles by the rules of placement, memory by what is not reserved. A VM that names
-a device of its host, whose restart is disabled, or that a mandatory rule keeps there is left out: that was
-decided.
+Each host is assumed to fail alone. Its VMs are placed on the free capacity of the other usable hosts, the
+largest first: profiles by the rules of placement, memory by the reservations. A VM that names a device of its
+host, whose restart is disabled, or that a mandatory rule keeps there is left out: that was decided.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _RESERVABLE = 0.95
 
 @dataclass(slots=True)
 class _Room:
-    """What is free on a host."""
+    """The free capacity of a host."""
 
     host: Host
     gpus: list[GpuState]

@@ -1,4 +1,4 @@
-"""Ailments of GPUs: stranded memory, modes that waste, devices that nobody runs."""
+"""Ailments of GPUs: stranded memory, modes that waste, unused devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOSTLY = 0.75
 
 
 def gpu_ailments(patient: Patient) -> Iterator[Ailment]:
-    """Yield what of the GPUs nobody can have, or nobody does."""
+    """Yield the capacity of GPUs that no VM can use, or none does."""
     in_mig = _mig_users(patient)
     for host, gpu in patient.gpus:
         subject = f"gpu:{host.name}/{gpu.pci_id}"

@@ -27,7 +27,7 @@ _EVALUATION = "evaluation"
 
 
 def host_ailments(patient: Patient) -> Iterator[Ailment]:
-    """Yield what is wrong with each host that has GPUs."""
+    """Yield the ailments of each host that has GPUs."""
     for host in patient.gpu_hosts:
         yield from _state(host, patient)
         if host.connection is Connection.CONNECTED:
@@ -87,7 +87,7 @@ def _named(gpus: list[Gpu]) -> str:
 
 
 def _pending(host: Host, patient: Patient) -> Iterator[Ailment]:
-    """Report what is configured and not in force: types, modes, passthrough and virtual functions."""
+    """Report configured values that are not in force: types, modes, passthrough and virtual functions."""
     waits: dict[str, None] = {}
     for gpu in host.gpus:
         if gpu.graphics_type is GraphicsType.BASIC:

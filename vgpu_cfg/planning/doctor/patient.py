@@ -57,7 +57,7 @@ class Patient:
 
     @cached_property
     def hosts_by_cluster(self) -> Mapping[str, tuple[Host, ...]]:
-        """The hosts with GPUs by the moid of their cluster, or of what stands for one."""
+        """The hosts with GPUs by the moid of their cluster, or of their own compute resource."""
         found: dict[str, list[Host]] = {}
         for host in self.gpu_hosts:
             found.setdefault(host.owner_moid, []).append(host)
@@ -71,7 +71,7 @@ class Patient:
                 yield cluster, hosts
 
     def facts(self, host: Host) -> HostFacts:
-        """Return what was read of a host besides the inventory."""
+        """Return the facts of a host, in addition to the inventory."""
         return self.observed.facts.hosts.get(host.moid, HostFacts())
 
     def holds_gpu(self, vm: Vm) -> bool:

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, Condition
 
 
 class Verdict(StrEnum):
-    """What a trial of a belief came to."""
+    """The result of a belief's trial."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A belief by its id, the verdict, and what was seen: the objects that speak for it, or against."""
+    """A belief by its ID, the verdict, and the objects that confirm or contradict it."""
 
     belief: str
     verdict: Verdict

@@ -28,7 +28,7 @@ _CONDITIONS: Mapping[ConditionKind, Kind] = {
     ConditionKind.HARDWARE_VERSION: Kind.HARDWARE,
     ConditionKind.PASSTHROUGH: Kind.PASSTHROUGH,
 }
-"""What a start needs whatever else runs; the host and its GPUs are reported by their own rules."""
+"""The conditions of a start that do not depend on other VMs; hosts and GPUs have rules of their own."""
 
 _MOVES = "fullyAutomated"
 NESTED_KEY = "vhv.enable"
@@ -38,7 +38,7 @@ _PINNING = re.compile(r"pcipassthru\d+\.cfg\.enable_(uvm|debugging|profiling)")
 
 
 def vm_ailments(patient: Patient) -> Iterator[Ailment]:
-    """Yield what is wrong with each VM that has a GPU."""
+    """Yield the ailments of each VM that has a GPU."""
     offered = _offered(patient)
     for vm, detail, host in patient.gpu_vms:
         yield from _starts(vm, patient)
@@ -65,7 +65,7 @@ def _starts(vm: Vm, patient: Patient) -> Iterator[Ailment]:
 
 
 def _offered(patient: Patient) -> dict[str, frozenset[str] | None]:
-    """Return the profiles that hosts of each cluster offer by moid; None where a host does not tell."""
+    """Return the profiles that hosts of each cluster offer by moid; None if a host reports none."""
     found: dict[str, frozenset[str] | None] = {}
     for moid, hosts in patient.hosts_by_cluster.items():
         names: set[str] = set()

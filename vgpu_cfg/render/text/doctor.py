@@ -51,7 +51,7 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
 
 
 def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
-    """Say which beliefs of this program the reading confirms, and what it means that others are wrong."""
+    """List the beliefs that the reading confirms or contradicts, with the consequence of a wrong one."""
     known = load_beliefs()
     counts = Counter(one.verdict for one in health.tried)
     words = ", ".join(f"{counts[verdict]} {text}" for verdict, text in _VERDICTS.items())
