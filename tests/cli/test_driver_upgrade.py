@@ -57,7 +57,7 @@ def drivers(line: CommandLine) -> dict[str, str]:
 @pytest.mark.long("hosts that follow a canary with another driver, to the end")
 def test_the_others_follow_once_the_first_hosts_guests_have_answered(line: CommandLine) -> None:
     ran = line.done("apply", PLAN, "--yes", "--allow-power-cycle", **SECRETS)
-    assert "CANARY esx-01.lab: as planned; went on with esx-02.lab" in ran.told
+    assert "CANARY esx-01.lab: as planned; continued with esx-02.lab" in ran.told
     assert drivers(line) == {"esx-01.lab": "580.95.02", "esx-02.lab": "580.95.02"}
     assert all(host.driver.gpu_daemon for host in line.lab(ESTATE).state.all(Host) if host.driver)
 

@@ -301,7 +301,7 @@ def test_a_head_its_folder_its_metrics_and_its_clock(vgpu_cfg: CommandLine) -> N
     assert not [one for one in found.values() if one["state"] in ("failed", "not_asked")]
     assert found["shared-folder", everybody]["observed"] == "/srv/training: 3 machines write and read"
     assert found["metrics", "head-01"]["observed"] == "Prometheus reaches 2 targets"
-    assert found["clock", "hvd-01"]["observed"] == "as vCenter's, synchronised with 10.0.0.1"
+    assert found["clock", "hvd-01"]["observed"] == "the same as vCenter's, synchronized with 10.0.0.1"
     assert found["allreduce", everybody]["measured"]["share"] > 0.8
     for word, value, check, subject, code in (
         ("mount", "gone", "shared-folder", everybody, "VG707"),

@@ -12,7 +12,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import TRIALS, Verdict, try_beliefs
 from vgpu_cfg.settings.connection import resolve_connection
@@ -33,6 +33,12 @@ def running(observed: Inventory) -> Vm:
     return next(
         vm for vm, detail, _ in Patient(observed, load_catalog()).gpu_vms if vm.is_on and detail.vgpus
     )
+
+
+def detail_of(observed: Inventory) -> VmDetail:
+    detail = running(observed).detail
+    assert detail is not None
+    return detail
 
 
 def with_vm(observed: Inventory, **values: Any) -> Inventory:
@@ -141,11 +147,11 @@ FALSE: dict[str, Callable[[Inventory], Inventory]] = {
     "same-build-same-profiles": twin,
     "generated-mac-ranges": lambda seen: with_vm(
         seen,
-        nics=(running(seen).detail.nics[0].model_copy(update={"mac": "00:50:56:ff:00:01"}),),  # type: ignore[union-attr]
+        nics=(detail_of(seen).nics[0].model_copy(update={"mac": "00:50:56:ff:00:01"}),),
     ),
     "disk-uuid-exists": lambda seen: with_vm(
         seen,
-        disks=(running(seen).detail.disks[0].model_copy(update={"uuid": ""}),),  # type: ignore[union-attr]
+        disks=(detail_of(seen).disks[0].model_copy(update={"uuid": ""}),),
     ),
     "nics-are-class-02": lambda seen: with_hosts(
         seen,
