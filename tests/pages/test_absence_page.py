@@ -66,7 +66,7 @@ def test_the_keyboard_turns_the_picture_through_all_three_times(
     assert seen == {
         "now": [f"esx-a100-01.lab: 40c research-01, grid_a100d-40c: {way}"],
         "in maintenance": [f"esx-a100-02.lab: 40c research-01, grid_a100d-40c: {way}"],
-        "if it died now": [
+        "if it failed now": [
             "esx-a100-02.lab: 40c research-01, grid_a100d-40c: dies; vSphere HA restarts it on "
             "esx-a100-02.lab"
         ],

@@ -113,6 +113,6 @@ def test_a_pipeline_runs_offline_in_less_than_a_minute(
         assert done.returncode == 0, f"{line}: exit {done.returncode}\n{done.stdout}{done.stderr}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_SECONDS
-    assert (copy / "comment.md").read_text(encoding="utf-8").startswith("### Would change: `training`")
+    assert (copy / "comment.md").read_text(encoding="utf-8").startswith("### Changes pending: `training`")
     assert 'failures="0"' in (copy / "plan.xml").read_text(encoding="utf-8")
     assert 'tests="5"' in (copy / "tests.xml").read_text(encoding="utf-8")
