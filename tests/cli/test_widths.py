@@ -23,7 +23,6 @@ COMMANDS = {
     "inventory": ["inventory", *LAB],
     "inventory-all": ["inventory", "-v", *LAB],
     "links": ["inventory", "--server", "lab:nvlink-4xa100"],
-    "doctor": ["doctor", *LAB],
     "doctor-full": ["doctor", "-v", *LAB],
     "pool": ["inventory", "--gpus", *LAB],
     "pool-stranded": ["inventory", "--gpus", "-v", *STRANDED],

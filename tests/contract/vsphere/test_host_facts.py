@@ -87,7 +87,7 @@ def test_nothing_raises_and_what_is_not_offered_says_so(vcenter: VCenter) -> Non
     for facts in found.hosts.values():
         assert facts.unread.keys() == expected
         assert facts.groups == ALL_GROUPS - expected
-        assert all("not offer" in why for why in facts.unread.values())
+        assert all("not available" in why for why in facts.unread.values())
         assert facts.licence == "Evaluation Mode"
         assert facts.software
         assert all(package.name and package.version for package in facts.software)

@@ -78,7 +78,7 @@ def test_an_alarm_says_why_on_vcsim(on_vcsim: Workshop) -> None:
     on_vcsim.writer.raise_alarm(moid, "demo", "the first reason")
     assert f"{name} (the first reason)" in alarm_names(on_vcsim)
     # Where one of the name exists, vcsim's DuplicateName refers to an object of no type.
-    with pytest.raises(VCenterError, match="CreateAlarm cannot be read"):
+    with pytest.raises(VCenterError, match="cannot read the response to CreateAlarm"):
         on_vcsim.writer.raise_alarm(moid, "demo", "the second reason")
     # It does not list the alarms of one host either, so none is found to be removed.
     on_vcsim.writer.clear_alarm(moid, "demo")

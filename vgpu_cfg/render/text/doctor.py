@@ -39,14 +39,15 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
     told = [[Text(""), *_group(group, width, with_all=with_all)] for group in health.groups]
-    room = MOST_LINES - len(lines) - len(told) - 2 - min(len(unread), _SHOWN) - len(beliefs)
-    for number, paragraph in enumerate(told):
-        room -= len(paragraph) - 1
-        if room < 0 and not with_all:
-            lines += [Text(""), *(_line(group, width) for group in health.groups[number:])]
-            lines.append(Text("-v shows all of them with their commands.", style="dim"))
-            break
-        lines += paragraph
+    brief = [_line(group, width) for group in health.groups]
+    room = MOST_LINES - len(lines) - 2 - min(len(unread), _SHOWN) - len(beliefs)
+    count = len(told)
+    while count and not with_all and sum(map(len, (*told[:count], *brief[count:]))) > room:
+        count -= 1
+    lines += [line for paragraph in told[:count] for line in paragraph]
+    if count < len(told):
+        lines += [Text(""), *(line for short in brief[count:] for line in short)]
+        lines.append(Text("-v shows all of them with their commands.", style="dim"))
     return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
 
 
@@ -67,13 +68,12 @@ def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
     return lines
 
 
-def _line(group: Group, width: int) -> Text:
-    """Name a kind and its objects in one line, of which the end is left out if it is too long."""
+def _line(group: Group, width: int) -> list[Text]:
+    """Name a kind and its first objects in short."""
     level = group.kind.level
-    names = fold_names(sorted({one.name for one in group.ailments}))
-    line = Text.assemble((f"{level.value.upper():<7} ", _STYLES[level]), f"{group.kind.summary}: {names}")
-    line.truncate(width, overflow="ellipsis")
-    return line
+    names = fold_names(sorted({one.name for one in group.ailments})).split(", ")
+    text = f"{group.kind.summary}: {listed(names, shown=1)}"
+    return hanging(level.value.upper(), text, width, indent=0, label_width=7, style=_STYLES[level])
 
 
 def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:

@@ -314,7 +314,7 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
     if pool.idle:
         parts = sorted({"CPUS" if one.past is None else "GPUS" for one in pool.idle}, reverse=True)
         least = f"{pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
-        title = f"WITH GPU DEVICES, RUNNING, BUT USING LESS THAN {least}"
+        title = f"WITH GPU DEVICES, USING LESS THAN {least}"
         lines += [Text(""), Text(title, style="bold")]
         told, left = foremost(pool.idle, with_all=with_all)
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in told], width)
