@@ -16,7 +16,7 @@ MOST = {
     "tutorial": 0,
     "how-to": 4,
     "explanation": 0,
-    "reference": 37,
+    "reference": 5,
     "checks": 0,
     "decisions": 0,
     "contributing": 0,
