@@ -213,7 +213,7 @@ def _in_runbook(edit: Mapping[str, Any]) -> list[str]:
     rows = [f"| {edit['key']} | {column}{end} |" for column in columns for end in ends]
     match edit["key"]:
         case "hardware_version":
-            return [*rows, f"to {after.removeprefix('vmx-')}."]
+            return [*rows, f"to hardware version {after.removeprefix('vmx-')}."]
         case key if key in IN_HEAD:
             return [*rows, after]
         case _:
