@@ -59,7 +59,7 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
 
 
 def _room(host: Host, patient: Patient) -> _Room:
-    found = patient.capacity.read(host)
+    found = patient.capacity(host)
     reserved = sum(
         vm.detail.memory_mib if vm.detail.memory_reservation_locked else vm.detail.memory_reservation_mib
         for vm in patient.observed.vms_by_host.get(host.moid, ())
@@ -88,7 +88,7 @@ def _moving(host: Host, cluster: Cluster, patient: Patient) -> list[tuple[Vm, Vm
 
 
 def _size(detail: VmDetail, patient: Patient) -> int:
-    needs = (patient.capacity.needs(vgpu.profile) for vgpu in detail.vgpus)
+    needs = (patient.reader.needs(vgpu.profile) for vgpu in detail.vgpus)
     return sum(max((need.framebuffer_mib for need in by_board.values()), default=0) for by_board in needs)
 
 
@@ -114,7 +114,7 @@ def _take(room: _Room, vm: Vm, detail: VmDetail, patient: Patient) -> str:
     """Put a VM on a host if it has the room; return why not otherwise, "" if it has."""
     gpus = [gpu.copy() for gpu in room.gpus]
     for vgpu in detail.vgpus:
-        needs = patient.capacity.needs(vgpu.profile)
+        needs = patient.reader.needs(vgpu.profile)
         for gpu in gpus:
             need = needs.get(gpu.board_key or "")
             if need is not None and gpu.refuse(need) is None:

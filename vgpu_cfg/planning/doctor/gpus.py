@@ -53,7 +53,7 @@ def _mig_users(patient: Patient) -> frozenset[tuple[str, str]]:
     found = set()
     for _, detail, host in patient.gpu_vms:
         for vgpu in detail.vgpus:
-            for board, need in patient.capacity.needs(vgpu.profile).items():
+            for board, need in patient.reader.needs(vgpu.profile).items():
                 if need.sharing is Sharing.MIG:
                     found.add((host.owner_moid, board))
     return frozenset(found)

@@ -64,7 +64,7 @@ def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
 def _gpus(host: Host, patient: Patient) -> Iterator[Ailment]:
     """Report GPUs that can give no vGPU: their graphics type, or no driver that serves them."""
     shared, bare = [], []
-    for state in patient.capacity.read(host).gpus:
+    for state in patient.capacity(host).gpus:
         gpu = host.gpu(state.pci_id)
         if gpu is None or gpu.is_passthrough:
             continue

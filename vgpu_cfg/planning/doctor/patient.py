@@ -11,10 +11,11 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolReader
 from vgpu_cfg.planning.pool.use import owner_of
+from vgpu_cfg.planning.remedies.start_conditions import StartCondition, check_conditions
 
 
 @dataclass
@@ -24,11 +25,13 @@ class Patient:
     observed: Inventory
     catalog: Catalog
     server: Sequence[str] = ()
-    capacity: CapacityReader = field(init=False)
+    reader: CapacityReader = field(init=False)
     topologies: Topologies = field(init=False)
+    _capacities: dict[str, HostCapacity] = field(default_factory=dict)
+    _conditions: dict[str, tuple[StartCondition, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.capacity = CapacityReader(self.observed, self.catalog)
+        self.reader = CapacityReader(self.observed, self.catalog)
         self.topologies = Topologies(self.observed, self.catalog)
 
     @cached_property
@@ -40,7 +43,7 @@ class Patient:
     def gpus(self) -> tuple[tuple[Host, PooledGpu], ...]:
         """Every GPU with its host."""
         reader = PoolReader(self.observed, self.catalog)
-        return tuple((host, gpu) for host in self.gpu_hosts for gpu in reader.gpus(reader.capacity(host)))
+        return tuple((host, gpu) for host in self.gpu_hosts for gpu in reader.gpus(self.capacity(host)))
 
     @cached_property
     def gpu_vms(self) -> tuple[tuple[Vm, VmDetail, Host], ...]:
@@ -64,11 +67,24 @@ class Patient:
         return {moid: tuple(hosts) for moid, hosts in found.items()}
 
     def clusters(self) -> Iterator[tuple[Cluster, tuple[Host, ...]]]:
-        """Yield the clusters that have several hosts with GPUs, each with those."""
+        """Yield the clusters that have hosts with GPUs, each with those."""
         for moid, hosts in self.hosts_by_cluster.items():
             cluster = self.observed.cluster_by_moid.get(moid)
             if cluster is not None and not cluster.is_standalone:
                 yield cluster, hosts
+
+    def capacity(self, host: Host) -> HostCapacity:
+        """Return the capacity of a host, read once; it must not be changed."""
+        if host.moid not in self._capacities:
+            self._capacities[host.moid] = self.reader.read(host)
+        return self._capacities[host.moid]
+
+    def conditions(self, vm: Vm) -> tuple[StartCondition, ...]:
+        """Return the conditions of a VM's start, checked once."""
+        if vm.moid not in self._conditions:
+            found = check_conditions(vm, self.observed, self.catalog, self.reader)
+            self._conditions[vm.moid] = found
+        return self._conditions[vm.moid]
 
     def facts(self, host: Host) -> HostFacts:
         """Return the facts of a host, in addition to the inventory."""

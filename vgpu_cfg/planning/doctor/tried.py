@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.capacity.hardware import vgpu_limit
 from vgpu_cfg.planning.doctor.patient import Patient
-from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState, check_conditions
+from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 
 
 class Verdict(StrEnum):
@@ -61,7 +61,7 @@ def _running(patient: Patient) -> Iterator[tuple[Vm, VmDetail, Host]]:
 def _starts(patient: Patient, *about: ConditionKind, gpus: range = range(1, 99)) -> Evidence:
     """Yield whether VMs that run with so many vGPUs meet conditions of a start."""
     for vm, detail, _ in _running(patient):
-        for one in check_conditions(vm, patient.observed, patient.catalog):
+        for one in patient.conditions(vm):
             if one.about in about and len(detail.vgpus) in gpus and one.verdict is not ConditionState.UNKNOWN:
                 yield vm.name, one.verdict is ConditionState.RIGHT
 
@@ -146,17 +146,17 @@ _BRIDGE = 0x06
 def _known_profiles(patient: Patient) -> Evidence:
     for host in patient.gpu_hosts:
         for profile in host.creatable_profiles:
-            yield profile, bool(patient.capacity.needs(profile))
+            yield profile, bool(patient.reader.needs(profile))
 
 
 def _known_boards(patient: Patient) -> Evidence:
     for name, _, gpu in _gpus(patient):
-        yield name, patient.capacity.board_of(gpu.pci) is not None
+        yield name, patient.reader.board_of(gpu.pci) is not None
 
 
 def _one_size(patient: Patient) -> Evidence:
     for name, host, gpu in _gpus(patient):
-        state = next(one for one in patient.capacity.read(host).gpus if one.pci_id == gpu.pci_id)
+        state = next(one for one in patient.capacity(host).gpus if one.pci_id == gpu.pci_id)
         sizes = {one.need.size_gb for one in state.held if one.need is not None}
         if (
             len(state.held) > 1

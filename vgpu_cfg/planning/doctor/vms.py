@@ -16,7 +16,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, LEAST_UPTIME_SECONDS, cpu_percent
 from vgpu_cfg.planning.rdma.chain import LinkState, ats_chain
 from vgpu_cfg.planning.rdma.direct import direct_pairs
-from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState, check_conditions
+from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices
 
@@ -58,7 +58,7 @@ def _ailment(kind: Kind, vm: Vm, says: str, command: str = "") -> Ailment:
 
 
 def _starts(vm: Vm, patient: Patient) -> Iterator[Ailment]:
-    for one in check_conditions(vm, patient.observed, patient.catalog):
+    for one in patient.conditions(vm):
         kind = _CONDITIONS.get(one.about)
         if one.verdict is ConditionState.WRONG and kind is not None:
             yield _ailment(kind, vm, one.says, one.command or patient.type_("explain", "--vm", vm.name))
@@ -72,7 +72,7 @@ def _offered(patient: Patient) -> dict[str, frozenset[str] | None]:
         is_known = True
         for host in hosts:
             is_known = is_known and host.profiles is not None
-            names |= patient.capacity.read(host).offered
+            names |= patient.capacity(host).offered
         found[moid] = frozenset(names) if is_known else None
     return found
 

@@ -111,15 +111,20 @@ class _VmOnHost:
         return found
 
 
-def check_conditions(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[StartCondition, ...]:
-    """Check everything that a start of this VM needs, as far as it was read."""
+def check_conditions(
+    vm: Vm, observed: Inventory, catalog: Catalog, reader: CapacityReader | None = None
+) -> tuple[StartCondition, ...]:
+    """Check everything that a start of this VM needs, as far as it was read.
+
+    `reader` is that of the same estate, if the caller has one: it keeps facts of boards and profiles.
+    """
     host = observed.host_by_moid.get(vm.host_moid or "")
     if host is None:
         return (_unknown(ConditionKind.HOST, "its host was not read"),)
     found = [_host(host)]
     if vm.detail is None:
         return (*found, _unknown(ConditionKind.FIRMWARE, "its configuration could not be read"))
-    reader = CapacityReader(observed, catalog)
+    reader = reader or CapacityReader(observed, catalog)
     resolved = _VmOnHost(
         vm, vm.detail, host, reader.read(host, without=frozenset({vm.moid})), reader, catalog
     )
