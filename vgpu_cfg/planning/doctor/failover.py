@@ -17,9 +17,8 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name
 from vgpu_cfg.planning.moves.movables import HostRules
-
-_RESERVABLE = 0.95
-"""The share of a host's memory that VMs can reserve (recalled)."""
+from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE
+from vgpu_cfg.planning.vms.lookup.moving import HA_RESTART
 
 
 @dataclass(slots=True)
@@ -71,7 +70,9 @@ def _room(host: Host, patient: Patient) -> _Room:
         if slot.pci.passthrough_active and slot.holder is None and not slot.is_cordoned
     ]
     gpus = list(found.gpus) if host.takes_vms else []
-    return _Room(host, gpus, int(_RESERVABLE * host.memory_mib) - reserved, dynamic if host.takes_vms else [])
+    return _Room(
+        host, gpus, int(HOST_MEMORY_SHARE * host.memory_mib) - reserved, dynamic if host.takes_vms else []
+    )
 
 
 def _moving(host: Host, cluster: Cluster, patient: Patient) -> list[tuple[Vm, VmDetail]]:
@@ -82,7 +83,7 @@ def _moving(host: Host, cluster: Cluster, patient: Patient) -> list[tuple[Vm, Vm
         if at.moid == host.moid
         and vm.is_on
         and not any(device.is_fixed for device in detail.passthrough)
-        and cluster.overrides_of(vm.moid).get("ha_restart") != "disabled"
+        and cluster.overrides_of(vm.moid).get(HA_RESTART) != "disabled"
     ]
     return sorted(found, key=lambda one: (-_size(one[1], patient), one[0].name))
 

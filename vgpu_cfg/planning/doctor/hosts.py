@@ -8,22 +8,21 @@ from datetime import date
 
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
-from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.wording import counted, listed, version_tuple
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION
+from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
-from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.host_settings.licence import is_evaluation
+from vgpu_cfg.planning.vms.lookup.moving import may_hot_migrate
 
 _DATASTORE_FULL = 0.05
 """Free space below this share of a datastore is too little: a choice."""
 _GENERAL_SUPPORT = {"6.5": date(2022, 10, 15), "6.7": date(2022, 10, 15), "7.0": date(2025, 10, 2)}
 """The end of general support of ESXi (Broadcom's product lifecycle; recalled)."""
-_EVALUATION = "evaluation"
 
 
 def host_ailments(patient: Patient) -> Iterator[Ailment]:
@@ -125,7 +124,7 @@ def _licence(host: Host, patient: Patient) -> Iterator[Ailment]:
     if licences is None:
         return
     names = licences.get(host.moid, ())
-    if not names or any(_EVALUATION in name.casefold() for name in names):
+    if not names or any(map(is_evaluation, names)):
         says = listed(names) or "no license is assigned"
         yield Ailment(Kind.LICENCE, f"host:{host.name}", says, f"govc license.assign -host {host.name} KEY")
 
@@ -197,11 +196,15 @@ def _drs(cluster: Cluster, running: list[Vm], patient: Patient) -> Iterator[Ailm
     if with_vgpus and not cluster.drs_enabled:
         says = f"{counted(len(running), 'running GPU VM')}"
         yield Ailment(Kind.DRS_OFF, subject, says, f"govc cluster.change -drs-enabled {cluster.name}")
-    facts = patient.observed.facts
-    can_move = facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
-    found = facts.clusters.get(cluster.moid)
+    found = patient.observed.facts.clusters.get(cluster.moid)
     option = found.drs_options.get(EVACUATE_OPTION, "") if found is not None else ""
-    if with_vgpus and cluster.drs_enabled and can_move and found is not None and option != "-1":
+    if (
+        with_vgpus
+        and cluster.drs_enabled
+        and may_hot_migrate(patient.observed)
+        and found is not None
+        and option != EVACUATE_VALUE
+    ):
         says = f"{EVACUATE_OPTION} is {option or 'not set'}; {counted(len(with_vgpus), 'running vGPU VM')}"
         yield Ailment(Kind.NO_EVACUATION, subject, says)
 
@@ -226,10 +229,7 @@ def _unlike(hosts: list[Host]) -> Iterator[Ailment]:
 
 
 def _driver(host: Host, patient: Patient) -> str:
-    facts = patient.facts(host)
-    if FactGroup.SOFTWARE not in facts.groups:
-        return ""
-    found = driver_facts(facts.software)
+    found = driver_facts(patient.facts(host).software)
     return f"{found.kind} {(found.version or '').partition('-')[0]}" if found.kind else ""
 
 

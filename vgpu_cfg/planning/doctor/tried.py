@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
+from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.model.wording import counted, listed
-from vgpu_cfg.planning.capacity.hardware import vgpu_limit
+from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM, vgpu_limit
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 
@@ -114,11 +115,7 @@ def _nics(patient: Patient) -> Evidence:
 def _groups(patient: Patient) -> Evidence:
     for vm, detail, _ in patient.gpu_vms:
         if detail.device_groups and detail.hardware_version is not None:
-            yield vm.name, detail.hardware_version >= _GROUPS_FROM
-
-
-_GROUPS_FROM = 20
-"""The hardware version that device groups require."""
+            yield vm.name, detail.hardware_version >= DEVICE_GROUPS_FROM
 
 
 def _affinities(patient: Patient) -> Evidence:
@@ -160,7 +157,7 @@ def _one_size(patient: Patient) -> Evidence:
         sizes = {one.need.size_gb for one in state.held if one.need is not None}
         if (
             len(state.held) > 1
-            and gpu.vgpu_mode == "same_size"
+            and gpu.vgpu_mode is VgpuMode.SAME_SIZE
             and not any(one.need is not None and one.need.is_mig for one in state.held)
         ):
             yield name, len(sizes) == 1

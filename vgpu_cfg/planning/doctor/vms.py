@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +17,7 @@ from vgpu_cfg.planning.rdma.chain import LinkState, ats_chain
 from vgpu_cfg.planning.rdma.direct import direct_pairs
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
-from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices
+from vgpu_cfg.planning.vms.lookup.moving import HA_RESTART, has_host_devices, may_hot_migrate, why_pinned
 
 _CONDITIONS: Mapping[ConditionKind, Kind] = {
     ConditionKind.FIRMWARE: Kind.FIRMWARE,
@@ -33,8 +32,6 @@ _CONDITIONS: Mapping[ConditionKind, Kind] = {
 _MOVES = "fullyAutomated"
 NESTED_KEY = "vhv.enable"
 """Exposes hardware virtualization to the guest; with passthrough devices it is refused (recalled)."""
-_PINNING = re.compile(r"pcipassthru\d+\.cfg\.enable_(uvm|debugging|profiling)")
-"""vGPU plugin parameters with which NVIDIA supports no migration (vGPU User Guide)."""
 
 
 def vm_ailments(patient: Patient) -> Iterator[Ailment]:
@@ -147,9 +144,7 @@ def _start_settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> I
         yield _ailment(
             Kind.NESTED, vm, f"{NESTED_KEY} is TRUE", f"govc vm.change -vm {name} -nested-hv-enabled=false"
         )
-    pinning = sorted(
-        key for key, value in settings.items() if _PINNING.fullmatch(key) and value not in ("", "0")
-    )
+    pinning = sorted(key for key, value in settings.items() if why_pinned(key) and value not in ("", "0"))
     if pinning:
         yield _ailment(Kind.NO_VMOTION_VM, vm, listed(pinning), f"govc vm.info -e {name}")
     reserved, cpus = detail.options.get("cpu_reservation"), detail.cpus
@@ -166,12 +161,12 @@ def _start_settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> I
 
 def _in_cluster(vm: Vm, detail: VmDetail, cluster: Cluster, patient: Patient) -> Iterator[Ailment]:
     overrides = cluster.overrides_of(vm.moid)
-    if cluster.ha_enabled and overrides.get("ha_restart") == "disabled":
+    if cluster.ha_enabled and overrides.get(HA_RESTART) == "disabled":
         says = f"its restart priority in cluster {cluster.name} is Disabled"
         command = f"govc cluster.override.change -vm {path_of(vm)} -ha-restart-priority medium"
         yield _ailment(Kind.HA_OFF, vm, says, command)
     level = overrides.get("drs") or cluster.drs_behavior
-    may_move = patient.observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
+    may_move = may_hot_migrate(patient.observed)
     is_bound = bool(detail.extra_config.get(AFFINITY_KEY))
     if cluster.drs_enabled and level == _MOVES and may_move and is_bound and not has_host_devices(detail):
         command = f"govc cluster.override.change -vm {path_of(vm)} -drs-mode manual"

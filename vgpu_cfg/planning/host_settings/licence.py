@@ -36,9 +36,14 @@ def _read(view: HostView, _device: str) -> Reading:
     return Reading(configured=facts.licence or NONE)
 
 
+def is_evaluation(name: str) -> bool:
+    """Whether a license is the one of the first 60 days."""
+    return _EVALUATION in name.casefold()
+
+
 def _is_licensed(wanted: str, found: str) -> bool:
     """Whether a host's licence is one that was assigned to it, as is wanted; which one is not compared."""
-    is_assigned = found != NONE and _EVALUATION not in found.casefold()
+    is_assigned = found != NONE and not is_evaluation(found)
     return is_assigned == (wanted != NONE)
 
 

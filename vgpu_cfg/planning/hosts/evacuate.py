@@ -23,6 +23,7 @@ from vgpu_cfg.planning.vms.lookup.moving import (
     HOT_MIGRATE_OPTION,
     has_host_devices,
     holds_devices,
+    may_hot_migrate,
     running_vms,
 )
 
@@ -224,8 +225,7 @@ def _drs_moves(vm: Vm, resolved: ResolvedHost, observed: Inventory) -> bool:
     if vm.detail is None or has_host_devices(vm.detail):
         return False
     is_automated = resolved.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE
-    is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
-    return is_automated and is_hot
+    return is_automated and may_hot_migrate(observed)
 
 
 def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:

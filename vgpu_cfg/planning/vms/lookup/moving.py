@@ -85,7 +85,7 @@ def why_tied(detail: VmDetail) -> str:
     return ""
 
 
-_HA_RESTART = "ha_restart"
+HA_RESTART = "ha_restart"
 """The key of the table of VM settings under which a cluster's word on restarts of a VM is read."""
 
 
@@ -97,7 +97,7 @@ def is_restarted_by_ha(vm: Vm, detail: VmDetail, cluster: Cluster | None) -> boo
     if (
         cluster is None
         or not cluster.ha_enabled
-        or cluster.overrides_of(vm.moid).get(_HA_RESTART) == "disabled"
+        or cluster.overrides_of(vm.moid).get(HA_RESTART) == "disabled"
     ):
         return False
     return not why_tied(detail) and not any(nic.kind == "sriov" for nic in detail.nics)
@@ -118,10 +118,21 @@ def why_cold(detail: VmDetail, observed: Inventory) -> str:
     if not all(vgpu.migrates for vgpu in detail.vgpus):
         return "vCenter reports that its vGPUs cannot be migrated"
     for key, value in detail.extra_config.items():
-        if (found := _KEEPS_FROM_MOVING.search(key)) and value.strip() == "1":
-            return _PARAMETERS[found[1].lower()]
+        if (reason := why_pinned(key)) and value.strip() == "1":
+            return reason
     is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower()
     return f"vCenter's setting {HOT_MIGRATE_OPTION} is not on" if detail.vgpus and is_hot == "false" else ""
+
+
+def why_pinned(key: str) -> str:
+    """Say what a plugin parameter that disables migration turns on, "" for any other key of extraConfig."""
+    found = _KEEPS_FROM_MOVING.search(key)
+    return _PARAMETERS[found[1].lower()] if found is not None else ""
+
+
+def may_hot_migrate(observed: Inventory) -> bool:
+    """Whether vCenter is known to let vGPUs move as they run."""
+    return observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
 
 
 def is_known(detail: VmDetail, observed: Inventory) -> bool:
