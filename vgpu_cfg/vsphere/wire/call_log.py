@@ -16,10 +16,9 @@ from pathlib import Path
 from time import monotonic
 
 from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.wire.called import called
 
-_CALL = re.compile(rb"<(?:\w+:)?Body>\s*<(?:\w+:)?(?P<name>\w+)[\s>/]")
 _OBJECT = re.compile(rb"<_this [^>]*>(?P<moid>[^<]+)<")
-_ESXCLI = re.compile(rb"<(?:\w+:)?method[^>]*>\s*(?P<command>vim\.EsxCLI\.[\w.]+)\s*<")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,8 @@ class Logged:
 
 
 def _named(method: str, path: str, body: bytes) -> dict[str, object]:
-    found = _CALL.search(body)
-    if found is None:
+    name = called(body)
+    if not name:
         return {"call": f"{method} {path.partition('?')[0]}", "sent": len(body)}
-    command, on = _ESXCLI.search(body), _OBJECT.search(body)
-    name = command["command"] if command is not None else found["name"]
-    return {"call": name.decode(), "on": on["moid"].decode() if on is not None else "", "sent": len(body)}
+    on = _OBJECT.search(body)
+    return {"call": name, "on": on["moid"].decode() if on is not None else "", "sent": len(body)}

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.wire.called import called
 from vgpu_cfg.vsphere.wire.rest import SESSION_PATH
 from vgpu_cfg.vsphere.wire.stub import is_read
 
-_METHOD = re.compile(rb"<(?:\w+:)?Body>\s*<(?:\w+:)?(\w+)[\s>/]")
-_ESXCLI = re.compile(rb"<(?:\w+:)?method[^>]*>\s*vim\.EsxCLI\.[\w.]+\.(?:list|get)\s*<")
 _ACTION = re.compile(r"~action=(?:list|find)[\w-]*$")
+_ESXCLI = "vim.EsxCLI."
 _WRITES = frozenset({"SetField", "ReconfigureAlarm", "RemoveAlarm"})
 """Methods that may be sent twice, and change something all the same."""
 _OF_THE_SESSION = frozenset(
@@ -41,7 +41,7 @@ class ReadingOnly:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
         if not _reads(method, path, body):
-            name = _method(body) or f"{method} {path}"
+            name = called(body) or f"{method} {path}"
             message = f"a command that only reads would have sent {name}"
             raise NotPermitted(message, subject="vgpu-cfg", remedy="report it: nothing was sent")
         return self.transport.exchange(method, path, headers, body)
@@ -50,15 +50,10 @@ class ReadingOnly:
         self.transport.close()
 
 
-def _method(body: bytes) -> str:
-    found = _METHOD.search(body)
-    return found.group(1).decode() if found is not None else ""
-
-
 def _reads(method: str, path: str, body: bytes) -> bool:
-    name = _method(body)
-    if name == "ExecuteSoap":
-        return _ESXCLI.search(body) is not None
+    name = called(body)
+    if name.startswith(_ESXCLI):
+        return name.endswith((".list", ".get"))
     if name:
         return (is_read(name) and name not in _WRITES) or name in _OF_THE_SESSION
     is_login = path.partition("?")[0].endswith(SESSION_PATH) and method in ("POST", "DELETE")
