@@ -42,7 +42,6 @@ class Kind(StrEnum):
         "datastore not accessible",
         "VMs on it cannot start, and running ones stop",
     )
-    NO_START_HOST = "vm-has-no-host", _B, "VM on a host that is gone", "it cannot be powered on there"
     NOT_OFFERED = (
         "profile-not-offered",
         _B,

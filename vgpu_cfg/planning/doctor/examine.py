@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.model.wording import as_counted, counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind, Level
 from vgpu_cfg.planning.doctor.failover import failover_ailments
@@ -16,7 +18,7 @@ from vgpu_cfg.planning.doctor.hosts import cluster_ailments, host_ailments, stor
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments
-from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices
+from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices, may_hot_migrate
 
 _ORDER = {kind: number for number, kind in enumerate(Kind)}
 
@@ -95,34 +97,40 @@ def _unread(patient: Patient) -> Iterator[str]:
 def _vcenter(patient: Patient) -> Iterator[Ailment]:
     """Yield locks and reservations left behind at vCenter, and its settings that affect VMs with vGPUs."""
     observed = patient.observed
-    locks = observed.locks
-    for run in locks.runs if locks is not None else ():
-        held = locks.of_run(run) if locks is not None else ()
-        if locks is not None and locks.is_silent(run):
-            holder = held[0].holder
-            says = f"run {run}, last heard of at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"
-            user = holder.user if holder is not None else ""
-            yield Ailment(
-                Kind.LOCK, str(held[0].name).replace(" ", ":", 1), says, locks.unlock_command(run), user
-            )
-    for lock in locks.unknown if locks is not None else ():
-        yield Ailment(
-            Kind.LOCK, str(lock.name).replace(" ", ":", 1), "its text names no run", "", lock.account
-        )
-    for kept in observed.reservations.kept if observed.reservations is not None else ():
-        own = kept.reservation
-        ended = (
-            own is not None and observed.reservations is not None and own.ends <= observed.reservations.now
-        )
-        if own is None or ended:
-            says = f"ended {own.ends:%Y-%m-%d %H:%M} UTC" if own is not None else "its text cannot be read"
-            command = patient.type_("inventory", "--reservations")
-            plan = own.plan if own is not None else kept.name
-            yield Ailment(Kind.RESERVATION, f"plan:{plan}", says, command, kept.account)
+    if observed.locks is not None:
+        yield from _locks(observed.locks)
+    if observed.reservations is not None:
+        yield from _reservations(observed.reservations, patient)
     moving = [
         vm for vm, detail, _ in patient.gpu_vms if vm.is_on and detail.vgpus and not has_host_devices(detail)
     ]
-    option = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "")
-    if moving and observed.facts.hosts and option.lower() != "true":
-        says = f"{HOT_MIGRATE_OPTION} is {option or 'not set'}; {counted(len(moving), 'running vGPU VM')}"
+    if moving and observed.facts.hosts and not may_hot_migrate(observed):
+        option = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION) or "not set"
+        says = f"{HOT_MIGRATE_OPTION} is {option}; {counted(len(moving), 'running vGPU VM')}"
         yield Ailment(Kind.NO_VMOTION, "vcenter", says, f"govc option.set {HOT_MIGRATE_OPTION} true")
+
+
+def _locks(locks: Locks) -> Iterator[Ailment]:
+    for run in filter(locks.is_silent, locks.runs):
+        first = locks.of_run(run)[0]
+        says = f"run {run}, last heard of at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"
+        user = first.holder.user if first.holder is not None else ""
+        yield Ailment(Kind.LOCK, _locked(first), says, locks.unlock_command(run), user)
+    for lock in locks.unknown:
+        yield Ailment(Kind.LOCK, _locked(lock), "its text names no run", "", lock.account)
+
+
+def _locked(lock: Lock) -> str:
+    return str(lock.name).replace(" ", ":", 1)
+
+
+def _reservations(found: Reservations, patient: Patient) -> Iterator[Ailment]:
+    command = patient.type_("inventory", "--reservations")
+    for kept in found.kept:
+        own = kept.reservation
+        if own is None:
+            says = "its text cannot be read"
+            yield Ailment(Kind.RESERVATION, f"plan:{kept.name}", says, command, kept.account)
+        elif own.ends <= found.now:
+            says = f"ended {own.ends:%Y-%m-%d %H:%M} UTC"
+            yield Ailment(Kind.RESERVATION, f"plan:{own.plan}", says, command, kept.account)
