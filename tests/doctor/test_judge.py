@@ -1,4 +1,4 @@
-"""What doctor finds on estates that somebody made sick who has not read its rules, and on healthy ones."""
+"""Doctor is judged by sick and healthy estates, planted by a writer who has not read its rules."""
 
 from __future__ import annotations
 

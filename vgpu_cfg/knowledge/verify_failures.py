@@ -368,7 +368,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.ROCE_UNKNOWN,
         "whether a port is lossless cannot be told",
         "documented",
-        "no tool in the guest shows it, and a port that nobody set drops packets where the link is full",
+        "no tool in the guest shows it, and an unconfigured port drops packets when the link is full",
         "bring iproute2 5.11 or later and mstflint into the guest, or name `guest.ofed: mlnx` or `doca`",
     ),
     Failure(
@@ -440,8 +440,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.NO_TRANSPORT,
         "NCCL does not say that it goes over RDMA",
         "documented",
-        "a sum over TCP, or by a way that nobody knows, proves nothing of the network that "
-        "training shall use",
+        "a sum over TCP, or over an unknown transport, proves nothing about the network that training uses",
         "run `train` by hand with NCCL_DEBUG=INFO and look for NET/IB; see /dev/infiniband in the container",
     ),
     Failure(
