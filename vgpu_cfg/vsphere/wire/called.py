@@ -1,4 +1,4 @@
-"""The name of what a SOAP request calls, read from its bytes, whichever code made it."""
+"""The method that a SOAP request calls, read from its bytes, whichever code made it."""
 
 from __future__ import annotations
 

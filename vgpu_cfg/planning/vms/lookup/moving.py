@@ -125,7 +125,7 @@ def why_cold(detail: VmDetail, observed: Inventory) -> str:
 
 
 def why_pinned(key: str) -> str:
-    """Say what a plugin parameter that disables migration turns on, "" for any other key of extraConfig."""
+    """Return the effect of a plugin parameter that disables migration, "" for any other key."""
     found = _KEEPS_FROM_MOVING.search(key)
     return _PARAMETERS[found[1].lower()] if found is not None else ""
 
