@@ -10,6 +10,7 @@ from pyVmomi import vim
 from tests.unit.lab.rig import Rig, change
 from vgpu_cfg.lab.operations.files import listed
 from vgpu_cfg.lab.renderers.vms.config import devices
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.devices import copy_with, disks_of
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 
@@ -115,7 +116,7 @@ def test_a_disk_that_an_earlier_lab_kept_without_a_uuid_shows_the_one_of_its_fil
     vm, other = rig.clone("a"), rig.clone("b")
     (disk,) = disks_of(vm.devices)
     vm.devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, uuid=None))
-    context: Any = None
+    context = Context(rig.lab, "")
     (shown,) = (one.backing.uuid for one in devices(context, vm) if one.key == disk.key)
     assert shown.startswith("6000C29")
     detach(rig, vm, disk.key)

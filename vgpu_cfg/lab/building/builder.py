@@ -104,6 +104,7 @@ class _Builder:
             for tag in category.tags:
                 self.tags[category.name, tag] = add_tag(self.state, made, tag)
         self.state.internet = self.estate.internet
+        self.state.lies = frozenset(self.estate.lies)
         self.faults: list[DocumentFault] = []
 
     def build(self) -> LabState:

@@ -196,7 +196,7 @@ class Site:
         """
         number = int(vm.moid.rsplit("-", 1)[1])
         nics = tuple(
-            NicSeed(network.moid, network.name, self.switch_uuid(network), mac_of(number, index))
+            NicSeed(network.moid, network.name, self.switch_uuid(network), mac_of(number, index, self.state))
             for index, network in enumerate(networks)
         )
         seed = DeviceSeed(

@@ -18,12 +18,13 @@ from pyVmomi import VmomiSupport, vmodl
 from vgpu_cfg.lab.api.answer import VCenterSerializer
 from vgpu_cfg.lab.api.references import Service, reference
 from vgpu_cfg.lab.collector.read import Reading, read_specs
+from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.simulation.views import ContainerView, ListView
-from vgpu_cfg.lab.state.inventory import Managed, Task
+from vgpu_cfg.lab.state.inventory import Managed, Task, VirtualMachine
 
 LONGEST_WAIT = 600.0
 """A wait without a limit of the client's ends after this many seconds with no update, as policies may."""
@@ -50,6 +51,7 @@ class Filter(Service):
     reported: dict[str, Reported] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     """The objects reported as gone, if the client wants these reports."""
+    made_at: float = 0.0
     checked_at: tuple[int, int] | None = None
     """The revisions (of the state, of the session's views) at which nothing was left to report."""
 
@@ -71,7 +73,8 @@ def create_filter(context: Context, thing: Managed, *, spec: Any, partialUpdates
     for reading in read_specs(context, [spec]):
         del reading
     collector = _own(context, thing)
-    made = Filter(moid=_new_moid(context), name="", collector=collector.moid, spec=spec)
+    now = context.lab.clock.now()
+    made = Filter(moid=_new_moid(context), name="", collector=collector.moid, spec=spec, made_at=now)
     collector.filters[made.moid] = made
     _session_objects(context)[made.moid] = made
     return made
@@ -169,6 +172,8 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
     left = most or 0
     filter_updates, truncated = [], False
     for each in collector.filters.values():
+        if _is_silent(context, each):
+            continue
         updates, missing = [], _missing(context, each)
         for update in _changes(context, each):
             if most and left <= 0:
@@ -188,6 +193,11 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
         version=str(collector.version), filterSet=filter_updates, truncated=truncated or None
     )
     return collector.last_update
+
+
+def _is_silent(context: Context, each: Filter) -> bool:
+    age = context.lab.clock.now() - each.made_at
+    return age < SOON_SECONDS and context.state.denies("new-filter-reports-at-the-next-wait")
 
 
 def _missing(context: Context, each: Filter) -> list[Any]:
@@ -211,11 +221,14 @@ def _changes(context: Context, each: Filter) -> Iterator[Any]:
         return
     each.checked_at = now
     seen: set[str] = set()
+    is_blind = context.state.denies("filter-reports-new-change-version")
     for reading in read_specs(context, [each.spec], passes_over=True):
         thing = reading.thing
         seen.add(thing.moid)
         reported = each.reported.get(thing.moid)
         if reported is not None and isinstance(thing, Task) and reported.revision == thing.revision:
+            continue
+        if reported is not None and isinstance(thing, VirtualMachine) and is_blind:
             continue
         content = reading.content(context)
         texts = {item.name: _text(item, context.version) for item in content.propSet}

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.estates.guests import GuestPart, InternetPart, Part, Size
+from vgpu_cfg.lab.estates.lies import LieId
 from vgpu_cfg.lab.estates.stock import NIC_MODELS, RELEASES
 from vgpu_cfg.model.vgpu import VgpuProfile
 
@@ -490,12 +491,16 @@ class DatacenterPart(Part):
 
 
 class Estate(DatacenterPart):
-    """The whole file: one datacenter, and others `beside` it, in which names may be the same."""
+    """The whole file: one datacenter, and others `beside` it, in which names may be the same.
+
+    `lies` names beliefs about vCenter that are false here.
+    """
 
     about: str
     vcenter: VcenterPart = VcenterPart()
     beside: tuple[DatacenterPart, ...] = ()
     internet: InternetPart = InternetPart()
+    lies: tuple[LieId, ...] = ()
 
     @model_validator(mode="after")
     def _datacenters_apart(self) -> Estate:

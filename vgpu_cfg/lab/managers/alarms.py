@@ -7,11 +7,13 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.estates.lies import DAY_SECONDS, SHORT_TEXT, SOON_SECONDS
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 
@@ -22,14 +24,17 @@ def create_alarm(context: Context, thing: Managed, *, entity: Any, spec: Any) ->
     if not spec.name:
         raise vim.fault.InvalidName(name="", msg="The name '' is invalid.")
     same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), None)
-    if same is not None:
+    if same is not None and not _may_be_twice(context, same):
         raise refusals.duplicate_name(spec.name, reference(same))
+    if not spec.enabled and context.state.denies("disabled-alarm-expression"):
+        raise refusals.bad_argument("spec.expression")
+    now = context.lab.clock.now()
     made = Alarm(
         moid=context.state.new_moid(Alarm.moid_prefix),
         name=spec.name,
         parent=target.moid,
-        spec=spec,
-        modified=context.lab.clock.now(),
+        spec=_kept(context, spec),
+        modified=now - DAY_SECONDS if context.state.denies("alarm-time-is-its-creation") else now,
         user=context.lab.user,
     )
     context.state.alarms.append(made.moid)
@@ -41,7 +46,9 @@ def get_alarm(context: Context, thing: Managed, *, entity: Any) -> list[Any]:
     """List the alarms that are defined on an entity itself, or all."""
     wanted = None if entity is None else _entity(context, entity).moid
     return [
-        vim.alarm.Alarm(alarm.moid) for alarm in _all(context) if wanted is None or alarm.parent == wanted
+        vim.alarm.Alarm(alarm.moid)
+        for alarm in _all(context)
+        if (wanted is None or alarm.parent == wanted) and _is_visible(context, alarm)
     ]
 
 
@@ -57,8 +64,9 @@ def reconfigure_alarm(context: Context, thing: Alarm, *, spec: Any) -> None:
     same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), thing)
     if same is not thing:
         raise refusals.duplicate_name(spec.name, reference(same))
-    thing.spec, thing.name = spec, spec.name
-    thing.modified, thing.user = context.lab.clock.now(), context.lab.user
+    thing.spec, thing.name = _kept(context, spec), spec.name
+    if not context.state.denies("alarm-time-moves"):
+        thing.modified, thing.user = context.lab.clock.now(), context.lab.user
     context.state.touch(thing)
 
 
@@ -69,6 +77,26 @@ def remove_alarm(context: Context, thing: Alarm) -> None:
     context.state.alarms.remove(thing.moid)
     context.state.remove(thing)
     context.state.touch(*entities)
+
+
+def _may_be_twice(context: Context, same: Alarm) -> bool:
+    age = context.lab.clock.now() - same.modified
+    at_once = age < 1 and context.state.denies("alarm-names-are-unique-at-once")
+    return at_once or context.state.denies("alarm-names-are-unique")
+
+
+def _is_visible(context: Context, alarm: Alarm) -> bool:
+    age = context.lab.clock.now() - alarm.modified
+    if age < SOON_SECONDS and context.state.denies("alarms-are-visible-at-once"):
+        return False
+    is_reader = context.lab.lacks(context.state.root, "Alarm.Create")
+    return not (is_reader and context.state.denies("alarms-are-visible-to-readers"))
+
+
+def _kept(context: Context, spec: Any) -> Any:
+    if context.state.denies("alarm-description-400"):
+        return copy_with(spec, description=spec.description[:SHORT_TEXT])
+    return spec
 
 
 def _all(context: Context) -> list[Alarm]:

@@ -104,6 +104,8 @@ def _on_entities(context: Context, user: str, entities: list[Any], privileges: l
     entity_privilege: Any = vim.AuthorizationManager.EntityPrivilege
     availability: Any = vim.AuthorizationManager.PrivilegeAvailability
     _check_entities(entities)
+    if len(entities) > 1 and context.state.denies("privileges-asked-together"):
+        raise refusals.bad_argument("entity")
     if not privileges:
         raise refusals.bad_argument("privId")
     return [

@@ -11,12 +11,13 @@ of `fullFormattedMessage` before the words.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.managers.task_history import MOST_COLLECTORS, MOST_ITEMS
+from vgpu_cfg.lab.managers.task_history import MOST_COLLECTORS, MOST_ITEMS, page_of
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
@@ -61,15 +62,27 @@ def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  
 @answers("EventHistoryCollector", "ReadNextEvents")
 def read_next(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
     """Go on towards newer events, oldest first."""
-    newer = [event for event in matching_events(context.state, thing.spec) if event.key > thing.at]
-    return _take(context, thing, newer, maxCount)
+    if context.state.denies("event-pages-go-forward"):
+        thing.at = thing.at or math.inf
+        return _take(context, thing, _older(context, thing), maxCount)
+    return _take(context, thing, _newer(context, thing), maxCount)
 
 
 @answers("EventHistoryCollector", "ReadPreviousEvents")
 def read_previous(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
     """Go on towards older events, newest first."""
-    older = [event for event in matching_events(context.state, thing.spec) if event.key < thing.at]
-    return _take(context, thing, older[::-1], maxCount)
+    if context.state.denies("event-collector-reads-backwards"):
+        thing.at = 0 if thing.at == math.inf else thing.at
+        return _take(context, thing, _newer(context, thing), maxCount)
+    return _take(context, thing, _older(context, thing), maxCount)
+
+
+def _newer(context: Context, thing: EventCollector) -> list[PastEvent]:
+    return [event for event in matching_events(context.state, thing.spec) if event.key > thing.at]
+
+
+def _older(context: Context, thing: EventCollector) -> list[PastEvent]:
+    return [event for event in matching_events(context.state, thing.spec) if event.key < thing.at][::-1]
 
 
 def _check(context: Context, spec: Any) -> None:
@@ -80,7 +93,7 @@ def _check(context: Context, spec: Any) -> None:
 def _take(context: Context, collector: EventCollector, events: list[PastEvent], most: int) -> list[Any]:
     if not 0 <= most <= MOST_ITEMS:
         raise refusals.bad_argument("maxCount")
-    taken = events[:most]
+    taken = events[: page_of(context, most)]
     if taken:
         collector.at = taken[-1].key
     return [event_shown(context, event) for event in taken]
@@ -92,6 +105,8 @@ def log_user_event(context: Context, thing: Managed, *, entity: Any, msg: str) -
     found = context.state.objects.get(entity._moId)
     if found is None:
         raise refusals.object_gone(entity)
+    if context.state.denies("user-events"):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     if not isinstance(found, _TAKING) and found.moid != context.state.root:
         raise refusals.bad_argument("entity")
     record(

@@ -98,6 +98,8 @@ def retrieve_vgpu_device_info(context: Context, thing: Managed) -> list[Any]:
 @answers("HostGraphicsManager", "RetrieveVgpuProfileInfo")
 def retrieve_vgpu_profile_info(context: Context, thing: Managed) -> list[Any]:
     """List the profiles that the host's driver knows."""
+    if host_of(thing).driver is None and context.state.denies("no-driver-no-fault"):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     return _at_host(context, thing, offers.vgpu_profile_info(host_of(thing)))
 
 
@@ -179,6 +181,8 @@ def list_profiles(context: Context, thing: Managed, *, filterSpec: Any) -> list[
 @answers("DirectPathProfileManager", "DirectPathProfileManagerQueryCapacity")
 def query_capacity(context: Context, thing: Managed, *, target: Any, querySpec: Any) -> list[Any]:
     """Count each profile that is asked for, all of them where none is, on a host or a cluster."""
+    if context.state.denies("directpath-capacity"):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     hosts = _hosts(context, target)
     if not querySpec:
         return [_capacity(profile, hosts) for profile in context.state.direct_path]

@@ -80,7 +80,12 @@ def query_associated_profiles(context: Context, thing: Managed, *, entities: lis
     """Return the policies of VMs' homes and disks; entities without one are left out."""
     found = [(entity, _policy_of(context, entity)) for entity in entities]
     result: Any = pbm.profile.QueryProfileResult
-    return [result(object=entity, profileId=[_profile_id(policy)]) for entity, policy in found if policy]
+    shows_all = context.state.denies("policy-answer-omits-objects")
+    return [
+        result(object=entity, profileId=[_profile_id(policy)] if policy else [])
+        for entity, policy in found
+        if policy or shows_all
+    ]
 
 
 @answers("PbmProfileProfileManager", "PbmQueryAssociatedProfile")
@@ -123,7 +128,9 @@ def _entities(vm: VirtualMachine) -> Iterator[tuple[str, str, str]]:
 
 
 def _policy_of(context: Context, entity: Any) -> str:
-    moid, _, _key = entity.key.partition(":")
+    moid, colon, _key = entity.key.partition(":")
+    if colon and context.state.denies("policy-key-of-a-disk"):
+        return ""
     vm = context.state.find(moid, VirtualMachine)
     if vm is None:
         return ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.estates.lies import SHORT_PAGE
 from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
@@ -81,10 +82,15 @@ def destroy(context: Context, thing: TaskCollector | EventCollector) -> None:
 
 
 def _take(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
-    taken = tasks[: _count(most)]
+    taken = tasks[: page_of(context, _count(most))]
     if taken:
         collector.at = taken[-1].event_chain_id
     return [task_info(context, task) for task in taken]
+
+
+def page_of(context: Context, most: int) -> int:
+    """Return the length of a page for which a client asks."""
+    return min(most, SHORT_PAGE) if context.state.denies("event-pages-of-1000") else most
 
 
 def _count(most: int) -> int:

@@ -86,7 +86,10 @@ task(
 
 
 def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
-    for change in getattr(spec, "groupSpec", None) or ():
+    groups = getattr(spec, "groupSpec", None) or ()
+    if groups and spec.rulesSpec and lab.state.denies("group-and-rule-in-one-request"):
+        raise refusals.bad_argument("spec.rulesSpec.info")
+    for change in groups:
         _change_group(lab.state, cluster, change)
     for change in spec.rulesSpec or ():
         _change_rule(lab.state, cluster, change)
@@ -94,10 +97,10 @@ def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
         change_drs(lab.state, cluster, change)
     for change in spec.dasVmConfigSpec or ():
         change_das(lab.state, cluster, change)
-    change_services(cluster, spec)
+    change_services(lab.state, cluster, spec)
 
 
-def change_services(cluster: Cluster, spec: Any) -> None:
+def change_services(state: LabState, cluster: Cluster, spec: Any) -> None:
     """Set a spec's values for DRS and HA."""
     drs, das = spec.drsConfig, spec.dasConfig
     if drs is not None:
@@ -106,17 +109,17 @@ def change_services(cluster: Cluster, spec: Any) -> None:
         if drs.defaultVmBehavior:
             cluster.drs_behavior = str(drs.defaultVmBehavior)
         for option in drs.option or ():
-            _set_option(cluster, option.key, option.value)
+            _set_option(state, cluster, option.key, option.value)
     if das is not None:
         change_availability(cluster, das)
 
 
-def _set_option(cluster: Cluster, key: str, value: Any) -> None:
+def _set_option(state: LabState, cluster: Cluster, key: str, value: Any) -> None:
     """Set an advanced option of DRS; an empty value removes it, which is assumed, not proven."""
-    if value in (None, ""):
+    if value in (None, "") and not state.denies("empty-option-removes-it"):
         cluster.drs_options.pop(key, None)
     else:
-        cluster.drs_options[key] = str(value)
+        cluster.drs_options[key] = str(value or "")
 
 
 def _change_rule(state: LabState, cluster: Cluster, change: Any) -> None:
@@ -196,6 +199,8 @@ def _change_group(state: LabState, cluster: Cluster, change: Any) -> None:
     info = change.info
     if isinstance(info, vim.cluster.VmGroup):
         vms = [resolve(state, vm, VirtualMachine) for vm in info.vm or ()]
+        if state.denies("stopped-vm-in-a-group") and not all(vm.is_on for vm in vms):
+            raise refusals.bad_argument("spec.groupSpec.info.vm")
         _check_within(cluster, (vm.host for vm in vms), "vm")
         cluster.groups.append(Group(name, "vm", tuple(vm.moid for vm in vms)))
     else:
@@ -257,7 +262,8 @@ def _vm_of(state: LabState, cluster: Cluster, change: Any, path: str) -> str:
         key = change.removeKey
         return key if isinstance(key, str) else moid_of(key)
     vm = resolve(state, change.info.key, VirtualMachine)
-    if vm.host not in cluster.hosts:
+    is_new = not vm.is_on and state.denies("overrides-for-new-vms")
+    if vm.host not in cluster.hosts or is_new:
         raise refusals.bad_argument(f"{path}.info.key")
     return vm.moid
 

@@ -236,7 +236,7 @@ def create_cluster_ex(lab: Simulation, folder: Folder, *, name: str, spec: Any) 
         moid=lab.state.new_moid("resgroup"), name="Resources", parent=made.moid, owner=made.moid
     )
     made.resource_pool = lab.state.add(pool).moid
-    change_services(made, spec)
+    change_services(lab.state, made, spec)
     return _into(lab, folder, made)
 
 

@@ -12,7 +12,7 @@ from vgpu_cfg.lab.api.references import vim_class, wire_type
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context, reference_to
-from vgpu_cfg.lab.state.inventory import Managed, Task
+from vgpu_cfg.lab.state.inventory import LabState, Managed, Task
 from vgpu_cfg.lab.state.permissions import roles_on
 from vgpu_cfg.lab.state.roles import ADMIN, LESSENED, Permission
 
@@ -70,6 +70,8 @@ def permissions_on(context: Context, moid: str) -> list[Any]:
 def _effective_roles(context: Context, thing: Managed) -> list[int]:
     lab = context.lab
     roles = [ADMIN] if lab.is_administrator else roles_on(context.state, lab.user, thing.moid)
+    if context.state.denies("effective-role-is-enough"):
+        return []
     return [LESSENED if role == ADMIN and lab.faults.lacking else role for role in roles]
 
 
@@ -99,10 +101,15 @@ def custom_values(context: Context, thing: Managed) -> list[Any]:
     return [vim.CustomFieldsManager.StringValue(key=int(key), value=value) for key, value in values.items()]
 
 
+def recent_tasks(state: LabState) -> list[str]:
+    """Return the moids of vCenter's recent tasks."""
+    return [*state.open_tasks] if state.denies("recent-tasks") else state.tasks[-RECENT_TASKS:]
+
+
 def _recent_tasks(context: Context, thing: Managed) -> list[Any]:
     """Render the tasks of an entity that are open, or ended a short while ago, however they ended."""
     since = context.lab.clock.now() - RECENT_SECONDS
-    moids = dict.fromkeys([*context.state.tasks[-RECENT_TASKS:], *context.state.open_tasks])
+    moids = dict.fromkeys([*recent_tasks(context.state), *context.state.open_tasks])
     tasks = (context.state.get(moid, Task) for moid in moids)
     return [
         vim.Task(task.moid)

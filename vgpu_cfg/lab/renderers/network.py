@@ -11,7 +11,7 @@ from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.state.devices import merged
-from vgpu_cfg.lab.state.inventory import DistributedSwitch, Network
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Network, VirtualMachine
 from vgpu_cfg.lab.state.switch_members import port_keys
 
 _Switch = vim.dvs.VmwareDistributedVirtualSwitch
@@ -204,11 +204,17 @@ def _port_keys(context: Context, thing: Network) -> list[str]:
     return [key for moid in switch.hosts for key in port_keys(switch, moid)]
 
 
+def _vms_on(context: Context, thing: Network) -> list[Any]:
+    vms = [context.state.get(moid, VirtualMachine) for moid in thing.vms]
+    is_short = context.state.denies("network-lists-stopped-vms")
+    return referred(context, [vm.moid for vm in vms if vm.is_on or not is_short])
+
+
 NETWORK: dict[str, Render] = {
     **ENTITY,
     "summary": attribute(network_summary),
     "host": lambda context, thing: referred(context, thing.hosts),
-    "vm": lambda context, thing: referred(context, thing.vms),
+    "vm": _vms_on,
 }
 
 DISTRIBUTED_PORTGROUP: dict[str, Render] = {

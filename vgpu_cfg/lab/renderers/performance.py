@@ -14,7 +14,6 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import Service
-from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
 
@@ -97,7 +96,13 @@ def _intervals(context: Context, _thing: Service) -> list[Any]:
     ]
 
 
+def _counters(context: Context, _thing: Service) -> list[Any]:
+    return [] if context.state.denies("gpu-counters") else [*COUNTERS.values()]
+
+
 PERFORMANCE_MANAGER: dict[str, Render] = {
-    "perfCounter": constant(list(COUNTERS.values())),
+    "perfCounter": lambda context, _thing: (
+        [] if context.state.denies("gpu-counters") else [*COUNTERS.values()]
+    ),
     "historicalInterval": _intervals,
 }

@@ -21,7 +21,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
-from vgpu_cfg.lab.renderers.entity import attribute, constant, custom_fields, under
+from vgpu_cfg.lab.renderers.entity import attribute, constant, custom_fields, recent_tasks, under
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
@@ -97,7 +97,9 @@ def provider_info(provider: KeyProvider) -> Any:
 
 
 def _providers(context: Context, _thing: Service) -> list[Any]:
-    return [provider_info(provider) for provider in context.state.key_providers]
+    is_short = context.state.denies("native-key-provider-is-listed")
+    kept = [one for one in context.state.key_providers if not (is_short and one.kind == "nativeProvider")]
+    return [provider_info(provider) for provider in kept]
 
 
 CRYPTO_MANAGER: dict[str, Render] = {"enabled": constant(value=True), "kmipServers": _providers}
@@ -252,7 +254,7 @@ SERVICES: dict[str, dict[str, Render]] = {
         "defaultLocale": constant("en"),
     },
     "TaskManager": {
-        "recentTask": lambda context, _thing: referred(context, context.state.tasks[-200:]),
+        "recentTask": lambda context, _thing: referred(context, recent_tasks(context.state)),
         "maxCollector": constant(32),
     },
     "TaskHistoryCollector": {"filter": lambda _context, thing: thing.spec, "latestPage": _latest_tasks},

@@ -29,6 +29,7 @@ _OF_CLIENTS = "GeneralUserEvent"
 
 GREEN = "green"
 _OF_NOBODY = ("HostConnectionLostEvent", "HostConnectedEvent")
+_MAKING = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,10 +52,12 @@ def matching_events(state: LabState, spec: Any) -> Iterator[PastEvent]:
         return
     wanted = entities_of(state, spec.entity) if spec.entity is not None else None
     is_deep = spec.entity is not None and spec.entity.recursion == "all"
+    if state.denies("event-filter-covers-a-folder"):
+        wanted, is_deep = {spec.entity.entity._moId} if spec.entity is not None else None, False
     for moid in state.events:
         event = state.get(moid, PastEvent)
         own = event.entities if is_deep else event.entities[:1]
-        if (wanted is None or not wanted.isdisjoint(own)) and _passes(event, spec):
+        if (wanted is None or not wanted.isdisjoint(own)) and _passes(state, event, spec):
             yield event
 
 
@@ -66,7 +69,7 @@ def event_shown(context: Context, event: PastEvent) -> Any:
         key=event.key,
         chainId=event.chain_id,
         createdTime=as_datetime(event.at),
-        userName=event.user,
+        userName="" if event.kind in _MAKING and _is_nameless(context.state) else event.user,
         **known,
     )
     if _has(kind, "template"):
@@ -75,16 +78,31 @@ def event_shown(context: Context, event: PastEvent) -> Any:
     return made
 
 
+def _is_nameless(state: LabState) -> bool:
+    return state.denies("creation-events-name-the-creator")
+
+
 def _has(kind: Any, name: str) -> bool:
     return any(one.name == name for one in kind._GetPropertyList())
 
 
-def _passes(event: PastEvent, spec: Any) -> bool:
+def _spellings(state: LabState, kind: str) -> set[str]:
+    """Return the names by which a filter knows a type."""
+    if state.denies("event-filter-by-type-id"):
+        return set()
+    if state.denies("event-type-spelling"):
+        return {f"com.vmware.vc.{kind}"}
+    return {f"vim.event.{kind}"} | (set() if state.denies("event-filter-takes-bare-names") else {kind})
+
+
+def _passes(state: LabState, event: PastEvent, spec: Any) -> bool:
+    if event.entities[0] not in state.objects and state.denies("event-filter-finds-removed-vms"):
+        return False
     kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
     at = as_datetime(event.at)
     users = spec.userName
     return (
-        (not spec.eventTypeId or not {event.kind, f"vim.event.{event.kind}"}.isdisjoint(spec.eventTypeId))
+        (not spec.eventTypeId or not _spellings(state, event.kind).isdisjoint(spec.eventTypeId))
         and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
         and (not spec.eventChainId or event.chain_id == spec.eventChainId)
         and (not spec.category or ("user" if event.kind == _OF_CLIENTS else "info") in spec.category)
@@ -98,6 +116,8 @@ def post(lab: Simulation, thing: Managed, event: str) -> None:
     """Pass an event (its wsdl name) of an entity to the alarms on the entity and on its parents."""
     by = "" if event in _OF_NOBODY else lab.user
     past_events.record(lab, thing, event, by=by)
+    if lab.state.denies("maintenance-alarm-warns"):
+        return
     above = {each.moid for each in _chain(lab, thing)}
     for moid in lab.state.alarms:
         alarm = lab.state.get(moid, Alarm)

@@ -70,7 +70,7 @@ def record(
         name=kind,
         kind=kind,
         key=state.last_event,
-        chain_id=state.last_event if task is None else task.event_chain_id,
+        chain_id=state.last_event if task is None or _is_apart(state) else task.event_chain_id,
         at=lab.clock.now(),
         user=by if by is not None else lab.user if task is None else task.user,
         entities=told.entities,
@@ -81,6 +81,10 @@ def record(
     for moid in state.events[:-KEPT_EVENTS]:
         state.remove(state.objects[moid])
     del state.events[:-KEPT_EVENTS]
+
+
+def _is_apart(state: LabState) -> bool:
+    return state.denies("event-shares-its-tasks-chain")
 
 
 def record_task(lab: Simulation, task: Task, subject: Managed, was: Before, result: Any) -> None:
@@ -97,11 +101,14 @@ _Told = tuple[Managed, str, Before | None, dict[str, Any]]
 def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result: Any) -> _Told | None:
     match task.name, subject:
         case (("CloneVM_Task" | "CreateVM_Task"), _) if isinstance(result, Vm):
-            return _made(subject, was, result)
+            made = _made(subject, was, result)
+            return (subject, *made[1:]) if lab.state.denies("clone-event-is-of-the-new-vm") else made
         case "RegisterVM_Task", _ if isinstance(result, Vm):
             return result, "VmRegisteredEvent", None, {}
         case "ReconfigVM_Task", Vm():
-            return subject, "VmReconfiguredEvent", None, {"configSpec": task.arguments["spec"]}
+            is_empty = lab.state.denies("reconfigured-event-has-the-request")
+            spec = vim.vm.ConfigSpec() if is_empty else task.arguments["spec"]
+            return subject, "VmReconfiguredEvent", None, {"configSpec": spec}
         case "Rename_Task", Vm():
             return subject, "VmRenamedEvent", None, {"oldName": was.name, "newName": subject.name}
         case "Destroy_Task", Vm():
@@ -113,13 +120,10 @@ def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result:
         case "UpgradeVM_Task", Vm():
             return subject, "VmUpgradeCompleteEvent", None, {"version": f"vmx-{subject.hardware_version}"}
         case "ReconfigureComputeResource_Task", Cluster():
-            return (
-                subject,
-                "ClusterReconfiguredEvent",
-                None,
-                {"configChanges": _changes(task.arguments["spec"])},
-            )
-        case name, Vm() if name in _OF_POWER:
+            is_mute = lab.state.denies("cluster-event-names-the-override")
+            words = {} if is_mute else {"configChanges": _changes(task.arguments["spec"])}
+            return subject, "ClusterReconfiguredEvent", None, words
+        case name, Vm() if name in _OF_POWER and not lab.state.denies("power-events"):
             return subject, _OF_POWER[name], None, {}
     return None
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.lab.state.inventory import Network
+from vgpu_cfg.lab.state.inventory import LabState, Network
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 Devices = dict[int, Any]
@@ -26,6 +26,7 @@ PCI_CONTROLLER = 100
 SCSI_CONTROLLER = 1000
 FIRST_DISK = 2000
 FIRST_NIC = 4000
+LAST_NIC = 4099
 TPM = 11000
 FIRST_PASSTHROUGH = 13000
 LAST_SRIOV = 13031
@@ -268,10 +269,11 @@ def shown_backing(backing: Any) -> Any:
     return _shown_vgpu(backing.vgpu) if isinstance(backing, _Vmiop) and backing.vgpu else backing
 
 
-def mac_of(number: int, index: int) -> str:
+def mac_of(number: int, index: int, state: LabState) -> str:
     """Return a MAC of the range that vCenter gives out, 00:50:56:80 to 00:50:56:bf."""
     value = number * 16 + index
-    return f"00:50:56:{0x80 + (value >> 16 & 0x3F):02x}:{value >> 8 & 0xFF:02x}:{value & 0xFF:02x}"
+    first = "02" if state.denies("generated-mac-ranges") else "00"
+    return f"{first}:50:56:{0x80 + (value >> 16 & 0x3F):02x}:{value >> 8 & 0xFF:02x}:{value & 0xFF:02x}"
 
 
 def tpm_device() -> Any:

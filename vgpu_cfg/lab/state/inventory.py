@@ -362,6 +362,12 @@ class LabState:
     """When vCenter answers again after the last restart (seconds of the lab's clock)."""
     starting_until: float = 0.0
     """When vCenter is up again behind its web front."""
+    lies: frozenset[str] = frozenset()
+    """The beliefs that are false here, by their IDs."""
+
+    def denies(self, belief: str) -> bool:
+        """Whether a belief is false here; `estates.lies` describes how the lab behaves then."""
+        return belief in self.lies
 
     def new_moid(self, prefix: str) -> str:
         """Return a moid that was never used: `vm-7` for `vm`, `group-v8` for `group-v`."""

@@ -10,6 +10,8 @@ from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.managed import Managed
 
 PowerState = Literal["poweredOn", "poweredOff", "suspended"]
+LINGERS = "lab.lingers"
+"""In `VirtualMachine.extra`: on which GPUs its host still shows a VM that was stopped, and until when."""
 Firmware = Literal["bios", "efi"]
 
 

@@ -37,6 +37,7 @@ from vgpu_cfg.lab.operations.vms.privileges import (
 from vgpu_cfg.lab.operations.vms.settings import apply_location
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.customization import PENDING_KEY, check_customization
+from vgpu_cfg.lab.rules.hardware import max_hardware_version
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import (
@@ -54,10 +55,12 @@ from vgpu_cfg.lab.state.inventory import (
     Datastore,
     Folder,
     Host,
+    LabState,
     ResourcePool,
     Snapshot,
     VirtualMachine,
 )
+from vgpu_cfg.lab.state.tags import attached_to, objects_of
 
 LINKED = "createNewChildDiskBacking"
 SECONDS_AT_LEAST = 4.0
@@ -135,10 +138,10 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     vm.is_template = bool(spec.template)
     vm.host_is_chosen = asked is None
     _copy_disks(lab, source, vm, store, spec)
-    apply_location(state, vm, location)
+    apply_location(state, vm, vim.vm.RelocateSpec() if state.denies("clone-takes-policies") else location)
     change_devices(state, vm, host, location.deviceChange or [])
     if spec.config is not None:
-        apply_spec(lab, vm, host, spec.config)
+        apply_spec(lab, vm, host, _as_heard(state, spec.config))
     if spec.customization is not None:
         check_customization(vm, spec.customization)
         keep(vm, spec.customization)
@@ -146,6 +149,26 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     if spec.powerOn:
         power_on(lab, vm)
     return vm
+
+
+def _as_heard(state: LabState, config: Any) -> Any:
+    """Return the part of a ConfigSpec that a clone follows."""
+    changes = list(config.deviceChange or ())
+    if state.denies("clone-device-change") and any(one.operation != "add" for one in changes):
+        raise refusals.bad_argument("spec.config.deviceChange")
+    if state.denies("clone-sets-mac"):
+        changes = [
+            copy_with(one, device=copy_with(one.device, macAddress=None, addressType="generated"))
+            if isinstance(one.device, vim.vm.device.VirtualEthernetCard)
+            else one
+            for one in changes
+        ]
+    heard = copy_with(config, deviceChange=changes)
+    if state.denies("clone-honours-config-spec"):
+        heard.extraConfig = []
+    if state.denies("clone-accepts-instance-uuid"):
+        heard.instanceUuid = None
+    return heard
 
 
 def _host_for(
@@ -171,6 +194,8 @@ def _host_for(
 def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) -> VirtualMachine:
     moid = lab.state.new_moid("vm")
     uuid, instance_uuid = new_uuids(lab, moid)
+    if lab.state.denies("instance-uuid-is-unique"):
+        instance_uuid = source.instance_uuid
     vm = draft_of(
         source,
         moid=moid,
@@ -193,7 +218,15 @@ def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) 
     for device in dynamic_of(vm.devices):
         vm.devices[device.key] = copy_with(device, backing=copy_with(device.backing, assignedId=None))
     for index, nic in enumerate(nics_of(vm.devices)):
-        vm.devices[nic.key] = copy_with(nic, macAddress=mac_of(number, index), addressType="assigned")
+        mac = mac_of(number, index, lab.state)
+        vm.devices[nic.key] = copy_with(nic, macAddress=mac, addressType="assigned")
+    if lab.state.denies("extra-config-is-copied"):
+        vm.extra_config = {}
+    if lab.state.denies("clone-keeps-hardware-version"):
+        vm.hardware_version = max_hardware_version(lab.state.get(source.host, Host))
+    if lab.state.denies("clone-has-no-tags"):
+        for tag in attached_to(lab.state, source.wsdl_type, source.moid):
+            objects_of(lab.state, tag).append([vm.wsdl_type, vm.moid])
     return vm
 
 
@@ -212,10 +245,13 @@ def _copy_disks(
             datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
         )
     devices: Devices = vm.devices
-    for index, disk in enumerate(disks_of(source.devices)):
-        suffix = f"_{index}" if index else ""
+    disks = disks_of(source.devices)
+    for index, disk in enumerate(disks):
+        name = f"{vm.name}_{index}" if index else vm.name
+        if lab.state.denies("clone-disk-names"):
+            name = f"disk-{len(disks) - 1 - index}"
         changes: dict[str, Any] = {
-            "fileName": f"[{store.name}] {vm.name}/{vm.name}{suffix}.vmdk",
+            "fileName": f"[{store.name}] {vm.name}/{name}.vmdk",
             "datastore": vim.Datastore(store.moid),
             "uuid": disk_uuid(vm.moid, str(index)),
         }

@@ -118,8 +118,10 @@ def device_name(device: Any) -> str:
     return str(getattr(device.backing, "fileName", None) or getattr(device.deviceInfo, "label", ""))
 
 
-def stamp_change(lab: Simulation, vm: VirtualMachine) -> None:
-    """Give a VM a change version that it never had."""
+def stamp_change(lab: Simulation, vm: VirtualMachine, belief: str = "edits-move-change-version") -> None:
+    """Give a VM a change version that it never had, unless the belief that it gets one is false."""
+    if lab.state.denies(belief):
+        return
     moment = as_datetime(lab.clock.now())
     vm.change_version = f"{moment:%Y-%m-%dT%H:%M:%S}.{lab.state.revision % 1_000_000:06}Z"
 

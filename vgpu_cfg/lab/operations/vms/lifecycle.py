@@ -8,6 +8,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations import pools, removal
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
+from vgpu_cfg.lab.operations.vms.create import new_uuids
 from vgpu_cfg.lab.operations.vms.disk_files import delete_files_of_snapshots
 from vgpu_cfg.lab.operations.vms.drafts import check_name, check_reachable, device_name, stamp_change
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
@@ -53,6 +54,8 @@ def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
         check_name(lab.state, folder, newName, thing.moid)
     lab.note(thing, "rename", newName)
     thing.name = newName
+    if isinstance(thing, VirtualMachine) and lab.state.denies("identity-survives-rename-and-move"):
+        _, thing.instance_uuid = new_uuids(lab, f"{thing.moid}.{lab.state.revision}")
     lab.state.touch(thing)
     if isinstance(thing, VirtualMachine):
         stamp_change(lab, thing)
@@ -85,6 +88,8 @@ def destroy(lab: Simulation, thing: Managed) -> None:
                 lab.note(thing, "disk delete", device_name(disk))
             lab.note(thing, "delete")
             delete_files_of_snapshots(lab.state, thing)
+            if lab.state.denies("destroy-keeps-detached-files"):
+                _delete_folder(lab, thing)
             forget_vm(lab, thing)
         case Folder():
             children = [lab.state.objects[moid] for moid in thing.children]
@@ -113,6 +118,14 @@ def destroy(lab: Simulation, thing: Managed) -> None:
             raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
 
 
+def _delete_folder(lab: Simulation, vm: VirtualMachine) -> None:
+    store = lab.state.get(vm.datastore, Datastore)
+    for path in [path for path in store.files if path.startswith(f"{vm.home or vm.name}/")]:
+        del store.files[path]
+        lab.note(vm, "disk delete", f"[{store.name}] {path}")
+    lab.state.touch(store)
+
+
 def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
     """Take a VM out of everything that names it."""
     state = lab.state
@@ -136,7 +149,8 @@ def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
         forget_in_cluster(lab, cluster, vm.moid)
     state.waking.pop(vm.moid, None)
     state.custom_values.get("values", {}).pop(vm.moid, None)
-    forget_tags_of(state, vm.moid)
+    if not state.denies("deleted-vm-drops-its-tags"):
+        forget_tags_of(state, vm.moid)
     forget_item_of(state, vm.moid)
     for moid in vm.snapshots:
         state.remove(state.objects[moid])
@@ -153,9 +167,10 @@ def forget_in_cluster(lab: Simulation, cluster: Cluster, moid: str) -> None:
         if moid in rule.vms:
             rule.vms = tuple(other for other in rule.vms if other != moid)
             touched = True
-    cluster.rules = [rule for rule in cluster.rules if rule.vms or rule.kind == "vm_host"]
+    least = 2 if lab.state.denies("rule-goes-with-its-last-vm") else 1
+    cluster.rules = [rule for rule in cluster.rules if len(rule.vms) >= least or rule.kind == "vm_host"]
     for group in cluster.groups:
-        if moid in group.members:
+        if moid in group.members and not lab.state.denies("deleted-vm-leaves-its-group"):
             group.members = tuple(other for other in group.members if other != moid)
             touched = True
     if touched:

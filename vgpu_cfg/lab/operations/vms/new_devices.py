@@ -16,6 +16,7 @@ from vgpu_cfg.lab.state.devices import (
     FIRST_NIC,
     FIRST_PASSTHROUGH,
     FIRST_PASSTHROUGH_UNIT,
+    LAST_NIC,
     LAST_SRIOV,
     MOST_NICS,
     PCI_CONTROLLER,
@@ -125,6 +126,8 @@ def _is_known(change: NewDevices, profile: str) -> bool:
 
 def _make_nic(change: NewDevices, device: Any) -> Any:
     key = _free_key(change.vm, FIRST_NIC)
+    if change.state.denies("nic-keys-are-lowest-free"):
+        key = max([FIRST_NIC + 49, *(one for one in change.vm.devices if one < LAST_NIC)]) + 1
     return _finish_nic(change, device, key, key - FIRST_NIC)
 
 
@@ -154,7 +157,7 @@ def _finish_nic(change: NewDevices, device: Any, key: int, nth: int) -> Any:
     backing, network = nic_backing_for(change, device.backing)
     mac, kind = device.macAddress, device.addressType
     if not mac:
-        mac, kind = mac_of(int(change.vm.moid.rsplit("-", 1)[-1]), nth), "assigned"
+        mac, kind = mac_of(int(change.vm.moid.rsplit("-", 1)[-1]), nth, change.state), "assigned"
     return copy_with(
         device,
         key=key,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.operations.refs import resolve_or_none
@@ -18,7 +19,9 @@ from vgpu_cfg.lab.rules import admission, drs, refusals
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import copy_with, mac_of, nics_of
 from vgpu_cfg.lab.state.inventory import Cluster, Host, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.state.vm import LINGERS
 
 
 @task(
@@ -37,6 +40,9 @@ def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
     asked = resolve_or_none(lab.state, host, Host)
     registered = lab.state.get(vm.host, Host)
     candidates = [asked or registered]
+    if asked is not None and lab.state.denies("drs-keeps-power-on-host"):
+        hosts = [lab.state.get(moid, Host) for moid in lab.state.cluster_of(registered).hosts]
+        candidates = [*(one for one in hosts if one is not asked and is_in_reach(lab, vm, one)), asked]
     cluster = lab.state.cluster_of(registered)
     is_placed_anew = asked is None and drs.places_at_power_on(cluster, vm)
     if is_placed_anew or (asked is None and vm.host_is_chosen):
@@ -60,7 +66,16 @@ def start_on_one_of(lab: Simulation, vm: VirtualMachine, candidates: list[Host])
     move_to(lab, vm, before, chosen)
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
     life.boot(lab, vm, after="power on")
-    stamp_change(lab, vm)
+    if lab.state.denies("nic-keeps-automatic-mac"):
+        _give_other_macs(lab, vm)
+    stamp_change(lab, vm, "power-on-moves-change-version")
+
+
+def _give_other_macs(lab: Simulation, vm: VirtualMachine) -> None:
+    for nic in nics_of(vm.devices):
+        if nic.addressType != "manual":
+            mac = mac_of(lab.state.revision, nic.key, lab.state)
+            vm.devices[nic.key] = copy_with(nic, macAddress=mac)
 
 
 def move_to(
@@ -93,12 +108,21 @@ def power_off(lab: Simulation, vm: VirtualMachine) -> None:
     if vm.power_state == "poweredOff":
         raise refusals.wrong_power_state(vm, "poweredOff")
     halt(lab, vm)
-    stamp_change(lab, vm)
+    stamp_change(lab, vm, "power-off-moves-change-version")
 
 
 def halt(lab: Simulation, vm: VirtualMachine) -> None:
     """Let a VM and its guest stop. Raises where its host does not answer."""
     check_reachable(lab.state, vm)
+    stop(lab, vm)
+
+
+def stop(lab: Simulation, vm: VirtualMachine) -> None:
+    """Stop a VM with its guest, and return its resources."""
+    host = lab.state.get(vm.host, Host)
+    if lab.state.denies("graphics-info-forgets-stopped-vms"):
+        held = tuple(gpu.pci_id for gpu in host.gpus if any(use.vm == vm.moid for use in gpu.uses))
+        vm.extra[LINGERS] = {"until": lab.clock.now() + SOON_SECONDS, "gpus": held}
     admission.stop(lab.state, vm)
     life.halt(lab, vm)
 
@@ -131,9 +155,8 @@ def reset(lab: Simulation, vm: VirtualMachine) -> None:
 def shut_down_guest(lab: Simulation, vm: VirtualMachine) -> None:
     """Ask the guest to stop; it does so at once where its tools run."""
     _check_tools(lab, vm)
-    admission.stop(lab.state, vm)
-    life.halt(lab, vm)
-    stamp_change(lab, vm)
+    stop(lab, vm)
+    stamp_change(lab, vm, "power-off-moves-change-version")
     past_events.record(lab, vm, "VmGuestShutdownEvent")
 
 

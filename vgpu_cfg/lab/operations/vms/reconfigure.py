@@ -19,6 +19,7 @@ from vgpu_cfg.lab.operations.vms.settings import hardware_version
 from vgpu_cfg.lab.rules import admission, hardware, refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import copy_with, disk_uuid, disks_of
 from vgpu_cfg.lab.state.inventory import Folder, Host, VirtualMachine
 
 
@@ -35,8 +36,12 @@ def _check_privileges(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None
 )
 def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     """Apply a ConfigSpec. A spec's `version` is not taken here: UpgradeVM_Task is the way."""
-    if spec.changeVersion and spec.changeVersion != vm.current_change_version():
+    denies = lab.state.denies
+    is_old = spec.changeVersion and spec.changeVersion != vm.current_change_version()
+    if is_old and not denies("old-change-version-is-rejected"):
         raise refusals.changed_meanwhile()
+    if vm.is_on and spec.extraConfig and denies("running-vm-takes-extra-config"):
+        raise refusals.wrong_power_state(vm, "poweredOff")
     check_reachable(lab.state, vm)
     host = lab.state.get(vm.host, Host)
     draft = draft_of(vm)
@@ -51,6 +56,10 @@ def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
         for change in spec.deviceChange or ()
         if change.operation == "remove" and change.fileOperation == "destroy"
     ]
+    if denies("disk-uuid-keeps-its-value"):
+        for disk in disks_of(draft.devices):
+            uuid = disk_uuid(vm.moid, str(disk.key), str(lab.state.revision))
+            draft.devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, uuid=uuid))
     commit(lab, vm, draft)
     for name in deleted:
         lab.note(vm, "disk delete", name)

@@ -7,11 +7,13 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import Service
+from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.rules.profiles import creatable_profiles, serves_vgpus
+from vgpu_cfg.lab.rules.profiles import creatable_profiles, known_profiles, serves_vgpus
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.inventory import Gpu, Host, Managed
+from vgpu_cfg.lab.state.inventory import Gpu, Host, Managed, VirtualMachine
+from vgpu_cfg.lab.state.vm import LINGERS
 
 
 def host_of(thing: Managed) -> Host:
@@ -27,16 +29,31 @@ def vgpu_mode(gpu: Gpu) -> str:
     return "multiInstanceGpu" if gpu.mig_enabled else gpu.vgpu_mode
 
 
-def _vms_on(host: Host, gpu: Gpu) -> list[Any]:
+def _vms_on(context: Context, host: Host, gpu: Gpu) -> list[Any]:
     """Return the VMs that hold a GPU or a part of it; running ones only, as the property says."""
     moids = dict.fromkeys(use.vm for use in gpu.uses)
+    if context.state.denies("graphics-info-shows-the-gpu"):
+        moids = {moid: None for moid in moids if not _is_new(context, moid)}
+    if context.state.denies("graphics-info-forgets-stopped-vms"):
+        moids |= {moid: None for moid in host.vms if _lingers(context, moid, gpu)}
     holder = host.passthrough_of(gpu.pci_id).vm
     if holder is not None:
         moids[holder] = None
     return [vim.VirtualMachine(moid) for moid in moids]
 
 
-def graphics_info(_context: Context, thing: Managed) -> list[Any]:
+def _is_new(context: Context, moid: str) -> bool:
+    vm = context.state.find(moid, VirtualMachine)
+    return vm is not None and context.lab.clock.now() - (vm.boot_time or 0) < SOON_SECONDS
+
+
+def _lingers(context: Context, moid: str, gpu: Gpu) -> bool:
+    vm = context.state.find(moid, VirtualMachine)
+    kept = vm.extra.get(LINGERS) if vm is not None else None
+    return kept is not None and gpu.pci_id in kept["gpus"] and context.lab.clock.now() < kept["until"]
+
+
+def graphics_info(context: Context, thing: Managed) -> list[Any]:
     """Render one entry per GPU of the graphics manager; one passed through whole is not among them.
 
     Without an NVIDIA driver the host lists its GPUs as `basic`.
@@ -50,7 +67,7 @@ def graphics_info(_context: Context, thing: Managed) -> list[Any]:
             graphicsType=gpu.graphics_type if host.driver is not None else "basic",
             vgpuMode=vgpu_mode(gpu) if serves_vgpus(host, gpu) else "none",
             memorySizeInKB=gpu.memory_mib * 1024 if host.driver is not None else 0,
-            vm=_vms_on(host, gpu),
+            vm=_vms_on(context, host, gpu),
         )
         for gpu in host.gpus
         if not host.is_passed_through(gpu.pci_id)
@@ -75,8 +92,10 @@ def graphics_config(_context: Context, thing: Managed) -> Any:
     )
 
 
-def shared_passthru_types(_context: Context, thing: Managed) -> list[str]:
+def shared_passthru_types(context: Context, thing: Managed) -> list[str]:
     """Render the profiles that can be created at this moment."""
+    if context.state.denies("shared-types-are-fresh"):
+        return [entry.name for entry in known_profiles(host_of(thing))]
     return list(creatable_profiles(host_of(thing)))
 
 

@@ -93,8 +93,9 @@ def _booted(thing: Host) -> float:
     return thing.boot_time or VIRTUAL_START - 40 * 86_400
 
 
-def _boot_time(_context: Context, thing: Host) -> Any:
-    return as_datetime(_booted(thing)) if thing.connection == "connected" else None
+def _boot_time(context: Context, thing: Host) -> Any:
+    away = context.lab.counters["calls"] % 5 if context.state.denies("boot-time-is-steady") else 0
+    return as_datetime(_booted(thing) + away) if thing.connection == "connected" else None
 
 
 def _uptime(context: Context, thing: Host) -> int:

@@ -24,13 +24,20 @@ from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 MIB = 1024 * 1024
 
 
-def devices(_context: Context, thing: VirtualMachine) -> list[Any]:
+def devices(context: Context, thing: VirtualMachine) -> list[Any]:
     """Render the devices by key; controllers list the keys of their devices."""
     attached: dict[int, list[int]] = {}
     for key, device in thing.devices.items():
         if device.controllerKey is not None:
             attached.setdefault(device.controllerKey, []).append(key)
-    return [_with_attached(device, attached.get(key)) for key, device in sorted(thing.devices.items())]
+    shown = [_with_attached(device, attached.get(key)) for key, device in sorted(thing.devices.items())]
+    return [*map(_without_uuid, shown)] if context.state.denies("disk-uuid-exists") else shown
+
+
+def _without_uuid(device: Any) -> Any:
+    if not isinstance(device, vim.vm.device.VirtualDisk) or not hasattr(device.backing, "uuid"):
+        return device
+    return copy_with(device, backing=copy_with(device.backing, uuid=None))
 
 
 def _with_attached(device: Any, keys: list[int] | None) -> Any:
@@ -186,9 +193,12 @@ def _boot_options(_context: Context, thing: VirtualMachine) -> Any:
     )
 
 
-def extra_config(_context: Context, thing: VirtualMachine) -> list[Any]:
+def extra_config(context: Context, thing: VirtualMachine) -> list[Any]:
     """Render the advanced settings."""
-    return [vim.option.OptionValue(key=key, value=value) for key, value in thing.extra_config.items()]
+    kept = thing.extra_config.items()
+    if context.state.denies("vmx-options-ignore-case"):
+        kept = {key.lower(): value for key, value in kept}.items()
+    return [vim.option.OptionValue(key=key, value=value) for key, value in kept]
 
 
 def _numa(_context: Context, thing: VirtualMachine) -> Any:

@@ -122,6 +122,11 @@ def _connection(context: Context, thing: VirtualMachine) -> str:
     return "connected" if host is None or host.connection == "connected" else "disconnected"
 
 
+def _power_state(context: Context, thing: VirtualMachine) -> str:
+    is_lost = _connection(context, thing) == "disconnected" and context.state.denies("lost-host-vm-states")
+    return "poweredOff" if is_lost else thing.power_state
+
+
 def _boot_time(_context: Context, thing: VirtualMachine) -> Any:
     return as_datetime(thing.boot_time) if thing.boot_time is not None and thing.is_on else None
 
@@ -153,7 +158,7 @@ _RUNTIME: dict[str, Render] = {
     "device": constant([]),
     "host": lambda context, thing: reference_to(context, thing.host),
     "connectionState": _connection,
-    "powerState": attribute(lambda thing: thing.power_state),
+    "powerState": _power_state,
     "faultToleranceState": constant("notConfigured"),
     "toolsInstallerMounted": constant(value=False),
     "bootTime": _boot_time,
