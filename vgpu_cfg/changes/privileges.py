@@ -340,6 +340,9 @@ LOG_FOR_DEAD = Need(
 )
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 
+TRIAL_ALARMS = Need("Throw-away alarms are created, changed and removed", LOCK.privileges, Place.ROOT)
+TRIAL_EVENTS = Need("Two vCenter events are written", LOG_FOR_DEAD.privileges, Place.ROOT)
+
 DELETE = Need(
     "A VM is deleted with its disks",
     ("VirtualMachine.Inventory.Delete",),

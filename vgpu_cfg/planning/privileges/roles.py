@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
 
 from vgpu_cfg.changes.need import READ_ONLY, Need, Needed, Place
 from vgpu_cfg.model.identity import PlanIdentity
@@ -36,7 +38,7 @@ class Reason:
     """A privilege of a role: which commands need it for what; `without` is "" where it is required."""
 
     privilege: str
-    commands: tuple[Command, ...]
+    commands: tuple[StrEnum, ...]
     uses: tuple[str, ...]
     without: str
     is_recalled: bool
@@ -56,8 +58,9 @@ class Role:
         return tuple(dict.fromkeys((*READ_ONLY, *(reason.privilege for reason in self.reasons))))
 
 
+_Use = TypeVar("_Use", bound=StrEnum)
 Uses = Mapping[Command, Iterable[Needed]]
-_Found = tuple[Command, Need]
+_Found = tuple[StrEnum, Need]
 
 
 def make_roles(name: str, uses: Uses, observed: Inventory, plan: PlanIdentity) -> tuple[Role, ...]:
@@ -75,7 +78,7 @@ def make_roles(name: str, uses: Uses, observed: Inventory, plan: PlanIdentity) -
     return tuple(_roles(name, given))
 
 
-def make_roles_of_kinds(name: str, uses: Mapping[Command, Iterable[Need]]) -> tuple[Role, ...]:
+def make_roles_of_kinds(name: str, uses: Mapping[_Use, Iterable[Need]]) -> tuple[Role, ...]:
     """Return a role for each kind of object, whatever there is of it."""
     found: dict[Place, list[_Found]] = defaultdict(list)
     for command, needs in uses.items():

@@ -12,6 +12,7 @@ from pyVmomi import VmomiSupport, vim
 from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.changes.need import READ_ONLY, Need
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
+from vgpu_cfg.planning.doctor.trials import EXPERIMENTS, needs_of
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -27,6 +28,7 @@ SECTIONS = {
     "upkeep": table.TO_WORK_ON_HOSTS,
     "hosts": table.OF_HOSTS,
     "runs": table.OF_RUNS,
+    "trials": needs_of(EXPERIMENTS),
     "destroy": table.TO_DESTROY,
 }
 """The tables of the page, by the name that marks each there."""
