@@ -167,6 +167,11 @@ class Session:
         return self._key
 
     @property
+    def account(self) -> str:
+        """The account as vCenter spells it."""
+        return self._user_name
+
+    @property
     def round_trips(self) -> int:
         """How many exchanges this session has made."""
         stubs = sum(stub.round_trips for stub in (self._stub, self._storage) if stub is not None)

@@ -1,0 +1,125 @@
+"""Throw-away objects of a trial: their alarms, events and VMs, read again as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyVmomi import vim
+
+from vgpu_cfg.vsphere.history.collectors import held, pages
+from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts
+from vgpu_cfg.vsphere.wire.collector import Paths, collect_all, collect_from, renewing
+from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager
+from vgpu_cfg.vsphere.writing.locks import disabled_alarm
+
+_VM_NAMES = (Paths("vim.VirtualMachine", ("name",)),)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAlarm:
+    """An alarm of the root folder, with the time of its last change by vCenter's clock."""
+
+    moid: str
+    name: str
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An event of a client, by its type on the wire, with its text; "" for another type."""
+
+    kind: str
+    text: str
+
+
+class VCenterThrowAway:
+    """Makes and reads throw-away objects on a session. Every method raises `VCenterError`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def can_ask_together(self) -> bool:
+        """Whether two requests can be on their way at once."""
+        return self._session.in_flight > 1
+
+    @property
+    def root_moid(self) -> str:
+        """The id of the root folder."""
+        return self._session.root_moid
+
+    def now(self) -> datetime:
+        """Return vCenter's time."""
+        with translated("reading vCenter's time", self._session.address):
+            return vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
+
+    def make_alarms(self, name: str, text: str, count: int = 1) -> list[str]:
+        """Request so many alarms of one name on the root folder, at the same time; return those made."""
+        manager = alarm_manager(self._session)
+        root = self._session.service_content.rootFolder
+
+        def make() -> str:
+            with translated("creating a throw-away alarm", self._session.address):
+                try:
+                    return str(manager.CreateAlarm(root, disabled_alarm(name, text))._moId)
+                except vim.fault.DuplicateName:
+                    return ""
+
+        return [moid for moid in self._session.together([make] * count) if moid]
+
+    def change_alarm(self, moid: str, name: str, text: str) -> None:
+        """Give an alarm another text."""
+        with translated("changing a throw-away alarm", moid):
+            vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(disabled_alarm(name, text))
+
+    def alarms(self, start: str) -> tuple[SeenAlarm, ...]:
+        """Read the alarms of the root folder whose names begin so; two round trips."""
+        starts = alarm_starts(self._session)
+        return tuple(
+            SeenAlarm(
+                item.moid,
+                str(item.get("info.name")),
+                str(item.get("info.description") or ""),
+                item.get("info.lastModifiedTime"),
+            )
+            for item in (collect_from(self._session, ALARM_INFO, starts) if starts else ())
+            if str(item.get("info.name") or "").startswith(start)
+        )
+
+    def events(self, kinds: Sequence[str], since: datetime) -> tuple[SeenEvent, ...]:
+        """Read the events of these types since a time, in the order of ReadPreviousEvents."""
+        manager = self._session.service_content.eventManager
+        if manager is None:
+            raise not_offered("this server does not provide events", self._session.address)
+        spec = vim.event.EventFilterSpec(
+            eventTypeId=list(kinds), time=vim.event.EventFilterSpec.ByTime(beginTime=since)
+        )
+
+        def attempt() -> tuple[SeenEvent, ...]:
+            with held(manager.CreateCollectorForEvents(spec)) as collector:
+                collector.ResetCollector()
+                return tuple(
+                    SeenEvent(type(event)._wsdlName, str(getattr(event, "message", None) or ""))
+                    for page in pages(collector.ReadPreviousEvents)
+                    for event in page
+                )
+
+        with translated("reading vCenter's events", self._session.address):
+            return renewing(self._session, attempt)
+
+    def is_making_vms(self) -> bool:
+        """Whether a clone or creation of a VM that the account has begun goes on; one round trip."""
+        with translated("reading running tasks", self._session.address):
+            running = running_tasks(self._session.service_content, self._session.account)
+        return any(one.startswith(("CloneVM ", "CreateVM ")) for one in running)
+
+    def vms(self, start: str) -> tuple[str, ...]:
+        """Return the moids of the VMs whose names begin so; one round trip."""
+        items = collect_all(self._session, _VM_NAMES)
+        return tuple(item.moid for item in items if str(item.get("name") or "").startswith(start))
