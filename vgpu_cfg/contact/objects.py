@@ -1,0 +1,85 @@
+"""Experiments with alarms and events on the root folder: locks and the history of runs rest on them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from vgpu_cfg.contact.bench import Bench, Verdicts, verdict_on
+from vgpu_cfg.model.locks import MOST_SIGNS
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.planning.doctor.trials import ALARM, ALARMS_AT_ONCE, EVENTS
+from vgpu_cfg.planning.doctor.tried import Tried, Verdict
+from vgpu_cfg.vsphere.history.collectors import KINDS
+from vgpu_cfg.vsphere.writing.throw_away import SeenEvent
+
+_SLACK = timedelta(seconds=2)
+_PAUSE_SECONDS = 1.5
+"""Long enough for times that vCenter keeps by the second."""
+
+
+def _alarm(bench: Bench) -> Verdicts:
+    """Make an alarm twice, look at it as locks do, and change its text."""
+    things, name = bench.tools.things, bench.mark.name("alarm")
+    text = f"A trial of vgpu-cfg; it can be removed. {'.' * MOST_SIGNS}"[:MOST_SIGNS]
+    before = things.now()
+    (moid,) = things.make_alarms(name, text)
+    after = things.now()
+    yield verdict_on("disabled-alarm-expression", "the alarm was created", is_so=True)
+    again = things.make_alarms(name, text)
+    result = "created again" if again else "the second was rejected"
+    yield verdict_on("alarm-names-are-unique", result, is_so=not again)
+    found = next((one for one in things.alarms(name) if one.moid == moid), None)
+    yield verdict_on(
+        "alarms-are-visible-at-once", "listed" if found else "not listed", is_so=found is not None
+    )
+    if found is None:
+        return
+    length = f"{len(found.text)} of {len(text)} characters"
+    yield verdict_on("alarm-description-400", length, is_so=found.text == text)
+    times = f"created at {after:%X}, shown {found.at:%X}"
+    is_so = before - _SLACK <= found.at <= after + _SLACK
+    yield verdict_on("alarm-time-is-its-creation", times, is_so=is_so)
+    bench.tools.clock.pause(_PAUSE_SECONDS)
+    things.change_alarm(moid, name, text[::-1])
+    at = next((one.at for one in things.alarms(name) if one.moid == moid), found.at)
+    yield verdict_on("alarm-time-moves", f"{found.at:%X}, then {at:%X}", is_so=at > found.at)
+
+
+def _alarms_at_once(bench: Bench) -> Verdicts:
+    """Request two alarms of one name at the same time."""
+    (belief,) = ALARMS_AT_ONCE.beliefs
+    if not bench.tools.things.can_ask_together:
+        yield Tried(belief, Verdict.OPEN, "this connection sends one request at a time")
+        return
+    made = bench.tools.things.make_alarms(bench.mark.name("alarm-at-once"), "A trial of vgpu-cfg.", 2)
+    yield verdict_on(belief, f"{counted(len(made), 'alarm')} created", is_so=len(made) == 1)
+
+
+def _events(bench: Bench) -> Verdicts:
+    """Write two events, and find them by each spelling of their type."""
+    things = bench.tools.things
+    texts = [f"A trial of vgpu-cfg: {bench.mark.name(f'event-{number}')}" for number in (1, 2)]
+    since = things.now() - _SLACK
+    for text in texts:
+        bench.tools.run_log.write(text)
+
+    def found(*kinds: str) -> list[SeenEvent]:
+        return list(things.events(kinds, since))
+
+    is_found = bench.shown(lambda: {*texts} <= {one.text for one in found(*KINDS)})
+    yield verdict_on("user-events", "found with their texts" if is_found else "not found", is_so=is_found)
+    by_kind = {kind: found(kind) for kind in KINDS}
+    right = [kind for kind, events in by_kind.items() if any(one.text in texts for one in events)]
+    spelled = f"found by {' and '.join(right) or 'neither spelling'}"
+    yield verdict_on("event-type-spelling", spelled, is_so=bool(right))
+    bare = KINDS[-1]
+    yield verdict_on("event-filter-takes-bare-names", spelled, is_so=bare in right)
+    others = sorted({one.kind for events in by_kind.values() for one in events} - {bare})
+    returned = f"also returned: {', '.join(others) or 'nothing'}"
+    yield verdict_on("event-filter-by-type-id", returned, is_so=bool(right) and not others)
+    order = [one.text for one in found(*KINDS) if one.text in texts]
+    is_so = order == texts[::-1]
+    yield verdict_on("event-collector-reads-backwards", "newest first" if is_so else f"{order}", is_so=is_so)
+
+
+COURSES = {ALARM.does: _alarm, ALARMS_AT_ONCE.does: _alarms_at_once, EVENTS.does: _events}
