@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +14,16 @@ from vgpu_cfg.cli.options.shared import (
     AllowOption,
     CommandOptions,
     MoveOption,
-    PlanArgument,
     PowerCycleOption,
     connected,
     planned,
 )
+from vgpu_cfg.cli.options.steps import steps_of
 from vgpu_cfg.planning.privileges.of_commands import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.privileges.roles import Role
 
 EXIT_UNPROVEN = 9
 """The account has all known privileges, and errors hide further ones that `apply` needs."""
@@ -39,15 +43,27 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg privileges plan.yaml\n\n"
         "vgpu-cfg privileges plan.yaml --for apply --output govc > roles.sh\n\n"
-        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1"
+        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1\n\n"
+        "vgpu-cfg privileges --trial objects --output govc > trial.sh"
     )(privileges)
 
 
 @connected(recordings=True)
 @planned
 def privileges(
-    path: PlanArgument,
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)
+    ] = None,
     *,
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            "--trial",
+            metavar="STEPS",
+            help="Without a plan: the privileges of these steps of `trial`, separated by commas.",
+            show_default=False,
+        ),
+    ] = None,
     for_: Annotated[
         list[Command] | None,
         typer.Option(
@@ -82,14 +98,16 @@ def privileges(
 ) -> None:
     """List the vCenter privileges that a plan requires, and on which objects, and write the roles."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
-    from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
-    from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.documents import privileges_data
-    from vgpu_cfg.render.role_scripts import govc_script, powercli_script
-    from vgpu_cfg.render.text.estate.privileges import render_privileges
+    from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file, roles_of_trial
 
-    if check and (any_state or connection.recording is not None):
+    if (path is None) == (trial is None):
+        raise typer.BadParameter("name either a plan file or the steps of a trial", param_hint="--trial")
+    if check and (trial is not None or any_state or connection.recording is not None):
         raise typer.BadParameter("a vCenter is needed to check the account", param_hint="--check")
+    if path is None:
+        steps = steps_of(trial or "")
+        _show(roles_of_trial(steps), output, "trial", "any vCenter", steps)
+        return
     request = read_request(path, variables, variable_files)
     asked = WhatFor(tuple(for_ or Command), is_bare=required, is_checked=check)
     if any_state:
@@ -99,16 +117,26 @@ def privileges(
             connection, variables, variable_files, allow_power_cycle, allow_move, allow=tuple(allow or ())
         ).plan_options
         roles, server, is_whole = roles_for(request, connection, options, asked)
-    title = f"Privileges for {request.desired.name}: {', '.join(asked.commands)}"
+    _show(roles, output, request.desired.name, server, asked.commands)
+    if check and not is_whole:
+        raise typer.Exit(EXIT_UNPROVEN)
+
+
+def _show(
+    roles: Sequence[Role], output: RoleFormat, name: str, server: str, commands: Sequence[StrEnum]
+) -> None:
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.documents import privileges_data
+    from vgpu_cfg.render.role_scripts import govc_script, powercli_script
+    from vgpu_cfg.render.text.estate.privileges import render_privileges
+
+    title = f"Privileges for {name}: {', '.join(commands)}"
     match output:
         case RoleFormat.TEXT:
-            name, commands = request.desired.name, asked.commands
             show.lines(lambda width: render_privileges(roles, name, server, commands, width))
         case RoleFormat.JSON:
-            show.data(privileges_data(roles, request.desired.name, server))
+            show.data(privileges_data(roles, name, server))
         case RoleFormat.GOVC:
             sys.stdout.write(govc_script(roles, title=title))
         case RoleFormat.POWERCLI:
             sys.stdout.write(powercli_script(roles, title=title))
-    if check and not is_whole:
-        raise typer.Exit(EXIT_UNPROVEN)

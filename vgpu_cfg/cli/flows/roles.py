@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from vgpu_cfg.cli.output import show
 if TYPE_CHECKING:
     from vgpu_cfg.changes.need import Need
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.doctor.trials import Step
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.privileges.of_commands import Command
     from vgpu_cfg.planning.privileges.roles import Role
@@ -54,6 +56,14 @@ def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
         for command in what_for.commands
     }
     return make_roles_of_kinds(what_for.name(desired.name), uses)
+
+
+def roles_of_trial(steps: Sequence[Step]) -> tuple[Role, ...]:
+    """Return the roles for steps of a trial, on whatever vCenter."""
+    from vgpu_cfg.planning.doctor.trials import experiments_of, needs_of
+    from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
+
+    return make_roles_of_kinds("vgpu-cfg-trial", {step: needs_of(experiments_of([step])) for step in steps})
 
 
 def roles_for(
