@@ -40,7 +40,8 @@ READING = frozenset({
     "GetAlarm", "GetCustomizationSpec", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
     "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryEvents", "QueryOptions",
-    "ReadNextEvents", "RetrieveManagedMethodExecuter", "RetrievePropertiesEx", "RetrieveServiceContent",
+    "ReadNextEvents", "ReadPreviousEvents", "ResetCollector", "RetrieveManagedMethodExecuter",
+    "RetrievePropertiesEx", "RetrieveServiceContent",
     "RetrieveVendorDeviceGroupInfo", "RetrieveVgpuProfileInfo", "WaitForUpdatesEx", "fetchSoftwarePackages",
 })  # fmt: skip
 """Methods that change nothing that another session could see."""

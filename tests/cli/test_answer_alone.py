@@ -64,6 +64,7 @@ ARGUMENTS = {
     "cordon": f"host:{HOST} {ITS_LAB} --reason fans",
     "uncordon": f"host:{HOST} {ITS_LAB}",
     "unlock": LAB,
+    "trial": f"--yes {LAB}",
     "schema": "",
     "metrics": f"--once {LAB}",
     "lab list": "",

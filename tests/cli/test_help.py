@@ -36,6 +36,7 @@ CONNECTED = {
     "drain",
     "uncordon",
     "unlock",
+    "trial",
     "hand-over",
     "privileges",
     "plan",
@@ -92,7 +93,7 @@ def test_these_are_the_commands() -> None:
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
         "history", "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics",
-        "usage", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
+        "trial", "usage", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
 

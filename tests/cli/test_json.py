@@ -22,6 +22,7 @@ COMMANDS = {
     "inventory": ["inventory", "--server", "lab:two-a100"],
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
     "doctor": ["doctor", "--server", "lab:mixed-fleet"],
+    "trial": ["trial", "--yes", "--server", "lab:two-a100"],
     "usage": ["usage", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],
@@ -52,7 +53,7 @@ def test_it_says_what_it_is(kind: str, vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done(*COMMANDS[kind], "--output", "json")
     document = json.loads(done.out)
     assert (document["kind"], document["format"]) == (kind, 1)
-    assert bool(done.err) == (kind == "report"), "what goes on in a run is for people to see"
+    assert bool(done.err) == (kind in {"report", "trial"}), "what goes on in a run is for people to see"
 
 
 def test_every_command_has_json_or_a_reason_to_have_none() -> None:

@@ -56,6 +56,8 @@ LISTED = (
            "run."),
     Listed("doctor", "doctor", panels.CHECK,
            "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."),
+    Listed("trial", "trial", panels.CHECK,
+           "Try assumptions of vgpu-cfg on a vCenter with throw-away objects, which it shows and removes."),
     Listed("explain", "explain", panels.CHECK,
            "Explain a check code, an error message, or a VM's last failure, and how to fix it."),
     Listed("inventory", "estate", panels.LOOK,

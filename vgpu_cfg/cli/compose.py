@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
+    from vgpu_cfg.contact.tools import Tools
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.plan_values import Limits
@@ -196,6 +197,31 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             ),
             is_lab=connection.is_lab,
             outage=session.outage,
+        )
+
+
+@contextmanager
+def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
+    """Log in and hand out the tools of a trial, whose tasks end after so long; a signal ends the block."""
+    from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.execution import one_is_enough
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+    from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
+    from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
+    from vgpu_cfg.vsphere.writing.writer import VCenterWriter
+
+    transport = make_transport(connection)
+    clock = _clock_of(transport)
+    with one_is_enough(), open_session(connection, transport) as session:
+        yield Tools(
+            VCenterReader(session, clock),
+            VCenterWriter(session),
+            VCenterLocks(session),
+            VCenterRunLog(session),
+            VCenterThrowAway(session),
+            clock,
+            clock.now() + timedelta(minutes=minutes),
         )
 
 

@@ -1,0 +1,180 @@
+"""A trial from the question to the removal of its objects, and the removal of what earlier ones left."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.preparing.privileges import missing_of
+from vgpu_cfg.cli.flows.running.run_flow import ask
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import Interrupted, NotConfirmed, NotPermitted, VgpuCfgError
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.contact.bench import Bench
+    from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
+    from vgpu_cfg.planning.doctor.trials import Experiment, Step
+    from vgpu_cfg.planning.doctor.tried import Tried
+
+_TO_TRY = 0.75
+"""The part of the time in which experiments begin and their tasks end; the rest is for the removal."""
+_EXPIRY = timedelta(minutes=5)
+_REMOVING = ("Alarm.Delete", "VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
+_REMOVAL = timedelta(minutes=10)
+"""The longest removal."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a trial goes."""
+
+    minutes: int
+    yes: bool
+    dry_run: bool
+    output: OutputFormat
+
+    @property
+    def is_json(self) -> bool:
+        """Whether standard output belongs to a program."""
+        return self.output is OutputFormat.JSON
+
+
+def trial(flags: ConnectionFlags, steps: Sequence[Step], how: How) -> None:
+    """Show the calls of some steps, ask, run their experiments, and remove the objects.
+
+    Raises NotPermitted before anything is made, Interrupted after Ctrl-C, and NotConfirmed if an object
+    remains.
+    """
+    from vgpu_cfg.contact.bench import Bench, all_tried
+    from vgpu_cfg.planning.doctor.throw_away import TrialMark
+    from vgpu_cfg.planning.doctor.trials import Outline, experiments_of
+    from vgpu_cfg.render.data.trial import trial_data
+    from vgpu_cfg.render.text.trial import render_outline, render_tried
+
+    connection = resolve_connection(flags)
+    experiments = experiments_of(steps)
+    with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
+        refuse_missing(experiments, tools)
+        mark = TrialMark(secrets.token_hex(3), tools.things.now() + timedelta(minutes=how.minutes) + _EXPIRY)
+        outline = Outline(connection.server, mark, experiments, how.minutes)
+        if not how.is_json or not (how.yes or how.dry_run):
+            show.lines(
+                lambda width: render_outline(outline, width), sys.stderr if how.is_json else sys.stdout
+            )
+        tried: list[Tried] = []
+        left: tuple[Remaining, ...] = ()
+        ended: BaseException | None = None
+        if not how.dry_run:
+            ask("Make and remove these objects?", yes=how.yes)
+            ended = _try_all(Bench(tools, mark), tried, experiments)
+            left = _remove_all(tools, mark)
+    found = all_tried(tried, steps)
+    if how.is_json:
+        show.data(trial_data(outline, found, left))
+    elif not how.dry_run:
+        show.lines(lambda width: render_tried(found, width))
+    _refuse_left(left, connection.server)
+    if isinstance(ended, KeyboardInterrupt):
+        raise Interrupted(
+            "stopped before all assumptions were tried",
+            subject=connection.server,
+            remedy="nothing to do: the objects of this trial are removed",
+        ) from ended
+    if ended is not None:
+        raise ended
+
+
+def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]) -> BaseException | None:
+    """Run experiments, and fill in their verdicts; return the cause of an early end."""
+    from vgpu_cfg.contact.bench import run_all
+    from vgpu_cfg.contact.objects import COURSES
+
+    try:
+        for one in run_all(experiments, COURSES, bench):
+            tried.append(one)
+            show.say(f"{one.verdict.value}: {one.belief}")
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the objects must go
+        return error
+    return None
+
+
+def _remove_all(tools: Tools, mark: TrialMark) -> tuple[Remaining, ...]:
+    """Remove the objects of a trial; return those that remain, with the reasons."""
+    from vgpu_cfg.contact.cleaning import find_left, remove
+
+    try:
+        tools = tools.longer(_REMOVAL)
+        return tuple(remove(find_left(tools, mark.start), tools))
+    except (VgpuCfgError, KeyboardInterrupt):
+        show.say(f"objects whose names begin with {mark.start} may remain: {_clean(tools.locks.server)}")
+        raise
+
+
+def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
+    """Remove the objects of trials that have expired; `with_all` the others, too, after a question.
+
+    Raises NotPermitted if the account lacks a privilege to remove them, NotConfirmed if an object remains.
+    """
+    from vgpu_cfg.contact.cleaning import find_left, remove
+    from vgpu_cfg.render.data.trial import clean_data
+    from vgpu_cfg.render.text.trial import render_left
+
+    connection = resolve_connection(flags)
+    with compose.connect_trial(connection, how.minutes) as tools:
+        now, found = tools.things.now(), find_left(tools)
+        due = [one for one in found if with_all or one.is_due(now)]
+        if not how.is_json or not (how.yes or how.dry_run):
+            show.lines(
+                lambda width: render_left(found, due, width), sys.stderr if how.is_json else sys.stdout
+            )
+        left: tuple[Remaining, ...] = ()
+        if due and not how.dry_run:
+            ask(f"Remove {counted(len(due), 'object')}?", yes=how.yes)
+            left = tuple(remove(due, tools))
+    if how.is_json:
+        show.data(clean_data(found, () if how.dry_run else due, left, connection.server))
+    _refuse_left(left, connection.server)
+
+
+def refuse_missing(experiments: Sequence[Experiment], tools: Tools) -> None:
+    """Raise NotPermitted if the account lacks a privilege of experiments, those of the removal first."""
+    from vgpu_cfg.changes.need import Needed
+    from vgpu_cfg.planning.doctor.trials import needs_of
+
+    root = tools.things.root_moid
+    lacking = missing_of([Needed(need, root) for need in needs_of(experiments)], tools.reader)
+    names = dict.fromkeys(name for missing in lacking.values() for name in missing)
+    to_remove = [name for name in _REMOVING if name in names]
+    if names:
+        purpose = "remove its objects" if to_remove else "make its objects"
+        raise NotPermitted(
+            f"nothing was made: the account lacks {', '.join(to_remove or names)}, required to {purpose}",
+            subject=", ".join(dict.fromkeys(one.need.on for one in lacking)),
+            remedy="`vgpu-cfg privileges --trial STEP` lists the privileges and writes the role",
+        )
+
+
+def _refuse_left(left: Sequence[Remaining], server: str) -> None:
+    if left:
+        first, reason = left[0]
+        more = f", and {counted(len(left) - 1, 'more object')}" if len(left) > 1 else ""
+        raise NotConfirmed(
+            f"{first.kind} {first.name} was not removed: {reason}{more}",
+            subject=first.name,
+            remedy=f"correct the cause, then {_clean(server)}",
+        )
+
+
+def _clean(server: str) -> str:
+    return f"run `vgpu-cfg trial --clean --all --server {shlex.quote(server)}` on any machine"
