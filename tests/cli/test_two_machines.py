@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import CommandLine, Ran
-from tests.cli.host_watch import ESTATE, Watch, is_tidy, marks_of, watch_labs
+from tests.cli.command_line import CommandLine, Ran, plan_id
+from tests.cli.host_watch import ESTATE, SSH, Watch, is_reading, is_tidy, marks_of, watch_labs
 from tests.cli.locks import ANNA, take_for_others
 from vgpu_cfg.lab.state.inventory import Alarm, Host, VirtualMachine
 from vgpu_cfg.model.locks import HEAD, LockName
@@ -30,7 +30,7 @@ class Other:
 
     def __init__(self, first: CommandLine, folder: Path) -> None:
         self._first = first
-        self._folder = folder
+        self.folder = folder
         shutil.copytree(first.folder / "plans", folder / "plans")
         shutil.copytree(first.folder / "estates", folder / "estates")
         (folder / "state").mkdir()
@@ -39,11 +39,11 @@ class Other:
 
     def take_id(self, plan: str) -> None:
         """Fetch the id of a plan, as from a commit of the first machine."""
-        shutil.copy(self._first.folder / f"{plan}.id", self._folder / f"{plan}.id")
+        shutil.copy(self._first.folder / f"{plan}.id", self.folder / f"{plan}.id")
 
     def __call__(self, *words: str) -> Ran:
         here, self._first.machine = self._first.machine, "desk-02"
-        os.chdir(self._folder)
+        os.chdir(self.folder)
         try:
             return self._first(*words)
         finally:
@@ -203,6 +203,83 @@ def test_a_run_whose_lock_is_taken_away_stops_before_its_next_write_and_another_
     done = other("apply", "--yes", ONE)
     assert done.code == 0, done.told
     assert is_tidy(vgpu_cfg.lab(ESTATE).state)
+
+
+# ------------------------------------------------- locked only to change something
+
+LOCK = "lock CreateAlarm"
+
+
+@pytest.mark.parametrize("plan", [PAIR, "plans/to-verify.yaml"])
+def test_what_is_in_sync_is_only_read(plan: str, vgpu_cfg: CommandLine, watch: Watch) -> None:
+    vgpu_cfg.done("apply", "--yes", plan)
+    watch.forget()
+    vgpu_cfg.done("apply", "--yes", plan)
+    assert watch.calls
+    assert all(map(is_reading, watch.calls)), watch.calls
+
+
+@pytest.mark.parametrize(("access", "is_locked"), [("open-and-close", True), ("on", False)])
+def test_hosts_in_sync_are_locked_only_to_open_a_shell(
+    access: str, is_locked: bool, vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    vgpu_cfg.done("apply", "--yes", ONE)
+    lab = vgpu_cfg.lab(ESTATE)
+    with lab.transaction():
+        for host in lab.state.all(Host):
+            host.services[SSH].running = access == "on"
+        lab.state.touch()
+    plan = vgpu_cfg.folder / ONE
+    text = plan.read_text(encoding="utf-8")
+    plan.write_text(text.replace("ssh: open-and-close", f"ssh: {access}"), encoding="utf-8")
+    watch.forget()
+    vgpu_cfg.done("apply", "--yes", ONE)
+    assert (LOCK in watch.calls) == is_locked
+    assert is_locked or all(map(is_reading, watch.calls)), watch.calls
+
+
+def test_the_lock_of_another_run_is_met_by_who_has_nothing_to_do(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", PAIR)
+    lab = vgpu_cfg.lab("two-a100")
+    number = plan_id(1)
+    take_for_others(lab, LockName(kind="id", key=number, label="horovod-a100"))
+    ran = vgpu_cfg("apply", "--yes", PAIR)
+    assert ran.code == 6
+    assert "another run has locked plan horovod-a100: anna on ci-7" in ran.told
+
+
+def test_a_dead_run_is_cleared_away_before_nothing_is_found_to_do(
+    vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    vgpu_cfg.done("apply", "--yes", PAIR)
+    dead = ANNA.model_copy(update={"machine": "desk-01", "plan": "horovod-a100"})
+    take_for_others(vgpu_cfg.lab("two-a100"), PLAN_LOCK, POOL_LOCK, holder=dead)
+    (vgpu_cfg.state_folder / "locks" / f"{dead.run}.lock").touch()
+    told = vgpu_cfg.done("apply", "--yes", PAIR).told
+    assert f"run {dead.run} " in told
+    assert "has ended without releasing its locks; they are removed" in told
+    assert "in sync" in told
+    assert not vgpu_cfg.lab("two-a100").state.alarms
+
+
+def test_a_change_made_between_the_reading_and_the_lock_is_not_made_again(
+    vgpu_cfg: CommandLine, other: Other, watch: Watch
+) -> None:
+    vgpu_cfg.done("apply", "--yes", PAIR)
+    other.take_id(PAIR)
+    off = "  power: off\n"
+    for plan in (vgpu_cfg.folder / PAIR, other.folder / PAIR):
+        plan.write_text(plan.read_text(encoding="utf-8").rstrip() + f"\n{off}", encoding="utf-8")
+    ran: list[Ran] = []
+
+    def act(name: str) -> None:
+        if name == LOCK and not ran:
+            ran.append(other("apply", "--yes", PAIR))
+
+    before_each(watch, 1, act)
+    told = vgpu_cfg.done("apply", "--yes", PAIR).told
+    assert (ran[0].code, watch.calls["ShutdownGuest"]) == (0, 2), ran[0].told
+    assert "in sync" in told
 
 
 # ---------------------------------------------------------------- unlock

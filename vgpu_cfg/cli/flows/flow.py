@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -172,11 +173,18 @@ def with_kinds(
 
 
 def read_to_run(
-    desired: DesiredPlan, reader: InventoryReader, locks: RunLocks, *, roles: bool = True
+    desired: DesiredPlan,
+    reader: InventoryReader,
+    locks: RunLocks,
+    is_settled: Callable[[Inventory], bool] = lambda _: False,
+    *,
+    roles: bool = True,
 ) -> Inventory:
-    """Read the estate for a run with its plan locked, once no other works on it; `roles` as `read_for`."""
+    """Read the estate for a run as `read_alone`, once no other works on its plan; `roles` as `read_for`."""
     is_timed = desired.ends is not None
-    return read_alone(locks, lambda: read_for(desired, reader, locks=True, is_timed=is_timed, roles=roles))
+    return read_alone(
+        locks, lambda: read_for(desired, reader, locks=True, is_timed=is_timed, roles=roles), is_settled
+    )
 
 
 def without_deleted(options: PlanOptions, observed: Inventory, reader: InventoryReader) -> PlanOptions:
@@ -288,7 +296,7 @@ def plan_once(
     secrets.allow_commands()
     with (
         compose.connect_writer(connection) as estate,
-        locked(desired.identity, estate, "plan --open-shell") as locks,
+        locked(desired.identity, estate, "plan --open-shell", at_once=True) as locks,
     ):
         observed = read_to_run(desired, estate.reader, locks)
         observed = with_facts(desired, observed, estate.reader, options)

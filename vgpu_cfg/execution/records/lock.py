@@ -41,8 +41,9 @@ _MOST_TRIES = 5
 class RunLocks:
     """The locks of one run, as a context: its end gives all of them back.
 
-    The first that is taken carries the heartbeat. `log` takes word of runs whose locks are taken away. `say`
-    reports handling of other runs' locks, and locks that could not be removed.
+    The first that is taken carries the heartbeat; it is that of `own`, the run's plan, if it has one. `log`
+    takes word of runs whose locks are taken away. `say` reports handling of other runs' locks, and locks that
+    could not be removed.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class RunLocks:
         folder: Path,
         holder: LockHolder,
         say: Callable[[str], None] = lambda _: None,
+        own: Sequence[LockName] = (),
     ) -> None:
         self.holder = holder
+        self._own = tuple(own)
         self._keeper = keeper
         self._log = log
         self._clock = clock
@@ -91,13 +94,18 @@ class RunLocks:
                 ):  # else it proves to the next run here that this one has ended
                     _proof(self._folder, self.holder.run).unlink(missing_ok=True)
 
+    @property
+    def has_own(self) -> bool:
+        """Whether the run has locked its plan, or has none."""
+        return all(name.text in self._held for name in self._own)
+
     def take(self, *names: LockName) -> None:
-        """Take locks that the run has not yet, in an order that is the same for all runs.
+        """Take locks that the run has not yet, its plan's first, the others in the same order for all runs.
 
         Raises Locked, saying who holds one; NotPermitted where the account may make none. The locks acquired
         until then are released at the run's end.
         """
-        wanted = [name for name in names if name.text not in self._held]
+        wanted = [name for name in dict.fromkeys((*self._own, *names)) if name.text not in self._held]
         for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
             self._held[name.text] = (name, self._make(name))
             self._beaten_at = self._beaten_at or self._clock.now()
@@ -126,7 +134,7 @@ class RunLocks:
         until none of another remains. False if the other has ended meanwhile: readings made in between are
         then out of date. Raises Locked where another goes on.
         """
-        if self._is_alone or self._beside(found) is None:
+        if self._is_alone or not self.meets(found):
             self._is_alone = True
             return True
         locks = self._keeper.read()
@@ -137,9 +145,14 @@ class RunLocks:
             self._take_away(other.holder, locks)
         return False
 
+    def meets(self, found: Locks) -> bool:
+        """Whether another run, active or dead, holds a lock of the run's plan, or of a plan of its name."""
+        return self._beside(found) is not None
+
     def _beside(self, locks: Locks) -> Lock | None:
-        """Return the lock of another run on a plan of this name."""
-        named = (lock for lock in locks.held if self.holder.plan and lock.name.plan == self.holder.plan)
+        """Return the lock of another run on the run's plan, or on a plan of its name."""
+        own, plan = {name.text for name in self._own}, self.holder.plan
+        named = (lock for lock in locks.held if lock.name.text in own or (plan and lock.name.plan == plan))
         return next((lock for lock in named if lock.name.text not in self._held), None)
 
     def check(self, *names: LockName) -> None:

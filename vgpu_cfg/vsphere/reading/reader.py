@@ -124,6 +124,8 @@ class VCenterReader:
         session, read_at = self._session, self._clock.now()
         beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True, "roles": False})
         is_again = self._inventory is not None and scope == self._last.scope
+        if not is_again:
+            self._roles.begin()  # else those of unchanged VMs are not read
         items, locks = self._read_all(passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS, beside)
         places = Places(items)
         library = read_library_items(session, scope.library_items) if scope.library_items else None
@@ -220,7 +222,6 @@ class VCenterReader:
         found = collect_all(self._session, wanted, paths, [*managers, *alarms, *roots])
         beside = {start.moid for start in (*managers, *alarms, *roots)}
         items = [item for item in found if item.moid not in beside]
-        self._roles.begin()
         self._roles.keep(found)
         self._counters = next((item for item in found if item.type_name == "PerformanceManager"), None)
         if not scope.locks:

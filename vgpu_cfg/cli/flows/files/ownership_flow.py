@@ -13,12 +13,12 @@ from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone
 from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
-from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.flows.running.run_flow import (
     ApplyOptions,
     Work,
     decide_and_run,
+    has_nothing_to_do,
     nothing_to_do,
     show_plan,
     these,
@@ -116,14 +116,20 @@ def _run(
         return 0
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, marking.verb, how.occasion))
+        is_new = not desired.id
+        locks = closing.enter_context(
+            locked(desired.identity, estate, marking.verb, how.occasion, at_once=is_new)
+        )
         desired = with_id(desired)
-        observed = read_alone(locks, lambda: read(estate.reader, roles=True))
+        observed = read_alone(
+            locks,
+            lambda: read(estate.reader, roles=True),
+            lambda seen: has_nothing_to_do(marking.make(desired, seen, options)),
+        )
         plan = marking.make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
-            refuse_missing(plan, observed, estate.reader)
             return nothing_to_do(plan, how)
         then = None if how.is_json else _then(marking, plan, observed, connection, options, secrets)
         if then is not None:

@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def locked(
-    plan: PlanIdentity | None, estate: Estate, command: str, occasion: Occasion = NO_OCCASION
+    plan: PlanIdentity | None,
+    estate: Estate,
+    command: str,
+    occasion: Occasion = NO_OCCASION,
+    *,
+    at_once: bool = False,
 ) -> Iterator[RunLocks]:
     """Keep other runs of a plan away for the length of a block; without a plan only from its own locks.
 
-    Other runs of the plan may know it by another name, or by its name alone: so read the estate by
-    `read_alone`. Raises Locked if another run is active, with its owner; NotPermitted if the account may make
-    no locks.
+    The plan is locked with `at_once`, otherwise by `read_alone` or before any other object. Other runs of the
+    plan may know it by another name, or by its name alone: so read the estate by `read_alone`. Raises Locked
+    if another run is active, with its owner; NotPermitted if the account may make no locks.
     """
     from vgpu_cfg.execution import RunLocks, this_machine, this_user
     from vgpu_cfg.model.locks import LockHolder
@@ -49,17 +54,29 @@ def locked(
         occasion=occasion,
     )
     folder = state_folder() / "locks"
-    with RunLocks(estate.locks, estate.run_log, estate.clock, folder, holder, show.say) as locks:
-        if plan is not None:
-            locks.take(plan_lock(plan))
+    own = () if plan is None else (plan_lock(plan),)
+    with RunLocks(estate.locks, estate.run_log, estate.clock, folder, holder, show.say, own) as locks:
+        if at_once:
+            locks.take()
         yield locks
 
 
-def read_alone(locks: RunLocks, read: Callable[[], Inventory]) -> Inventory:
+def read_alone(
+    locks: RunLocks,
+    read: Callable[[], Inventory],
+    is_settled: Callable[[Inventory], bool] = lambda _: False,
+) -> Inventory:
     """Read the estate for a run, once no other works on a plan of this name; the run's locks are none of it.
 
-    `read` includes the locks. Raises Locked if another run is active.
+    `read` includes the locks. If a reading shows no lock of the plan, and `is_settled` that nothing is left
+    to do, no lock is made. Otherwise the plan is locked, and the estate is read again: what another run has
+    changed in between is seen. Raises Locked if another run is active.
     """
+    if not locks.has_own:
+        observed = read()
+        if observed.locks is not None and not locks.meets(observed.locks) and is_settled(observed):
+            return observed.model_copy(update={"locks": None})
+        locks.take()
     while True:
         observed = read()
         if observed.locks is None or locks.is_alone(observed.locks):

@@ -42,6 +42,7 @@ from vgpu_cfg.cli.flows.running.run_flow import (
     Work,
     ask,
     decide_and_run,
+    has_nothing_to_do,
     nothing_to_do,
     show_plan,
     these,
@@ -55,6 +56,7 @@ from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure
+from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _RESUMED = (
@@ -85,14 +87,18 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
     refuse_unsigned(request, connection, how.options.signers)
     secrets = request.secrets()
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, "apply", how.occasion))
-        applying = _Applying(request, with_id(desired), estate, locks, secrets, options, how)
+        # A plan without an id was never applied, so it surely has changes.
+        is_new = not desired.id
+        locks = closing.enter_context(locked(desired.identity, estate, "apply", how.occasion, at_once=is_new))
+        applying = _Applying(request, with_id(desired), connection, estate, locks, secrets, options, how)
         observed = applying.after_reboots()
-        applying.options = options = without_deleted(options, observed, estate.reader)
+        if applying.settled is not None:
+            return _end(applying.settled, observed, applying)
+        applying.options = options = without_deleted(applying.options, observed, estate.reader)
         agreed = ""
         is_early = is_waiting(applying.desired, observed)
         if secrets.commands and not is_early:
-            first = applying.plan_without_commands(observed, connection)
+            first = applying.plan_without_commands(observed)
             if not applying.agree_to_commands(first, observed):
                 refuse_missing(first, observed, estate.reader)
                 return nothing_to_do(first, how)
@@ -106,19 +112,32 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             show.say(_RESUMED)
             return decide_and_run(applying.work(attempt.plan, attempt.before, "", attempt), estate, how)
         plan = applying.plan_for(observed)
+        if has_nothing_to_do(plan):
+            return _end(plan, observed, applying, is_shown=plan.digest == agreed)
         if plan.digest != agreed:
             show_plan(plan, how)
-        refuse_errors(plan)
         reviewed = check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, observed, how.done)
-        if not plan.changes:
-            refuse_missing(plan, observed, estate.reader, applying.granted)
-            applying.settle(observed, plan)
-            applying.kept_attempt(observed).forget()
-            return nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
         work = applying.work(plan, observed, "" if plan.digest == agreed else f"Make {these(plan)}?")
         return decide_and_run(replace(work, reviewed=reviewed), estate, how)
+
+
+def _end(plan: Plan, observed: Inventory, applying: _Applying, *, is_shown: bool = False) -> int:
+    """Show a plan that has nothing to do, or is rejected, and end with it; return the exit code.
+
+    Privileges are checked only if the plan was locked: otherwise none were needed.
+    """
+    how = applying.how
+    if not is_shown:
+        show_plan(plan, how)
+    refuse_errors(plan)
+    _refuse_unknown_steps(plan, observed, how.done)
+    if applying.locks.has_own:
+        refuse_missing(plan, observed, applying.estate.reader, applying.granted)
+    applying.settle(observed, plan)
+    applying.kept_attempt(observed).forget()
+    return nothing_to_do(plan, how)
 
 
 @dataclass(slots=True)
@@ -126,11 +145,13 @@ class _Applying:
     """The state of `apply` from its first reading to the last: plan file, estate, and approvals.
 
     `guests` and `tools` come once secrets may be fetched and shells opened. `reserves` is whether GPUs are or
-    will be reserved, as far as is known, `granted` are the privileges found.
+    will be reserved, as far as is known, `granted` are the privileges found. `settled` is the plan if nothing
+    is left to do by a reading without a lock.
     """
 
     request: PlanRequest
     desired: DesiredPlan
+    connection: Server
     estate: Estate
     locks: RunLocks
     secrets: SecretStore
@@ -140,6 +161,39 @@ class _Applying:
     tools: HostTools | None = None
     reserves: bool = True
     granted: frozenset[Needed] = frozenset()
+    settled: Plan | None = None
+
+    def is_settled(self, seen: Inventory) -> bool:
+        """Whether nothing is left to change, to save on hosts, or to clean up here, by a reading without a lock.
+
+        No shell is opened; those that are open are read. Commands are not run for secrets.
+        """
+        from vgpu_cfg.planning.pool.reservations import is_waiting
+
+        desired = self.desired
+        if self.options.rotate or self.kept_attempt(seen).path.exists():
+            return False
+        self.options = without_deleted(self.options, seen, self.estate.reader)
+        is_early = is_waiting(desired, seen)
+        if self.secrets.commands and not is_early:
+            plan = self.plan_without_commands(seen)
+            self.settled = plan if has_nothing_to_do(plan) and not plan.unknown else None
+            return self.settled is not None
+        if not is_early:
+            self.guests = guest_secrets(desired, seen, self.options, self.secrets, is_lab=self.estate.is_lab)
+            if self.guests is not None and self.guests.seeds.former:
+                return False
+        if reaches_beyond_vms(desired) and not is_early:
+            tools = host_tools(desired, seen, self.estate, self.options, self.locks, self.secrets)
+            if closed_shells(desired, seen, self.options) or shell_locks(tools, seen):
+                return False
+            with tools:
+                seen = with_shell_facts(desired, seen, tools, self.options)
+            if to_keep(desired, seen, load_catalog(), self.options):
+                return False
+        plan = self.plan_for(seen)
+        self.settled = plan if has_nothing_to_do(plan) else None
+        return self.settled is not None
 
     def plan_for(self, observed: Inventory) -> Plan:
         """Plan from the readings and fetched data; for a rollback with the changes it could not undo."""
@@ -149,9 +203,9 @@ class _Applying:
         """Plan for the rest: replaced secrets are not replaced again."""
         return self._made(observed, self._told(replace(self.options, rotate=())))
 
-    def plan_without_commands(self, observed: Inventory, connection: Server) -> Plan:
+    def plan_without_commands(self, observed: Inventory) -> Plan:
         """Plan as one who only looks does: without the secrets that commands print."""
-        known = with_fingerprints(self.desired, observed, self.options, connection, self.secrets)
+        known = with_fingerprints(self.desired, observed, self.options, self.connection, self.secrets)
         return self._made(observed, known)
 
     def _told(self, options: PlanOptions) -> PlanOptions:
@@ -280,7 +334,8 @@ class _Applying:
             self.guests.settle(self.desired, observed, plan)
 
     def _read(self, *, roles: bool) -> Inventory:
-        observed = read_alone(self.locks, lambda: self._read_estate(locks=True, roles=roles))
+        read = lambda: self._read_estate(locks=True, roles=roles)  # noqa: E731
+        observed = read_alone(self.locks, read, self.is_settled)
         kept = observed.reservations
         self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
         return observed
@@ -386,14 +441,14 @@ def _take_out(
     refuse_unsigned(request, connection, how.options.signers)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, verb, how.occasion))
-
-        observed = read_to_run(desired, estate.reader, locks)
+        observed = read_to_run(
+            desired, estate.reader, locks, lambda seen: has_nothing_to_do(make(desired, seen, options))
+        )
         options = without_deleted(options, observed, estate.reader)
         plan = make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
-            refuse_missing(plan, observed, estate.reader)
             return nothing_to_do(plan, how)
         done = (
             "Delete what is shown above, with" if verb == "destroy" else "Shut down what is shown above, with"

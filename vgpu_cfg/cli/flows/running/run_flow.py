@@ -143,6 +143,11 @@ def show_plan(plan: Plan, how: ApplyOptions) -> None:
         show.plan(plan, how.output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
 
 
+def has_nothing_to_do(plan: Plan) -> bool:
+    """Whether a plan has no changes, or is rejected."""
+    return bool(plan.errors) or not plan.changes
+
+
 def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
     """Report to a program that a plan has no changes; return the exit code."""
     nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
