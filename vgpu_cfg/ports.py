@@ -256,6 +256,11 @@ class LockKeeper(Protocol):
         """How the vCenter is addressed."""
         ...
 
+    @property
+    def place(self) -> str:
+        """The folder of the locks, in words."""
+        ...
+
     def read(self) -> Locks:
         """Read all locks, of whatever runs."""
         ...

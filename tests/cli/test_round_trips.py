@@ -89,14 +89,16 @@ PLACED = {
     "RetrieveVendorDeviceGroupInfo": 1,
 }
 LOCKED = {"lock CreateAlarm": 1, "lock RemoveAlarm": 1}
-RUN = Counter(LOCKED) + Counter({
-    # The event of the run's end, and a task that is watched.
-    "LogUserEvent": 1,
-    "CreateFilter": 1,
-    # Once the plan is locked, the estate is read again: VMs that have not changed are left out.
-    "GetAlarm": 1,
-    "RetrievePropertiesEx": 2,
-})
+RUN = Counter(LOCKED) + Counter(
+    {
+        # The event of the run's end, and a task that is watched.
+        "LogUserEvent": 1,
+        "CreateFilter": 1,
+        # Once the plan is locked, the estate is read again: VMs that have not changed are left out.
+        "GetAlarm": 1,
+        "RetrievePropertiesEx": 2,
+    }
+)
 """A plan that was applied before is locked once it turns out to have changes."""
 POOL = {"lock CreateAlarm": 1, "lock RemoveAlarm": 1}
 """The lock of the cluster."""

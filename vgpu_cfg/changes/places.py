@@ -48,6 +48,11 @@ class Places:
         if self._root:
             yield Needed(need, self._root)
 
+    def at_alarms(self, need: Need) -> Iterator[Needed]:
+        """Yield a need on the folder of locks and reservations."""
+        if home := self._observed.vcenter.lock_home_moid:
+            yield Needed(need, home)
+
     def attributes(self, moid: str, need: Need, kind: str, names: Iterable[str]) -> Iterator[Needed]:
         """Yield the privileges to set custom attributes on an object, and to define them."""
         yield Needed(need, moid)

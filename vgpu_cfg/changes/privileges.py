@@ -321,6 +321,7 @@ LOCK = Need(
     "makes changes and for `plan --open-shell`; `unlock` removes it",
     ("Alarm.Create", "Alarm.Edit", REMOVE_LOCK),
     Place.ROOT,
+    where="vCenter (the root folder), or the folder of `locks`",
 )
 LOG_EVENT = Need(
     "A vCenter event for the end of each run, and one for its start if it takes longer than a minute or "

@@ -24,7 +24,7 @@ Belief: alarm-description-400.
 """
 
 BEAT_SECONDS: Final = 60.0
-"""So often a run says that it still goes on."""
+"""So often a run says that it still goes on, unless the settings name another period, of 240 s at most."""
 
 SILENT_AFTER: Final = timedelta(minutes=15)
 """Whoever has said nothing for so long is called silent: a command on a host's shell may take 10 minutes."""

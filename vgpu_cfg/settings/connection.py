@@ -16,9 +16,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from vgpu_cfg.documents import Document, build, did_you_mean, read_document
-from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
+from vgpu_cfg.errors import Ambiguous, DocumentError, LoginFailed, NotFound
 from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.locks import BEAT_SECONDS
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
 from vgpu_cfg.model.plan_values import Limits
@@ -63,6 +64,13 @@ def _pattern(value: str) -> str:
     return value
 
 
+class LocksEntry(Frozen):
+    """Where locks and reservations are kept, `at` an inventory path of a folder, and a run's heartbeat."""
+
+    at: Annotated[str, Field(min_length=1)] | None = None
+    heartbeat_seconds: Annotated[int, Field(ge=30, le=240)] = int(BEAT_SECONDS)
+
+
 class Context(Frozen):
     """A named connection of the config file."""
 
@@ -85,6 +93,7 @@ class Context(Frozen):
     change_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     require_signature: Path | None = None
     quotas: Path | None = None
+    locks: LocksEntry | None = None
 
 
 class ConfigFile(Frozen):
@@ -137,7 +146,8 @@ class Connection:
 
     `protecting` are the contexts of this server that protect something, whichever way it was named,
     `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
-    `login` was fetched before it is needed, `log_calls` is the file that lists the requests.
+    `login` was fetched before it is needed, `log_calls` is the file that lists the requests, `locks` where
+    runs keep their locks.
     """
 
     server: str
@@ -155,6 +165,7 @@ class Connection:
     quotas: tuple[Path, ...] = ()
     login: SecretStr | None = None
     log_calls: Path | None = None
+    locks: LocksEntry = LocksEntry()
 
     @property
     def is_lab(self) -> bool:
@@ -274,7 +285,24 @@ def resolve_connection(
         requiring=_requiring(chosen, config),
         quotas=_quotas(chosen, flags, environment, config),
         log_calls=flags.log_calls,
+        locks=_locks(chosen, config),
     )
+
+
+def _locks(server: str, config: ConfigFile) -> LocksEntry:
+    """Return where a server's locks are kept: all runs must find each other there. Raises Ambiguous."""
+    found = {
+        name: context.locks
+        for name, context in config.contexts.items()
+        if context.locks is not None and is_same_server(context.server, server)
+    }
+    if len(set(found.values())) > 1:
+        raise Ambiguous(
+            f"the contexts {', '.join(found)} differ in `locks`",
+            subject=str(config_file()),
+            remedy="write the same `locks` in all contexts of this server, or only in one",
+        )
+    return next(iter(found.values()), LocksEntry())
 
 
 def _quotas(

@@ -132,4 +132,4 @@ class SetReservation(ChangeBase):
         return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
-        return at.at_root(privileges.LOCK)
+        return at.at_alarms(privileges.LOCK)

@@ -55,9 +55,11 @@ class RunLocks:
         holder: LockHolder,
         say: Callable[[str], None] = lambda _: None,
         own: Sequence[LockName] = (),
+        beat_seconds: float = BEAT_SECONDS,
     ) -> None:
         self.holder = holder
         self._own = tuple(own)
+        self._beat_seconds = beat_seconds
         self._keeper = keeper
         self._log = log
         self._clock = clock
@@ -153,12 +155,13 @@ class RunLocks:
         """Return the lock of another run on the run's plan, or on a plan of its name."""
         own, plan = {name.text for name in self._own}, self.holder.plan
         named = (lock for lock in locks.held if lock.name.text in own or (plan and lock.name.plan == plan))
-        return next((lock for lock in named if lock.name.text not in self._held), None)
+        mine = {moid for _, moid in self._held.values()}
+        return next((lock for lock in named if lock.moid not in mine), None)
 
     def check(self, *names: LockName) -> None:
         """See that the run has these locks, and all that it took. Raises LockLost.
 
-        vCenter is asked where a heartbeat is due, so once a minute at most.
+        vCenter is asked where a heartbeat is due, so once in `beat_seconds` at most.
         """
         self.beat()
         for name in names:
@@ -173,7 +176,7 @@ class RunLocks:
         """Say that the run goes on, if that is due. Raises LockLost where the lock has been taken away."""
         now = self._clock.now()
         if not self._is_lost and self._beaten_at is not None:
-            if (now - self._beaten_at).total_seconds() < BEAT_SECONDS:
+            if (now - self._beaten_at).total_seconds() < self._beat_seconds:
                 return
             name, moid = next(iter(self._held.values()))
             self._is_lost = not self._keeper.beat(moid, name, self.holder, self._beats + 1)
@@ -236,7 +239,7 @@ class RunLocks:
             self._is_unsure = False
             missing = self._keeper.missing_privileges()
             if missing:
-                raise _not_permitted(missing) from error
+                raise _not_permitted(missing, self._keeper.place) from error
             raise
         self._is_unsure = False
         return made
@@ -251,7 +254,7 @@ class RunLocks:
         missing = self._keeper.missing_privileges()
         if missing:
             self._say(self._stays(dead.run, [lock.name for lock in left]))
-            raise _not_permitted(missing)
+            raise _not_permitted(missing, self._keeper.place)
         remove_locks(dead.run, locks, self._keeper, self._log, self._clock, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
@@ -346,10 +349,10 @@ def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:
     return True
 
 
-def _not_permitted(missing: Sequence[str]) -> NotPermitted:
+def _not_permitted(missing: Sequence[str], place: str) -> NotPermitted:
     return NotPermitted(
         f"the account lacks {', '.join(missing)}, required to lock the objects that a run changes",
-        subject="the root folder of vCenter",
+        subject=place,
         remedy=(
             "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and writes "
             "the roles"

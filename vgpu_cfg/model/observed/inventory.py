@@ -408,7 +408,8 @@ class VCenter(Frozen):
     """The server itself. `api_version` is the one that was negotiated, as a dotted string.
 
     `key_providers` are the names of those that it knows, None where they were not read. So are
-    `storage_policies`; only of those that the reading asked for it is told which datastores fit.
+    `storage_policies`; only of those that the reading asked for it is told which datastores fit. Locks and
+    reservations are alarms of `alarm_folder`, an inventory path; it is empty for the root folder.
     """
 
     address: str
@@ -419,8 +420,15 @@ class VCenter(Frozen):
     instance_uuid: str = ""
     user: str = ""
     root_folder_moid: str = ""
+    alarm_folder: str = ""
+    alarm_folder_moid: str = ""
     key_providers: tuple[str, ...] | None = None
     storage_policies: tuple[StoragePolicy, ...] | None = None
+
+    @property
+    def lock_home_moid(self) -> str:
+        """The folder of locks and reservations."""
+        return self.alarm_folder_moid or self.root_folder_moid
 
 
 class Inventory(Frozen):

@@ -200,7 +200,7 @@ _OF_MOVED: tuple[Need, ...] = (
 
 
 def _lock(observed: Inventory) -> Needed:
-    return Needed(table.LOCK, observed.vcenter.root_folder_moid)
+    return Needed(table.LOCK, observed.vcenter.lock_home_moid)
 
 
 def _definition(observed: Inventory, kind: str, name: str) -> Needed:

@@ -159,6 +159,8 @@ def describe(moid: str, observed: Inventory) -> tuple[Place, str]:
     """Return what kind of object a moid names, and its path."""
     if moid == observed.vcenter.root_folder_moid:
         return Place.ROOT, "/"
+    if moid == observed.vcenter.lock_home_moid:
+        return Place.FOLDER, observed.vcenter.alarm_folder
     vm = observed.vm_by_moid.get(moid)
     if vm is not None:
         return Place.TEMPLATE if vm.is_template else Place.VM, vm.inventory_path or vm.name

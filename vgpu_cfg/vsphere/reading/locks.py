@@ -1,6 +1,9 @@
 """The locks and reservations of a vCenter, and its time.
 
-Belief: alarms-are-visible-to-readers.
+Alarms are listed without naming an entity, so those of every folder are found: a run whose settings name
+another folder for its locks is seen.
+
+Belief: alarms-are-visible-to-readers, alarms-of-all-entities.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ ALARM_INFO = (
         ("info.name", "info.description", "info.lastModifiedTime", "info.lastModifiedUser"),
     ),
 )
-"""The properties that are read of each alarm of the root folder."""
+"""The properties that are read of each alarm."""
 
 
 def read_locks(session: Session) -> Locks:
@@ -48,7 +51,7 @@ def alarm_starts(session: Session) -> list[Start]:
     if content.alarmManager is None:
         return []
     with translated(_READING, session.address):
-        alarms = content.alarmManager.GetAlarm(content.rootFolder) or ()
+        alarms = content.alarmManager.GetAlarm() or ()
     return [Start("vim.alarm.Alarm", str(alarm._moId)) for alarm in alarms]
 
 

@@ -124,7 +124,7 @@ class VCenterReader:
         session, read_at = self._session, self._clock.now()
         beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True, "roles": False})
         is_again = self._inventory is not None and scope == self._last.scope
-        if not is_again:
+        if not (is_again and beside.roles):
             self._roles.begin()  # else those of unchanged VMs are not read
         items, locks = self._read_all(passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS, beside)
         places = Places(items)

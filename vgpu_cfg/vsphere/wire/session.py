@@ -15,12 +15,12 @@ from typing import Any, Self, TypeVar
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import LoginFailed, Unreachable, VCenterError, VersionTooOld
+from vgpu_cfg.errors import LoginFailed, NotFound, Unreachable, VCenterError, VersionTooOld
 from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
-from vgpu_cfg.vsphere.wire.faults import fault_text, to_error
+from vgpu_cfg.vsphere.wire.faults import fault_text, to_error, translated
 from vgpu_cfg.vsphere.wire.flight import alone, together
 from vgpu_cfg.vsphere.wire.lost_tasks import find_task
 from vgpu_cfg.vsphere.wire.outage import Outage
@@ -46,7 +46,8 @@ class Session:
     where the session has to be renewed. So is `token`, which goes before it: a SAML token of vCenter's single
     sign-on, which says who logs in (bearer: LoginByToken of the vSphere API reference).
     `attribute_keys` holds keys of custom attributes by their names, for each type of objects. `in_flight`
-    says how many requests may be on their way at once.
+    says how many requests may be on their way at once, `alarm_folder` the inventory path of the folder that
+    gets the alarms of runs; without it that is the root folder.
     """
 
     def __init__(
@@ -59,8 +60,11 @@ class Session:
         token: Callable[[], str] | None = None,
         outage: Outage | None = None,
         limits: Limits | None = None,
+        alarm_folder: str = "",
     ) -> None:
         self.address = address
+        self._alarm_folder = alarm_folder
+        self._alarm_home: Any = None
         self.user = user
         self.renewals = 0
         self.attribute_keys: dict[str, dict[str, int]] = {}
@@ -130,6 +134,27 @@ class Session:
     def root_moid(self) -> str:
         """The id of the root folder."""
         return str(self.service_content.rootFolder._moId)
+
+    @property
+    def alarm_home(self) -> Any:
+        """The folder that gets the alarms of runs: locks and reservations. One round trip if one is named.
+
+        Raises NotFound if there is no such folder.
+        """
+        if not self._alarm_folder:
+            return self.service_content.rootFolder
+        if self._alarm_home is None:
+            with translated("looking up the folder for locks", self.address):
+                found = self.service_content.searchIndex.FindByInventoryPath(self._alarm_folder.strip("/"))
+            if not isinstance(found, vim.Folder):
+                raise NotFound(
+                    f"the folder for locks, {self._alarm_folder!r}, does not exist",
+                    subject=self.address,
+                    remedy="create it, or correct `locks: {at: …}` of the context: the inventory path of a "
+                    "folder, such as /dc1/vm/vgpu-cfg",
+                )
+            self._alarm_home = found
+        return self._alarm_home
 
     def bring(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep properties of objects, by their moids, that came unasked; until something else is asked."""
@@ -220,6 +245,8 @@ class Session:
             instance_uuid=about.instanceUuid or "",
             user=self.user,
             root_folder_moid=self.root_moid,
+            alarm_folder=self._alarm_folder,
+            alarm_folder_moid=str(self.alarm_home._moId) if self._alarm_folder else "",
         )
 
     def speaks(self, version: str) -> bool:

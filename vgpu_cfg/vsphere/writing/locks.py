@@ -1,9 +1,9 @@
-"""Locks at vCenter: alarms of the root folder, of which no two can have one name.
+"""Locks at vCenter: alarms of one folder, of which no two can have one name.
 
 CreateAlarm refuses a name that exists (`DuplicateName`, vSphere API reference): the first request wins. The
 alarm is disabled and triggers nothing. `lastModifiedTime` is vCenter's own and moves when it is reconfigured:
-that is the heartbeat. All are on the root folder, so that their names are compared whether vCenter compares
-them in all of its inventory or on one object alone.
+that is the heartbeat. All are on one folder, the root unless the settings name another, so that their names
+are compared whether vCenter compares them in all of its inventory or on one object alone.
 
 Belief: alarm-names-are-unique, alarm-names-are-unique-at-once, alarms-are-visible-at-once, alarm-time-moves,
 disabled-alarm-expression.
@@ -38,6 +38,11 @@ class VCenterLocks:
         """How the vCenter is addressed."""
         return self._session.address
 
+    @property
+    def place(self) -> str:
+        """The folder of the locks, in words."""
+        return self._session.vcenter.alarm_folder or f"the root folder of {self.server}"
+
     def read(self) -> Locks:
         """Read all locks; three round trips."""
         return read_locks(self._session)
@@ -45,13 +50,13 @@ class VCenterLocks:
     def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
         """Return the missing privileges for locks, or for removing some; one round trip.
 
-        An account that may not ask that of the root folder has none of them: each role with any privilege
+        An account that may not ask that of the folder has none of them: each role with any privilege
         includes reading.
         """
-        root = self._session.root_moid
+        home = str(self._session.alarm_home._moId)
         needed = (REMOVE_LOCK,) if to_remove else LOCK.privileges
         try:
-            return read_missing_privileges(self._session, {root: needed}).get(root, ())
+            return read_missing_privileges(self._session, {home: needed}).get(home, ())
         except NotPermitted:
             return needed
 
@@ -61,10 +66,10 @@ class VCenterLocks:
         Raises NotPermitted where the account may not.
         """
         manager = alarm_manager(self._session)
-        root = self._session.service_content.rootFolder
-        with translated(f"creating the lock of {name}", str(root._moId)):
+        home = self._session.alarm_home
+        with translated(f"creating the lock of {name}", str(home._moId)):
             try:
-                return str(manager.CreateAlarm(root, _spec(name, holder, 0))._moId)
+                return str(manager.CreateAlarm(home, _spec(name, holder, 0))._moId)
             except vim.fault.DuplicateName:
                 return None
 

@@ -1,6 +1,6 @@
 """Turn a change into a vCenter task. A writer can change things; a reader cannot.
 
-Reservations at vCenter: like locks, disabled alarms of the root folder.
+Reservations at vCenter: like locks, disabled alarms of their folder.
 
 Assigning tags to a VM and removing them: several in one call, whose answer lists the failures.
 """
@@ -270,9 +270,9 @@ def write_reservation(session: Session, reservation: Reservation | None, alarm: 
     Returns False if another of its name was made meanwhile, or if the current one has gone.
     """
     manager = alarm_manager(session)
-    root = session.service_content.rootFolder
+    home = session.alarm_home
     kept = vim.alarm.Alarm(alarm, session.stub) if alarm else None
-    with translated("writing the reservation", alarm or str(root._moId)):
+    with translated("writing the reservation", alarm or str(home._moId)):
         try:
             if reservation is None:
                 if kept is not None:
@@ -280,7 +280,7 @@ def write_reservation(session: Session, reservation: Reservation | None, alarm: 
                 return kept is not None
             spec = disabled_alarm(reservation.alarm_name, reservation.text)
             if kept is None:
-                manager.CreateAlarm(root, spec)
+                manager.CreateAlarm(home, spec)
             else:
                 kept.ReconfigureAlarm(spec)
         except (vim.fault.DuplicateName, vmodl.fault.ManagedObjectNotFound):

@@ -48,7 +48,7 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         if not is_json or not yes:
             show_history.of_run(found, run, to_people=is_json)
         _refuse_alive(found, run, force=force)
-        _refuse_missing(estate, connection.server)
+        _refuse_missing(estate)
         count = len(found.of_run(run))
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night
@@ -82,12 +82,12 @@ def _refuse_unknown(found: Locks, start: str, server: str, estate: Estate) -> No
     )
 
 
-def _refuse_missing(estate: Estate, server: str) -> None:
+def _refuse_missing(estate: Estate) -> None:
     missing = estate.locks.missing_privileges(to_remove=True)
     if missing:
         raise NotPermitted(
             f"the account lacks {', '.join(missing)}, required to remove locks",
-            subject=f"the root folder of {server}",
+            subject=estate.locks.place,
             remedy="grant it on that object, or use an account that has it",
         )
 
