@@ -37,7 +37,7 @@ class FakeLocks:
     """A vCenter's locks and its clock. `calls` tells what was asked, `lacking` what it may not do."""
 
     server = "vc01.lab"
-    place = "the root folder of vc01.lab"
+    place = "the root folder of vCenter"
     calls: list[str] = field(default_factory=list)
     lacking: tuple[str, ...] = ()
     now: datetime = START

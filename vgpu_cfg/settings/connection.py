@@ -65,7 +65,7 @@ def _pattern(value: str) -> str:
 
 
 class LocksEntry(Frozen):
-    """Where locks and reservations are kept, `at` an inventory path of a folder, and a run's heartbeat."""
+    """The folder of locks and reservations, by its inventory path, and the period of a run's heartbeat."""
 
     at: Annotated[str, Field(min_length=1)] | None = None
     heartbeat_seconds: Annotated[int, Field(ge=30, le=240)] = int(BEAT_SECONDS)
@@ -146,8 +146,8 @@ class Connection:
 
     `protecting` are the contexts of this server that protect something, whichever way it was named,
     `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
-    `login` was fetched before it is needed, `log_calls` is the file that lists the requests, `locks` where
-    runs keep their locks.
+    `login` was fetched before it is needed, `log_calls` is the file that lists the requests, and `locks` are
+    the settings for the locks of runs.
     """
 
     server: str
@@ -290,7 +290,7 @@ def resolve_connection(
 
 
 def _locks(server: str, config: ConfigFile) -> LocksEntry:
-    """Return where a server's locks are kept: all runs must find each other there. Raises Ambiguous."""
+    """Return the settings for a server's locks, which all of its contexts share. Raises Ambiguous."""
     found = {
         name: context.locks
         for name, context in config.contexts.items()

@@ -41,7 +41,7 @@ class VCenterLocks:
     @property
     def place(self) -> str:
         """The folder of the locks, in words."""
-        return self._session.vcenter.alarm_folder or f"the root folder of {self.server}"
+        return self._session.vcenter.alarm_folder or "the root folder of vCenter"
 
     def read(self) -> Locks:
         """Read all locks; three round trips."""

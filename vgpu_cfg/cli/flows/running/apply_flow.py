@@ -334,8 +334,7 @@ class _Applying:
             self.guests.settle(self.desired, observed, plan)
 
     def _read(self, *, roles: bool) -> Inventory:
-        read = lambda: self._read_estate(locks=True, roles=roles)  # noqa: E731
-        observed = read_alone(self.locks, read, self.is_settled)
+        observed = read_alone(self.locks, lambda: self._read_estate(locks=True, roles=roles), self.is_settled)
         kept = observed.reservations
         self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
         return observed
