@@ -249,7 +249,12 @@ class RunLog(Protocol):
 
 
 class LockKeeper(Protocol):
-    """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`."""
+    """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`.
+
+    `beat_seconds` is the period of a run's heartbeat.
+    """
+
+    beat_seconds: float
 
     @property
     def server(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
-from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
 
 
 @dataclass
@@ -38,6 +38,7 @@ class FakeLocks:
 
     server = "vc01.lab"
     place = "the root folder of vCenter"
+    beat_seconds = BEAT_SECONDS
     calls: list[str] = field(default_factory=list)
     lacking: tuple[str, ...] = ()
     now: datetime = START

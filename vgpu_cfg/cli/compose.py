@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import labs
 from vgpu_cfg.errors import CertificateRejected, Interrupted
 from vgpu_cfg.model.identity import new_id
-from vgpu_cfg.model.locks import BEAT_SECONDS
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.vsphere.wire.outage import Outage
@@ -147,8 +146,8 @@ class Estate:
     """The tools of a run: readers and writers on one session, its clock, and logins to hosts and guests.
 
     `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run records itself at vCenter, `locks`
-    how it keeps others away, with a heartbeat every `beat_seconds`, and `outage` how it waits for an
-    unavailable vCenter. `run` is the id of the run of every command. `logins` accepts the values of the secrets that the plan's hosts name, `guest_logins`
+    how it keeps others away, and `outage` how it waits for an unavailable vCenter. `run` is the id of the run
+    of every command. `logins` accepts the values of the secrets that the plan's hosts name, `guest_logins`
     the plan's keys and the secrets of its guests.
     """
 
@@ -165,7 +164,6 @@ class Estate:
     is_lab: bool = False
     make_id: MakeId = make_id
     outage: Outage = field(default_factory=Outage)
-    beat_seconds: float = BEAT_SECONDS
 
 
 @contextmanager
@@ -191,7 +189,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
             VCenterRunLog(session),
-            VCenterLocks(session),
+            VCenterLocks(session, connection.locks.heartbeat_seconds),
             powers=lambda secrets: make_powers(connection, secrets, lab),
             guest_logins=lambda keys, secrets: FirstThatAnswers(
                 GuestOperations(session, transport, clock, secrets),
@@ -199,7 +197,6 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             ),
             is_lab=connection.is_lab,
             outage=session.outage,
-            beat_seconds=connection.locks.heartbeat_seconds,
         )
 
 
@@ -350,8 +347,8 @@ def open_session(
         token=connection.token if connection.token_source else None,
         outage=outage,
         limits=limits,
-        alarm_folder=connection.locks.at or "",
     ) as session:
+        session.alarm_folder = connection.locks.at or ""
         session.in_flight = in_flight or (1 if connection.is_lab else limits.in_flight)
         yield session
 

@@ -165,7 +165,7 @@ class Connection:
     quotas: tuple[Path, ...] = ()
     login: SecretStr | None = None
     log_calls: Path | None = None
-    locks: LocksEntry = LocksEntry()
+    locks: LocksEntry = field(default_factory=LocksEntry)
 
     @property
     def is_lab(self) -> bool:

@@ -26,7 +26,7 @@ from vgpu_cfg.errors import (
     NotPermitted,
     VCenterError,
 )
-from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks, unlock_command
+from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks, unlock_command
 from vgpu_cfg.model.runs import entry_of_lock
 from vgpu_cfg.ports import LockKeeper, RunClock, RunLog
 
@@ -55,11 +55,9 @@ class RunLocks:
         holder: LockHolder,
         say: Callable[[str], None] = lambda _: None,
         own: Sequence[LockName] = (),
-        beat_seconds: float = BEAT_SECONDS,
     ) -> None:
         self.holder = holder
         self._own = tuple(own)
-        self._beat_seconds = beat_seconds
         self._keeper = keeper
         self._log = log
         self._clock = clock
@@ -161,7 +159,7 @@ class RunLocks:
     def check(self, *names: LockName) -> None:
         """See that the run has these locks, and all that it took. Raises LockLost.
 
-        vCenter is asked where a heartbeat is due, so once in `beat_seconds` at most.
+        vCenter is asked where a heartbeat is due, once in the keeper's `beat_seconds` at most.
         """
         self.beat()
         for name in names:
@@ -176,7 +174,7 @@ class RunLocks:
         """Say that the run goes on, if that is due. Raises LockLost where the lock has been taken away."""
         now = self._clock.now()
         if not self._is_lost and self._beaten_at is not None:
-            if (now - self._beaten_at).total_seconds() < self._beat_seconds:
+            if (now - self._beaten_at).total_seconds() < self._keeper.beat_seconds:
                 return
             name, moid = next(iter(self._held.values()))
             self._is_lost = not self._keeper.beat(moid, name, self.holder, self._beats + 1)

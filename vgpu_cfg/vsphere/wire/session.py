@@ -60,10 +60,9 @@ class Session:
         token: Callable[[], str] | None = None,
         outage: Outage | None = None,
         limits: Limits | None = None,
-        alarm_folder: str = "",
     ) -> None:
         self.address = address
-        self._alarm_folder = alarm_folder
+        self.alarm_folder = ""
         self._alarm_home: Any = None
         self.user = user
         self.renewals = 0
@@ -141,14 +140,14 @@ class Session:
 
         Raises NotFound if there is no such folder.
         """
-        if not self._alarm_folder:
+        if not self.alarm_folder:
             return self.service_content.rootFolder
         if self._alarm_home is None:
             with translated("looking up the folder for locks", self.address):
-                found = self.service_content.searchIndex.FindByInventoryPath(self._alarm_folder.strip("/"))
+                found = self.service_content.searchIndex.FindByInventoryPath(self.alarm_folder.strip("/"))
             if not isinstance(found, vim.Folder):
                 raise NotFound(
-                    f"the folder for locks, {self._alarm_folder!r}, does not exist",
+                    f"the folder for locks, {self.alarm_folder!r}, does not exist",
                     subject=self.address,
                     remedy="create it, or correct `locks: {at: …}` of the context: the inventory path of a "
                     "folder, such as /dc1/vm/vgpu-cfg",
@@ -245,8 +244,8 @@ class Session:
             instance_uuid=about.instanceUuid or "",
             user=self.user,
             root_folder_moid=self.root_moid,
-            alarm_folder=self._alarm_folder,
-            alarm_folder_moid=str(self.alarm_home._moId) if self._alarm_folder else "",
+            alarm_folder=self.alarm_folder,
+            alarm_folder_moid=str(self.alarm_home._moId) if self.alarm_folder else "",
         )
 
     def speaks(self, version: str) -> bool:

@@ -18,7 +18,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
-from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.model.locks import BEAT_SECONDS, LockHolder, LockName, Locks, lock_text
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.faults import translated
@@ -30,8 +30,9 @@ from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 class VCenterLocks:
     """A LockKeeper on a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, beat_seconds: float = BEAT_SECONDS) -> None:
         self._session = session
+        self.beat_seconds = beat_seconds
 
     @property
     def server(self) -> str:
@@ -41,7 +42,7 @@ class VCenterLocks:
     @property
     def place(self) -> str:
         """The folder of the locks, in words."""
-        return self._session.vcenter.alarm_folder or "the root folder of vCenter"
+        return self._session.alarm_folder or "the root folder of vCenter"
 
     def read(self) -> Locks:
         """Read all locks; three round trips."""

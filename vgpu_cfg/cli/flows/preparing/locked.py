@@ -55,9 +55,7 @@ def locked(
     )
     folder = state_folder() / "locks"
     own = () if plan is None else (plan_lock(plan),)
-    with RunLocks(
-        estate.locks, estate.run_log, estate.clock, folder, holder, show.say, own, estate.beat_seconds
-    ) as locks:
+    with RunLocks(estate.locks, estate.run_log, estate.clock, folder, holder, show.say, own) as locks:
         if at_once:
             locks.take()
         yield locks

@@ -44,8 +44,8 @@ def refuse_missing(
 ) -> frozenset[Needed]:
     """Raise NotPermitted if the account lacks a privilege of a plan; report omissions that are tolerated.
 
-    A locked plan without changes needs the privileges of its lock. `granted` privileges are not asked again. Returns
-    them with those found now.
+    A locked plan without changes needs the privileges of its lock. `granted` privileges are not asked again.
+    Returns them with those found now.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run
 

@@ -164,7 +164,7 @@ class _Applying:
     settled: Plan | None = None
 
     def is_settled(self, seen: Inventory) -> bool:
-        """Whether nothing is left to change, to save on hosts, or to clean up here, by a reading without a lock.
+        """Whether nothing is left to change, to save on hosts, or to clean up, by a reading without a lock.
 
         No shell is opened; those that are open are read. Commands are not run for secrets.
         """
