@@ -217,7 +217,7 @@ def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
         yield Tools(
             VCenterReader(session, clock),
             VCenterWriter(session),
-            VCenterLocks(session),
+            VCenterLocks(session, connection.locks.heartbeat_seconds),
             VCenterRunLog(session),
             VCenterThrowAway(session),
             clock,
