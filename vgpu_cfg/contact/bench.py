@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from vgpu_cfg.contact.tools import Tools
 from vgpu_cfg.errors import TaskFailed, Unreachable, VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
+from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.throw_away import TrialMark
 from vgpu_cfg.planning.doctor.trials import Experiment, Step
-from vgpu_cfg.planning.doctor.tried import Tried, Verdict
+from vgpu_cfg.planning.doctor.tried import Tried
 
 _POLL_SECONDS = 1.0
 _SHOWS_WITHIN = 10

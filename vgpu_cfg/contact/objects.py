@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from vgpu_cfg.contact.bench import Bench, Verdicts, verdict_on
 from vgpu_cfg.model.locks import MOST_SIGNS
+from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.doctor.trials import ALARM, ALARMS_AT_ONCE, EVENTS
-from vgpu_cfg.planning.doctor.tried import Tried, Verdict
+from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.vsphere.history.collectors import KINDS
 from vgpu_cfg.vsphere.writing.throw_away import SeenEvent
 

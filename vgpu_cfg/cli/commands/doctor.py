@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg doctor --server vc01.example.com\n\n"
         "vgpu-cfg doctor --server lab:mixed-fleet -v\n\n"
         "vgpu-cfg doctor --html health.html --server vc01.example.com\n\n"
-        "vgpu-cfg doctor --from vcenter.json --exit-code"
+        "vgpu-cfg doctor --from vcenter.json --exit-code\n\n"
+        "vgpu-cfg doctor --save site/ --server vc01.example.com"
     )(doctor)
 
 
@@ -31,6 +32,15 @@ def doctor(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Also write an HTML page with every finding."),
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE|FOLDER",
+            help="Save which assumptions of vgpu-cfg hold here, next to the plans that are to use it.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every object with its command.")
     ] = False,
@@ -40,7 +50,7 @@ def doctor(
     """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.commands.explain import server_words
-    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
+    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_found
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
@@ -50,6 +60,8 @@ def doctor(
 
     if html is not None:
         refuse_unwritable(html, "--html")
+    if save is not None:
+        refuse_unwritable(save / "vcenter" if save.is_dir() else save, "--save")
     observed = read_to_examine(resolve_connection(connection))
     health = examine(observed, load_catalog(), server_words(connection))
     if html is not None:
@@ -62,5 +74,7 @@ def doctor(
         from vgpu_cfg.render.text.doctor import render_health
 
         show.lines(lambda width: render_health(health, observed.vcenter.address, width, with_all=verbose))
+    if save is not None:
+        save_found(save, observed, health.tried)
     if exit_code and health.ailments:
         raise typer.Exit(EXIT_DIFFERENCES)

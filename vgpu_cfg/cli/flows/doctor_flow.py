@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.doctor.tried import Tried
     from vgpu_cfg.settings.connection import Connection
 
 
@@ -18,6 +22,7 @@ def read_to_examine(connection: Connection) -> Inventory:
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+    from vgpu_cfg.model.wording import counted
     from vgpu_cfg.planning.doctor.vms import NESTED_KEY
     from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
     from vgpu_cfg.planning.remedies.start_conditions import KEYS
@@ -26,9 +31,11 @@ def read_to_examine(connection: Connection) -> Inventory:
     scope = ReadScope(
         datacenter=connection.datacenter, locks=True, system_ids=True, extra_config_keys=KEYS | {NESTED_KEY}
     )
-    with compose.connect_reader(connection) as reader:
+    with show.working(connection.server) as tell, compose.connect_reader(connection) as reader:
+        tell("reading hosts and VMs")
         observed = reader.read_inventory(scope)
         hosts = [host.moid for host in observed.hosts if host.gpus]
+        tell(f"reading {counted(len(hosts), 'host')} with GPUs")
         facts = (
             reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
             if hosts
@@ -49,5 +56,18 @@ def read_to_examine(connection: Connection) -> Inventory:
                 for moid, found in facts.hosts.items()
             }
             facts = facts.model_copy(update={"hosts": merged})
+        tell("reading licenses")
         licences = reader.read_licences()
     return observed.model_copy(update={"facts": facts, "licences": licences})
+
+
+def save_found(path: Path, observed: Inventory, tried: Iterable[Tried]) -> None:
+    """Save the verdicts of a reading for plans, and report the file."""
+    from vgpu_cfg.cli.kept.verdicts import save_verdicts
+    from vgpu_cfg.planning.doctor.verdicts import verdicts_of
+
+    found = verdicts_of(observed, tried)
+    file = save_verdicts(path, found)
+    show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
+    if file.name != found.file_name:
+        show.say(f"plans only read the name {found.file_name}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.wording import as_json
+from vgpu_cfg.model.wording import as_json, shown
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import fold
 
@@ -34,6 +35,16 @@ def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -
 def say(text: str) -> None:
     """Print a message for people on standard error, so that it cannot get into a program's input."""
     lines(lambda width: fold(_text(text), width, hang=2), sys.stderr)
+
+
+@contextmanager
+def working(server: str) -> Iterator[Callable[[str], None]]:
+    """Show the progress of a reading on a temporary line, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _doing: None
+        return
+    with make_console(sys.stderr).status(_text(shown(server))) as status:
+        yield lambda doing: status.update(_text(shown(f"{server}: {doing}")))
 
 
 def data(value: Any) -> None:

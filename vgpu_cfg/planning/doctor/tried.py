@@ -8,23 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
+from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM, vgpu_limit
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
-
-
-class Verdict(StrEnum):
-    """The result of a belief's trial."""
-
-    HOLDS = "holds"
-    FAILS = "does not hold"
-    OPEN = "not tried"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.doctor.ailments import Level
 from vgpu_cfg.planning.doctor.examine import Group, Health
-from vgpu_cfg.planning.doctor.tried import Verdict
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
 
 MOST_LINES = 50

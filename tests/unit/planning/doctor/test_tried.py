@@ -13,8 +13,9 @@ from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
+from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.patient import Patient
-from vgpu_cfg.planning.doctor.tried import TRIALS, Verdict, try_beliefs
+from vgpu_cfg.planning.doctor.tried import TRIALS, try_beliefs
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
