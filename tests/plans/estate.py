@@ -139,7 +139,8 @@ def _make_datacenter(estate: Row) -> Inventory:
         vcenter=VCenter(
             address="vc.example",
             api_version=str(estate.get("api", "8.0.3.0")),
-            instance_uuid="vc-uuid",
+            instance_uuid=str(estate.get("instance_uuid", "vc-uuid")),
+            build=str(estate.get("build", "")),
             key_providers=tuple(estate["key_providers"]) if "key_providers" in estate else None,
             storage_policies=_storage_policies(estate),
         ),

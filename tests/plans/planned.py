@@ -31,6 +31,8 @@ QUOTAS = "quotas.yaml"
 def desired_of(name: str) -> DesiredPlan:
     """Read a case's plan as a file: what is written in JSON is YAML."""
     case = case_of(name)
+    for left in Path(FOLDER.name).glob("vcenter-*.yaml"):
+        left.unlink()
     for file, text in case.files.items():
         (Path(FOLDER.name) / file).write_text(text, encoding="utf-8")
     path = Path(FOLDER.name) / "plan.yaml"

@@ -152,6 +152,17 @@ class Canary(Frozen):
     held: tuple[str, ...]
 
 
+class BeliefsHere(Frozen):
+    """The verdicts on beliefs of vgpu-cfg at the vCenter of a plan.
+
+    says: the counts and the file, or why no file counts.
+    is_first: whether nothing of the plan exists yet.
+    """
+
+    says: str
+    is_first: bool
+
+
 class PlanTarget(Frozen):
     """The vCenter that a plan was made for."""
 
@@ -196,6 +207,7 @@ class Plan(Frozen):
     lost_hosts: tuple[LostHost, ...] = ()
     others: Mapping[str, str] = Field(default_factory=dict)
     disturbed: tuple[Disturbed, ...] = Field(default=(), exclude_if=is_nothing)
+    beliefs: BeliefsHere | None = Field(default=None, exclude_if=is_nothing)
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

@@ -89,6 +89,7 @@ class _Row(Frozen):
     basis: Basis
     affects: str = ""
     if_wrong: str = ""
+    steps: tuple[str, ...] = ()
 
 
 class Belief(Basis):
@@ -99,6 +100,8 @@ class Belief(Basis):
     statement: str
     affects: str = ""
     if_wrong: str = ""
+    steps: tuple[str, ...] = ()
+    """The kinds of changes that cannot be undone and do harm if it is wrong."""
 
 
 class _File(Frozen):

@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan_file import (
 from vgpu_cfg.model.plan_file.device_entries import VmOptions
 from vgpu_cfg.model.plan_values import DesiredNuma, SecretReference
 from vgpu_cfg.model.reservations import Quotas
+from vgpu_cfg.model.verdicts import VerdictFile
 
 
 class TemplateSource(Frozen):
@@ -296,6 +297,7 @@ class DesiredPlan(Frozen):
     contexts, quotas: the contexts of its vCenter that protect something, and the shares that it must keep
         to. They come from the settings and options of the current user, anew each time, never from a plan.
     moved: former names of VMs, with their present ones.
+    verdicts: the verdicts on beliefs at vCenters, from the files next to the plan file.
     checks: another severity for findings, by VG code, if the check allows it.
     begins, ends: the plan holds its GPUs between them; it has both or neither.
     allow: approvals.
@@ -310,6 +312,7 @@ class DesiredPlan(Frozen):
     protect: ProtectEntry = ProtectEntry()
     contexts: tuple[ProtectingContext, ...] = ()
     quotas: tuple[Quotas, ...] = ()
+    verdicts: tuple[VerdictFile, ...] = Field(default=(), exclude_if=_is_nothing)
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()

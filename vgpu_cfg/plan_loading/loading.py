@@ -17,10 +17,12 @@ from vgpu_cfg.documents import MOST_NAMES, Document, Limit, Loc, Part, read_byte
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.ranges import count_members
+from vgpu_cfg.model.verdicts import VerdictFile
 from vgpu_cfg.plan_loading.header import read_header, read_variables, unused_overrides
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
 from vgpu_cfg.plan_loading.sources import Reach, read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
+from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
 from vgpu_cfg.planning.expand.addresses import check_host_names
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts
@@ -110,6 +112,11 @@ def _load(
     ]
     kept_id, id_faults = _kept_id(path, header.id, main)
     late += id_faults
+    verdicts: tuple[VerdictFile, ...] = ()
+    try:
+        verdicts = read_all_verdicts(id_file_of(path).parent)
+    except DocumentError as error:
+        late += error.faults
     faults = _without_repeats(early, [*header.faults, *late])
     if faults:
         raise DocumentError(faults)
@@ -120,6 +127,7 @@ def _load(
         vcenter=header.vcenter,
         datacenter=header.datacenter,
         protect=header.protect,
+        verdicts=verdicts,
         checks=header.checks,
         secrets=header.secrets,
         hosts=tuple(hosts.hosts),

@@ -36,6 +36,7 @@ from vgpu_cfg.planning.estate.ownership import (
     others_moids,
 )
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
+from vgpu_cfg.planning.findings.beliefs import beliefs_here, report_beliefs
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_VMS, Findings, blocked_changes
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -387,6 +388,7 @@ class _Planning:
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
         holders = (*resolved_vms, *self.lost_vms)
         report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)
+        report_beliefs(self.desired, self.as_read, changes, self.findings)
         disturbed = all_disturbed(changes, self.as_read, touched)
         check_approvals(disturbed, self.desired, self.options, self.findings)
         found = (*self.unclear, *self.findings.diagnostics(chosen))
@@ -410,6 +412,7 @@ class _Planning:
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
             lost_hosts=lost_hosts,
+            beliefs=beliefs_here(self.desired, self.as_read),
         )
         hosts |= {host.moid for host in self.observed.hosts if host.name in known}
         return reckoned(plan, self.observed, disturbed, vms=touched, hosts=hosts)

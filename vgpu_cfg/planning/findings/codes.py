@@ -61,6 +61,7 @@ class Code(StrEnum):
     STAYS_OFF = "VG015", "a VM is off and its power state is ignored", _I, _O
     ANOTHER_RUN = "VG016", "another run has locked the plan or objects it would change", _W, _O
     SILENT_RUN = "VG017", "an inactive run has locked the plan or objects it would change", _W, _O
+    BELIEF_FAILS = "VG018", "a change that cannot be undone relies on a false assumption", _E, _F
 
     PROFILE_UNKNOWN = "VG101", "no known board has this profile", _E, _R
     PROFILE_NOT_OFFERED = "VG102", "no host in the VM's clusters offers the profile", _E, _D

@@ -34,6 +34,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, ScratchSource, Tem
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.beliefs import report_beliefs
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.customization import await_customization, edits_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -289,6 +290,7 @@ def plan_about_vms(
 ) -> Plan:
     """Put a plan together; `chosen` names the VMs with reported findings, None for all."""
     observed, vcenter = site.observed, site.observed.vcenter
+    report_beliefs(desired, observed, changes, findings)
     vms = {change.subject.moid or "" for change in changes if change.subject.kind == "vm"}
     hosts = {change.host_moid for change in changes}
     plan = Plan(

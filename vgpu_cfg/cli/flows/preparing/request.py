@@ -61,9 +61,12 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
         if variables or variable_files:
             raise typer.BadParameter("variables are already resolved in a saved plan", param_hint="--set")
         from vgpu_cfg.cli.kept.saved_plan import load_plan_json
+        from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
 
         reviewed, content = load_plan_json(path)
-        return PlanRequest(reviewed.desired, path.parent, reviewed, path, content=content)
+        verdicts = read_all_verdicts(path.parent) or reviewed.desired.verdicts
+        desired = reviewed.desired.model_copy(update={"verdicts": verdicts})
+        return PlanRequest(desired, path.parent, reviewed, path, content=content)
     from vgpu_cfg.plan_loading import load_plan
     from vgpu_cfg.plan_loading.id_file import id_file_of
 

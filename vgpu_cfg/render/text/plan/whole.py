@@ -88,6 +88,7 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
     shown = shown or PlanShown()
     findings = render_findings(plan.diagnostics, width, with_all=shown.with_all)
     unknown = _apart(render_unknown(view_unknown(plan), width))
+    findings = [*findings, *_apart(_beliefs(plan, width, with_all=shown.with_all))]
     if not plan.changes and not plan.errors:
         return [*_in_sync(plan, width), *unknown, *_apart(findings)]
     if not plan.changes:
@@ -109,6 +110,14 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
     lines += _apart([line for canary in plan.canaries for line in _canary(canary, width)])
     lines += [*unknown, *_apart(findings)]
     return [*lines, Text(""), *_totals(plan, width, shown)]
+
+
+def _beliefs(plan: Plan, width: int, *, with_all: bool) -> list[Text]:
+    """Show the verdicts on beliefs before the first apply, or with `with_all`."""
+    here = plan.beliefs
+    if here is None or not (here.is_first or with_all):
+        return []
+    return hanging("BELIEFS", here.says, width, indent=0, label_width=7, style="bold")
 
 
 def _apart(block: list[Text]) -> list[Text]:
