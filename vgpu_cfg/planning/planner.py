@@ -309,8 +309,7 @@ class _Planning:
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
-            allow = (*self.desired.allow, *self.options.allow)
-            removal = plan_removal(vm, self.findings, delete=self.options.deleted_disks, allow=allow)
+            removal = plan_removal(vm, self.findings, delete=self.options.deleted_disks)
             result.changes += removal
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)

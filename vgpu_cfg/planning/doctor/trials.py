@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.changes.need import Need
-from vgpu_cfg.changes.privileges import TRIAL_ALARMS, TRIAL_EVENTS
 from vgpu_cfg.planning.doctor.throw_away import TrialMark
 
 
@@ -17,6 +17,8 @@ class Step(StrEnum):
 
     OBJECTS = "objects"
     """Alarms and events."""
+    VM = "vm"
+    """VMs without a GPU."""
 
     @property
     def trial(self) -> str:
@@ -43,7 +45,7 @@ ALARM = Experiment(
     Step.OBJECTS,
     "Creates an alarm on the root folder twice, changes its text, and removes it.",
     {"CreateAlarm": 2, "ReconfigureAlarm": 1, "RemoveAlarm": 2},
-    (TRIAL_ALARMS,),
+    (table.TRIAL_ALARMS,),
     ("disabled-alarm-expression", "alarm-names-are-unique", "alarms-are-visible-at-once",
      "alarm-description-400", "alarm-time-is-its-creation", "alarm-time-moves"),
 )  # fmt: skip
@@ -51,18 +53,77 @@ ALARMS_AT_ONCE = Experiment(
     Step.OBJECTS,
     "Creates two alarms of one name on the root folder at the same time, and removes them.",
     {"CreateAlarm": 2, "RemoveAlarm": 2},
-    (TRIAL_ALARMS,),
+    (table.TRIAL_ALARMS,),
     ("alarm-names-are-unique-at-once",),
 )
 EVENTS = Experiment(
     Step.OBJECTS,
     "Writes two events to the root folder.",
     {"LogUserEvent": 2},
-    (TRIAL_EVENTS,),
+    (table.TRIAL_EVENTS,),
     ("user-events", "event-type-spelling", "event-filter-takes-bare-names", "event-filter-by-type-id",
      "event-collector-reads-backwards"),
 )  # fmt: skip
-EXPERIMENTS = (ALARM, ALARMS_AT_ONCE, EVENTS)
+_MADE = (
+    table.BASIC_SETTINGS,
+    table.OF_SETTINGS["VirtualMachine.Config.CPUCount"],
+    table.OF_SETTINGS["VirtualMachine.Config.Memory"],
+    table.ADVANCED,
+    table.CHANGE_DEVICES,
+    table.ADD_DISK,
+    table.ASSIGN_TO_POOL,
+    table.ALLOCATE_SPACE,
+    table.ASSIGN_NETWORK,
+    table.DELETE,
+)
+_OF_NEW_VM = ("recent-tasks", "task-reason-spells-the-account", "creation-events-name-the-creator")
+NEW_VM = Experiment(
+    Step.VM,
+    "Creates a VM with a disk, and deletes it.",
+    {"CreateVM_Task": 1, "Destroy_Task": 1},
+    (table.CREATE, *_MADE),
+    _OF_NEW_VM,
+)
+CLONED_VM = Experiment(
+    Step.VM,
+    "Clones the template to a VM, and deletes it.",
+    {"CloneVM_Task": 1, "Destroy_Task": 1},
+    (table.CLONE_TEMPLATE, table.CREATE_FROM_EXISTING, *_MADE),
+    _OF_NEW_VM,
+)
+TAGS = Experiment(
+    Step.VM,
+    "Attaches two tags of one existing category to the VM; detaches them with the VM.",
+    {"attach-multiple-tags-to-object": 2},
+    (table.TRIAL_TAGS,),
+    ("tag-batches-report-each", "tag-batch-messages"),
+)
+COPY = Experiment(
+    Step.VM,
+    "Clones the VM with other settings, keys, and an instance UUID, and deletes the copy.",
+    {"CloneVM_Task": 1, "Destroy_Task": 1},
+    (table.CLONE_VM, table.CREATE_FROM_EXISTING, *_MADE),
+    ("clone-honours-config-spec", "clone-accepts-instance-uuid", "instance-uuid-is-unique",
+     "extra-config-is-copied", "clone-disk-names", "nic-keys-are-lowest-free", "clone-has-no-tags",
+     "new-filter-reports-at-the-next-wait", "disk-uuid-exists"),
+)  # fmt: skip
+EDIT = Experiment(
+    Step.VM,
+    "Reconfigures the copy, once more with the former change version, and renames it.",
+    {"ReconfigVM_Task": 2, "Rename_Task": 1},
+    (table.ADVANCED, table.RENAME),
+    ("filter-reports-new-change-version", "edits-move-change-version", "old-change-version-is-rejected",
+     "identity-survives-rename-and-move"),
+)  # fmt: skip
+POWER = Experiment(
+    Step.VM,
+    "Powers the copy on, sets a key while it runs, and powers it off.",
+    {"PowerOnVM_Task": 1, "ReconfigVM_Task": 1, "PowerOffVM_Task": 1},
+    (table.POWER_ON, table.POWER_OFF),
+    ("power-on-moves-change-version", "running-vm-takes-extra-config", "power-off-moves-change-version",
+     "power-events"),
+)  # fmt: skip
+EXPERIMENTS = (ALARM, ALARMS_AT_ONCE, EVENTS, NEW_VM, CLONED_VM, TAGS, COPY, EDIT, POWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +155,10 @@ class Outline:
         return tuple(dict.fromkeys(one.step for one in self.experiments))
 
 
-def experiments_of(steps: Iterable[Step]) -> tuple[Experiment, ...]:
+def experiments_of(steps: Iterable[Step], *, has_template: bool = False) -> tuple[Experiment, ...]:
     """Return the experiments of these steps, in their order."""
-    wanted = frozenset(steps)
-    return tuple(one for one in EXPERIMENTS if one.step in wanted)
+    wanted, other = frozenset(steps), NEW_VM if has_template else CLONED_VM
+    return tuple(one for one in EXPERIMENTS if one.step in wanted and one is not other)
 
 
 def needs_of(experiments: Iterable[Experiment]) -> tuple[Need, ...]:

@@ -49,7 +49,7 @@ def _check_one(
     try:
         address = parse_nic_address(counted(nic.ip, k) or "")
     except ValueError:
-        message = f"with {{k}} = {k}, {nic.ip} is not a valid address"
+        message = f"with {{k}} at {k}, {nic.ip} is not an address"
         yield layers.fault((*loc, "ip"), message, "list the NICs one by one")
         return
     if networks is None:
@@ -58,10 +58,9 @@ def _check_one(
     network = networks.get(name)
     if network is not None and network.is_physical and nic.kind != "passthrough":
         message = (
-            f"{name!r} describes cabling only (`physical`), but a NIC of type {nic.kind} requires a port "
-            "group"
+            f"{name!r} describes cabling only (`physical`), but a NIC of type {nic.kind} requires a portgroup"
         )
-        yield layers.fault((*loc, "network"), message, "set type: passthrough, or use another network")
+        yield layers.fault((*loc, "network"), message, "set type: passthrough, or choose another network")
     if address == "pool":
         if network is None:
             hint = (
@@ -89,13 +88,13 @@ def _misplaced(address: ipaddress.IPv4Interface, network: DesiredNetwork) -> Ite
             f"example: {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "correct it",
         )
     elif address.network != subnet:
-        message = f"the prefix of {address} does not match {network.name!r}, which uses {subnet}"
+        message = f"the prefix of {address} differs from that of {network.name!r}, which is {subnet}"
         yield message, f"set {address.ip}/{subnet.prefixlen}"
     elif str(address.ip) == network.gateway:
         yield f"{address.ip} is the gateway of {network.name!r}", "assign another address to the NIC"
     elif in_pool(address.ip, network.pool):
         message = (
-            f"{address.ip} is in the pool of {network.name!r}, where addresses are assigned automatically"
+            f"{address.ip} is in the pool of {network.name!r}, whose addresses are assigned automatically"
         )
         yield message, "set ip: pool, or an address outside the pool"
 

@@ -1,6 +1,7 @@
 """The plan that removes the objects that a plan file names and owns: its VMs and their rules only.
 
-Belief: destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags, deleted-vm-leaves-its-group.
+Belief: destroy-keeps-detached-files, destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags,
+deleted-vm-leaves-its-group.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
 from vgpu_cfg.changes.kinds.vm_spec import RemoveDevice
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
-from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.devices import device_text, recorded_others
-from vgpu_cfg.planning.estate.disks import Layout, disk_text, is_in_folder, listed_disks, owned_disks
+from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -47,12 +47,7 @@ from vgpu_cfg.planning.vms.settings.setting import Topic
 
 
 def plan_removal(
-    vm: Vm,
-    findings: Findings,
-    *,
-    layout: Layout | None = None,
-    delete: Collection[str] = (),
-    allow: Collection[Approval] = (),
+    vm: Vm, findings: Findings, *, layout: Layout | None = None, delete: Collection[str] = ()
 ) -> list[Change]:
     """List the changes that delete a VM: off first, without other disks, then away with its own.
 
@@ -73,8 +68,6 @@ def plan_removal(
     spared = [disk for disk in disks.others if disk not in doomed]
     if spared:
         _report_spared(vm, spared, findings)
-        if Approval.IRREVERSIBLE not in allow:
-            _refuse_in_folder(vm, spared, (*disks.own, *doomed), findings)
         edits = [_detachment(disk) for disk in spared]
         version = vm.detail.change_version if vm.detail is not None else ""
         changes.append(
@@ -97,9 +90,8 @@ def plan_removal(
                     Edit(key="disk", before=disk_text(disk), note="not created by the plan")
                     for disk in doomed
                 ),
-                *[Edit(key="snapshots", before="all", note="including all disks that they depend on")]
-                * has_snapshots,
-                *(Edit(key="device", before=name, note="attached to the VM") for name in media),
+                *[Edit(key="snapshots", before="all", note="with all disks they depend on")] * has_snapshots,
+                *(Edit(key="device", before=name, note="connected to it") for name in media),
                 *(
                     Edit(key="device", before=device_text(one), note="not created by the plan")
                     for one in recorded_others(vm)
@@ -126,34 +118,16 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
     named = ", ".join(map(disk_text, disks))
     if vm.detail is not None and vm.detail.snapshot_moid is not None:
         message = (
-            "it has snapshots, so vCenter would also delete the snapshots' disks that the plan did not "
-            f"create: {named}"
+            "it has snapshots, and vCenter would also delete disks in them that the plan did not create: "
+            f"{named}"
         )
-        remedy = "delete its snapshots in vCenter, or specify each of these disks: "
+        remedy = "delete its snapshots in vCenter, or name each of these disks: "
         remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
         findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
         return
-    message = f"not created by the plan: {named}; these disks are detached before the VM is deleted, and kept"
-    remedy = f"to delete such a disk as well, add: --delete {quote(disks[0].file)}"
+    message = f"not created by the plan: {named}; detached before the VM is deleted, and kept"
+    remedy = f"to delete one too, name it: --delete {quote(disks[0].file)}"
     findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
-
-
-def _refuse_in_folder(
-    vm: Vm, spared: Sequence[VirtualDisk], others: Sequence[VirtualDisk], findings: Findings
-) -> None:
-    """Refuse to delete a VM whose folder has files of other disks: vCenter may delete them with it."""
-    # Belief: destroy-keeps-detached-files.
-    inside = [disk for disk in spared if is_in_folder(disk, vm, others)]
-    if inside:
-        message = (
-            "the plan did not create these disks, and their files are in the folder of the VM, which vCenter "
-            f"may delete as a whole: {listed_disks(inside)}"
-        )
-        remedy = (
-            "move them to another folder in the vSphere Client; or delete them: --delete "
-            f"{quote(inside[0].file)}; or add `allow: [{Approval.IRREVERSIBLE}]` to the plan file"
-        )
-        findings.add(Code.DISK_IN_SNAPSHOT, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 
 def refuse_disks(
@@ -176,17 +150,17 @@ def refuse_disks(
         if name not in going:
             message = (
                 f"--delete {name}: no VM to be deleted has this unmanaged disk, or several VMs share it "
-                "(globs are not supported)"
+                "(globs are not accepted)"
             )
             remedy = (
-                "VG269 lists the disks that do not belong to the plan; the plan's own disks are deleted "
+                "see VG269 for disks that do not belong to the plan; the plan's own disks are deleted "
                 "with the VM"
             )
             findings.add(Code.DISK_NOT_TO_DELETE, subject, message, remedy)
         elif holders:
             message = f"--delete {name}: {listed(holders)} also uses this disk"
             findings.add(
-                Code.DISK_NOT_TO_DELETE, subject, message, "omit this --delete; the disk is then detached"
+                Code.DISK_NOT_TO_DELETE, subject, message, "omit this --delete; the disk is detached"
             )
 
 
@@ -223,7 +197,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM in the plan file matches {' or '.join(chosen.only)}"
-        findings.add(Code.NOTHING_SELECTED, subject, message, "specify a VM name or glob, or host:NAME")
+        findings.add(Code.NOTHING_SELECTED, subject, message, "use a VM's name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     # Rules go before their VMs: vCenter may drop a rule by itself once its VMs are gone.
@@ -236,8 +210,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         template = quiet_site.template_of(wanted[vm.moid]) if vm.moid in wanted else None
         detail = template.detail if template is not None else None
         layout = Layout.of(wanted[vm.moid], detail) if vm.moid in wanted else None
-        allow = (*desired.allow, *chosen.allow)
-        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks, allow=allow)
+        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks)
     refuse_disks(desired, observed, changes, chosen.deleted_disks, findings)
     changes += [*steps, *hosts]
     if not chosen.only:

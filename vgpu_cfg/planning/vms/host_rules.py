@@ -155,7 +155,7 @@ def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings
     for member in group:
         vm = member.resolved.desired
         message = (
-            f"DRS is off in {cluster.name}: the VMs start on hosts in {vm.place.host_group}, but no rule "
+            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, but no rule "
             "keeps them there"
         )
         findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn on DRS, at least in manual mode")
@@ -198,7 +198,7 @@ def _rule_edits(
     found: VmHostRule | None, vm_group: str, host_group: HostGroup, *, is_mandatory: bool
 ) -> Iterator[Edit]:
     if found is not None and found.vm_group != vm_group:
-        yield Edit(key="rule of", before=found.vm_group or "none", after=vm_group)
+        yield Edit(key="rule of", before=found.vm_group or "nobody", after=vm_group)
     if found is None or found.host_group != host_group.name:
         yield Edit(
             key="hosts", before=None if found is None else found.host_group or "none", after=host_group.name

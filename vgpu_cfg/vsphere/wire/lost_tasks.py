@@ -54,6 +54,12 @@ def running_tasks(content: Any, user: str) -> tuple[str, ...]:
     )
 
 
+def user_of(content: Any, task: str) -> str | None:
+    """Return the account in a recent task's reason, "" for another reason; None for an unlisted task."""
+    found = (info.reason for info in _recent(content) if info.task._moId == task)
+    return next((str(getattr(reason, "userName", "")) for reason in found), None)
+
+
 def _recent(content: Any) -> list[Any]:
     """Read vCenter's recent tasks, in one round trip."""
     manager = content.taskManager

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from pyVmomi import vim
 
-from vgpu_cfg.vsphere.history.collectors import held, pages
+from vgpu_cfg.vsphere.history.collectors import held, pages, read_origins
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts
+from vgpu_cfg.vsphere.reading.tags import read_categories
 from vgpu_cfg.vsphere.wire.collector import Paths, collect_all, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
-from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
+from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks, user_of
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 from vgpu_cfg.vsphere.writing.locks import disabled_alarm
@@ -113,11 +114,45 @@ class VCenterThrowAway:
         with translated("reading vCenter's events", self._session.address):
             return renewing(self._session, attempt)
 
-    def is_making_vms(self) -> bool:
-        """Whether a clone or creation of a VM that the account has begun goes on; one round trip."""
+    @property
+    def round_trips(self) -> int:
+        """How many exchanges the session has made."""
+        return self._session.round_trips
+
+    @property
+    def account(self) -> str:
+        """The account as the session spells it."""
+        return self._session.account
+
+    def recent_user(self, task: str) -> str | None:
+        """Return the account of a recent task as its reason spells it, None for an unlisted task."""
+        with translated("reading recent tasks", self._session.address):
+            return user_of(self._session.service_content, task)
+
+    def creator(self, vm_moid: str) -> str:
+        """Return the account that vCenter's events name as the creator of a VM; "" for none."""
+        return read_origins(self._session, [vm_moid])[vm_moid].made_by
+
+    def two_of_one(self) -> tuple[str, ...]:
+        """Return the IDs of two tags for VMs of a category that allows an object one; else nothing."""
+        names = frozenset(
+            one.name
+            for one in read_categories(self._session, frozenset())
+            if one.is_single and one.is_for_vms
+        )
+        found = (one for one in read_categories(self._session, names) if len(one.tags) > 1)
+        return next((tuple(tag.id for tag in one.tags[:2]) for one in found), ())
+
+    def is_busy(self, start: str) -> bool:
+        """Whether a task of an object whose name begins so goes on, or the account makes a VM.
+
+        Two round trips.
+        """
+        content = self._session.service_content
         with translated("reading running tasks", self._session.address):
-            running = running_tasks(self._session.service_content, self._session.account)
-        return any(one.startswith(("CloneVM ", "CreateVM ")) for one in running)
+            own, all_ = (running_tasks(content, user) for user in (self._session.account, ""))
+        is_making = any(one.startswith(("CloneVM ", "CreateVM ")) for one in own)
+        return is_making or any(f" of {start}" in one for one in all_)
 
     def vms(self, start: str) -> tuple[str, ...]:
         """Return the moids of the VMs whose names begin so; one round trip."""

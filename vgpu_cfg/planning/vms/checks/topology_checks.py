@@ -48,27 +48,24 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     match one:
         case NodeDisagrees():
             message = (
-                f"vCenter reports that GPU {one.gpu} is on NUMA node {one.vcenter}, but `nvidia-smi topo "
-                f"-m` shows node {one.shell}; vCenter's value is used"
+                f"vCenter reports GPU {one.gpu} on NUMA node {one.vcenter}, but `nvidia-smi topo -m` shows "
+                f"{one.shell}; vCenter's value is used"
             )
             return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
-            shown = f"connects at most {one.largest}" if one.largest else "does not connect any"
+            shown = f"connects {one.largest} at most" if one.largest else "connects none"
             message = (
-                f"vCenter offers {one.group}, but according to `nvidia-smi topo -m`, NVLink {shown} of "
-                "these GPUs"
+                f"vCenter offers {one.group}, but NVLink {shown} of these GPUs according to `nvidia-smi "
+                "topo -m`"
             )
-            remedy = (
-                "check the bridges and the VMs that use the GPUs: NVLink is off for a GPU that is used "
-                "individually"
-            )
+            remedy = "check the bridges and what uses the GPUs: a GPU that is used individually loses NVLink"
             return Code.NVLINK_NOT_SHOWN, message, remedy
         case LinkAcrossBoards():
             message = (
                 f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, but vCenter "
                 f"reports different boards: {listed(one.boards)}"
             )
-            remedy = "all vGPUs in a VM must be on the same board model; check which GPUs the bridge connects"
+            remedy = "vGPUs of one VM must be of one board; check which GPU the bridge connects"
             return Code.NVLINK_ACROSS_BOARDS, message, remedy
 
 
@@ -151,7 +148,7 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
         remedy = (
             "select them with `pin`"
             if fit.slots
-            else "keep the plan's other VMs off these GPUs; see `place.hosts`"
+            else "keep other VMs of the plan away from them; see `place.hosts`"
         )
         findings.add_vm(Code.ONE_NODE_WOULD_DO, resolved.desired, message, remedy)
         return
@@ -191,7 +188,7 @@ def _report(
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {pair.text} are on different root complexes of {host.host.name}, with no "
+            f"its NIC {nic} and {pair.text} are on different root complexes of {host.host.name}, without a "
             "direct path"
         )
         severity = Severity.INFO
@@ -217,10 +214,10 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
         and way.rank < link.rank
     ]
     if gpus and not pair.is_chosen:
-        return f"near the NIC: {listed(gpus)}; to fix the GPU, use passthrough"
+        return f"near the NIC: {listed(gpus)}; only a passthrough GPU is fixed"
     if gpus:
         return f"use a GPU near the NIC: {listed(gpus)}"
-    return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or unavailable"
+    return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or does not work"
 
 
 def _is_free(pci_id: str, host: HostState) -> bool:
