@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.contact.tools import Tools
 from vgpu_cfg.errors import TaskFailed, Unreachable, VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.throw_away import TrialMark
 from vgpu_cfg.planning.doctor.trials import Experiment, Step
@@ -23,6 +25,10 @@ class Bench:
 
     tools: Tools
     mark: TrialMark
+    planned: Mapping[str, CreateVm] = field(default_factory=dict)
+    """The requests that the planner makes for VMs, by the part of their names."""
+    vms: dict[str, Vm] = field(default_factory=dict)
+    """VMs as they were read last, likewise."""
     until_shown: int = _SHOWS_WITHIN
     """How many seconds an object may take to appear."""
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.contact.tools import Tools
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, PREFIX, Left, Remaining, TrialMark, instance_uuid
 
 _POLL_SECONDS = 5.0
 
 
 def find_left(tools: Tools, start: str = PREFIX) -> tuple[Left, ...]:
-    """Find the objects whose names begin so, once the account's running clones have ended."""
-    while not tools.is_late and tools.things.is_making_vms():
+    """Find the objects whose names begin so, once their tasks have ended."""
+    while not tools.is_late and tools.things.is_busy(start):
         tools.clock.pause(_POLL_SECONDS)
     vms = tools.reader.read_vms(tools.things.vms(start), frozenset({MARK_KEY}))
     alarms = (
@@ -29,8 +29,10 @@ def _left_vm(vm: Vm) -> Left | None:
     mark = TrialMark.of(vm.name)
     if mark is None or vm.is_template:
         return None
-    marked = vm.detail.extra_config.get(MARK_KEY, "") if vm.detail is not None else ""
-    is_proven = marked.startswith(mark.start) or vm.instance_uuid.lower() == instance_uuid(vm.name)
+    detail = vm.detail or VmDetail()
+    is_marked = detail.extra_config.get(MARK_KEY, "").startswith(mark.start)
+    has_others_disk = any(mark.start not in disk.file for disk in detail.disks)
+    is_proven = not has_others_disk and (is_marked or vm.instance_uuid.lower() == instance_uuid(vm.name))
     return Left("VM", vm.moid, vm.name, mark, vm.power_state is not PowerState.OFF, is_proven)
 
 

@@ -35,13 +35,18 @@ class Tools:
         return replace(self, until=self.clock.now() + span)
 
     def finished(self, task: str, what: str, subject: str) -> TaskUpdate:
-        """Wait for the end of a task. Raises TaskFailed if it fails or goes on for too long."""
+        """Wait for the success of a task. Raises TaskFailed if it fails or goes on for too long."""
+        update = self.ended(task, what, subject)
+        if update.state is TaskState.ERROR:
+            raise TaskFailed(f"{what}: {update.error}", subject=subject, remedy=_REMEDY)
+        return update
+
+    def ended(self, task: str, what: str, subject: str) -> TaskUpdate:
+        """Wait for the end of a task. Raises TaskFailed if it goes on for too long."""
         while not self.is_late:
             for update in self.writer.wait_for_tasks([task], _WAIT_SECONDS):
-                if update.state is TaskState.SUCCESS:
+                if update.state.is_over:
                     return update
-                if update.state is TaskState.ERROR:
-                    raise TaskFailed(f"{what}: {update.error}", subject=subject, remedy=_REMEDY)
         raise TaskFailed(f"{what}: still running at the time limit", subject=subject, remedy=_REMEDY)
 
 
