@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -12,16 +12,20 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.conftest import Serve
-from tests.cli.host_watch import Watch, settings_of, watch_labs
+from tests.cli.host_watch import Watch, is_reading, settings_of, watch_labs
 from tests.cli.roles import ACCOUNT, as_account
 from tests.cli.test_https import pinned
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.lab.state.inventory import Alarm, LabState
+from vgpu_cfg.lab.state.inventory import Alarm, LabState, VirtualMachine
 from vgpu_cfg.lab.state.roles import Permission, Role
 
 ESTATE = "two-a100"
 SERVER = f"--server=lab:{ESTATE}"
 TRIAL = ("trial", SERVER, "--yes")
+VMS = (*TRIAL, "--steps", "vm", "--in", "training", "--network", "vm-network")
+FLEET = ("trial", "--server=lab:mixed-fleet", "--yes", "--steps=vm", "--in=training", "--datastore=vsan")
+MADE = {"objects": TRIAL, "vm": VMS}
+HOLD = {"objects": 11, "vm": 19}
 CLEAN = ("trial", "--clean", "--all", "--yes", SERVER)
 
 
@@ -74,15 +78,28 @@ def let_live(watch: Watch) -> None:
     watch.before_call = watch.after_call = lambda _name: None
 
 
-def test_every_belief_about_alarms_and_events_holds_on_the_lab(vgpu_cfg: CommandLine) -> None:
+@pytest.mark.parametrize("step", MADE)
+def test_what_a_step_tries_holds_on_the_lab_and_nothing_is_left(vgpu_cfg: CommandLine, step: str) -> None:
     before = kept(vgpu_cfg)
-    document = as_json(vgpu_cfg.done(*TRIAL, "--output", "json"))
+    document = as_json(vgpu_cfg.done(*MADE[step], "--output", "json"))
     found = list(verdicts(document).values())
-    assert (found.count("holds"), found.count("does not hold")) == (11, 0)
-    assert verdicts(document)["alarm-names-are-unique-at-once"] == "not tried"
+    assert (found.count("holds"), found.count("does not hold")) == (HOLD[step], 0)
     assert document["left"] == []
     assert kept(vgpu_cfg) == before
-    assert not alarms(vgpu_cfg.lab(ESTATE).state)
+
+
+def test_tags_are_tried_where_a_category_exists(vgpu_cfg: CommandLine) -> None:
+    found = verdicts(as_json(vgpu_cfg.done(*FLEET, "--output", "json")))
+    tried = ("tag-batches-report-each", "tag-batch-messages", "clone-has-no-tags")
+    assert {found[one] for one in tried} == {"holds"}
+
+
+def test_vms_are_cloned_from_a_template_too(vgpu_cfg: CommandLine) -> None:
+    words = ("--template", "ubuntu-22.04-efi", "--output", "json")
+    document = as_json(vgpu_cfg.done(*VMS, *words))
+    assert list(verdicts(document).values()).count("holds") == HOLD["vm"]
+    assert "CreateVM_Task" not in document["calls"]
+    assert document["datastore_mib"] >= 2 * 64 * 1024
 
 
 def test_both_faces_say_the_same(vgpu_cfg: CommandLine) -> None:
@@ -101,10 +118,14 @@ def test_two_requests_at_once_are_tried_over_a_wire(vgpu_cfg: CommandLine, serve
     assert verdicts(document)["alarm-names-are-unique-at-once"] == "holds"
 
 
-def test_no_call_was_not_shown(vgpu_cfg: CommandLine, watch: Watch) -> None:
-    shown = as_json(vgpu_cfg.done(*TRIAL, "--output", "json"))["calls"]
-    assert watch.writes
-    assert all(count <= shown[name] for name, count in watch.writes.items())
+@pytest.mark.parametrize(("step", "open_"), [("objects", {"CreateAlarm", "RemoveAlarm"}), ("vm", set())])
+def test_no_call_was_not_shown(vgpu_cfg: CommandLine, watch: Watch, step: str, open_: set[str]) -> None:
+    shown = as_json(vgpu_cfg.done(*MADE[step], "--output", "json"))["calls"]
+    made = {name: count for name, count in watch.writes.items() if "/rest/" not in name}
+    assert made.keys() == {name for name in shown if not name.startswith("attach")}
+    assert all(count <= shown[name] for name, count in made.items())
+    differing = {name for name, count in made.items() if count != shown[name]}
+    assert differing == open_, "on this wire two requests at once are not tried"
 
 
 def test_a_dry_run_and_a_question_without_a_terminal_change_nothing(
@@ -125,16 +146,25 @@ def test_without_the_right_to_delete_it_makes_nothing(vgpu_cfg: CommandLine, wat
     assert not watch.writes
 
 
-def test_the_role_that_privileges_lists_is_enough(vgpu_cfg: CommandLine) -> None:
-    (role,) = as_json(vgpu_cfg.done("privileges", "--trial", "objects", "--output=json"))["roles"]
+@pytest.mark.parametrize("step", MADE)
+def test_the_role_that_privileges_lists_is_enough(vgpu_cfg: CommandLine, step: str) -> None:
+    roles = as_json(vgpu_cfg.done("privileges", "--trial", step, "--output=json"))["roles"]
     lab = vgpu_cfg.lab(ESTATE)
+    held = {one["id"] for role in roles for one in role["privileges"]}
     with lab.transaction():
-        held = ("System.Anonymous", "System.Read", "System.View", *(one["id"] for one in role["privileges"]))
-        lab.state.roles[1] = Role("trial", held)
+        lab.state.roles[1] = Role("trial", ("System.Anonymous", "System.Read", "System.View", *sorted(held)))
         lab.state.permissions.append(Permission(lab.state.root, ACCOUNT, 1))
         lab.state.touch()
-    document = as_json(vgpu_cfg.done(*as_account([*TRIAL, "--output", "json"])))
-    assert list(verdicts(document).values()).count("holds") == 11
+    document = as_json(vgpu_cfg.done(*as_account([*MADE[step], "--output", "json"])))
+    assert list(verdicts(document).values()).count("holds") == HOLD[step]
+
+
+def test_the_right_to_delete_a_vm_is_asked_for_first(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    vgpu_cfg.script(ESTATE, lacking=["VirtualMachine.Inventory.Delete", "Resource.AssignVMToPool"])
+    refused = vgpu_cfg(*VMS)
+    assert refused.code == 5
+    assert "the account lacks VirtualMachine.Inventory.Delete, required to remove its objects" in refused.told
+    assert not watch.writes
 
 
 def test_a_belief_that_does_not_hold_is_found(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -160,25 +190,86 @@ def test_ctrl_c_removes_everything_and_shows_what_was_tried(vgpu_cfg: CommandLin
     assert kept(vgpu_cfg) == before
 
 
+def killed_and_cleaned(
+    vgpu_cfg: CommandLine, watch: Watch, words: Sequence[str], number: int, *, is_answered: bool
+) -> bool:
+    """Kill a trial at a request, and clean; return whether it got so far."""
+    was_killed = killed_at(watch, number, is_answered=is_answered)
+    with suppress(Killed):
+        vgpu_cfg(*words)
+    is_killed = was_killed()
+    let_live(watch)
+    vgpu_cfg.done(*CLEAN)
+    return is_killed
+
+
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_killed_at_any_request_nothing_is_left_that_clean_does_not_remove(
     vgpu_cfg: CommandLine, watch: Watch, *, is_answered: bool
 ) -> None:
-    before, number, is_killed = kept(vgpu_cfg), 0, True
-    while is_killed:
-        number += 1
-        was_killed = killed_at(watch, number, is_answered=is_answered)
-        with suppress(Killed):
-            vgpu_cfg(*TRIAL)
-        is_killed = was_killed()
-        let_live(watch)
-        vgpu_cfg.done(*CLEAN)
+    before, number = kept(vgpu_cfg), 1
+    while killed_and_cleaned(vgpu_cfg, watch, TRIAL, number, is_answered=is_answered):
         assert kept(vgpu_cfg) == before, number
+        number += 1
     assert number > 20
 
 
+IN_SHORT = {"CreateVM_Task", "CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task"}
+"""Requests of the step with VMs at which a short test kills; the long one kills at every fifth, too."""
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize(
+    "some",
+    [IN_SHORT, pytest.param(set(), marks=pytest.mark.long("it kills at all that writes, and between"))],
+)
+def test_killed_at_any_request_no_vm_is_left_that_clean_does_not_remove(
+    vgpu_cfg: CommandLine, watch: Watch, some: set[str], *, is_answered: bool
+) -> None:
+    before, names = kept(vgpu_cfg), requests(vgpu_cfg, watch, VMS)
+    for number, name in enumerate(names, 1):
+        if name in some or not (some or (is_reading(name) and number % 5)):
+            assert killed_and_cleaned(vgpu_cfg, watch, VMS, number, is_answered=is_answered)
+            assert kept(vgpu_cfg) == before, (number, name)
+
+
+def test_ctrl_c_while_a_vm_is_made_removes_it(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    before = kept(vgpu_cfg)
+
+    def interrupt(name: str) -> None:
+        if name == "CloneVM_Task":
+            watch.after_call = lambda _name: None
+            raise KeyboardInterrupt
+
+    watch.after_call = interrupt
+    ran = vgpu_cfg(*VMS)
+    assert ran.code == 130, ran.told
+    assert kept(vgpu_cfg) == before
+
+
+def test_a_vm_that_lost_its_mark_is_removed_only_with_all(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    number = requests(vgpu_cfg, watch, VMS).index("CloneVM_Task") + 1
+    killed_at(watch, number, is_answered=False)
+    with pytest.raises(Killed):
+        vgpu_cfg(*VMS)
+    let_live(watch)
+    clock = VirtualClock()
+    lab = vgpu_cfg.lab(ESTATE, clock)
+    with lab.transaction():
+        (vm,) = (one for one in lab.state.all(VirtualMachine) if one.name.startswith("vgpu-cfg-trial-"))
+        vm.extra_config.clear()
+        vm.instance_uuid = "5d4c3b2a-0000-0000-0000-000000000000"
+        clock.advance(timedelta(days=1).total_seconds())
+        lab.state.touch(vm)
+    kept_one = vgpu_cfg.done("trial", "--clean", "--yes", SERVER).told
+    assert "keeps it: only its name shows that it is a trial's" in kept_one
+    removed = as_json(vgpu_cfg.done(*CLEAN, "--output", "json"))
+    assert [one["is_removed"] for one in removed["objects"]] == [True]
+
+
 def test_clean_keeps_what_has_not_expired(vgpu_cfg: CommandLine, watch: Watch) -> None:
-    killed_at(watch, number_of(vgpu_cfg, watch, "ReconfigureAlarm"), is_answered=False)
+    number = requests(vgpu_cfg, watch, TRIAL).index("ReconfigureAlarm") + 1
+    killed_at(watch, number, is_answered=False)
     with pytest.raises(Killed):
         vgpu_cfg(*TRIAL)
     let_live(watch)
@@ -196,13 +287,13 @@ def test_clean_keeps_what_has_not_expired(vgpu_cfg: CommandLine, watch: Watch) -
     assert "No object of a trial is left." in vgpu_cfg.done("trial", "--clean", SERVER).told
 
 
-def number_of(vgpu_cfg: CommandLine, watch: Watch, method: str) -> int:
-    """Return at which request of a trial a method is called first."""
+def requests(vgpu_cfg: CommandLine, watch: Watch, words: Sequence[str]) -> list[str]:
+    """Return the names of a trial's requests, in their order."""
     names: list[str] = []
     watch.before_call = names.append
-    vgpu_cfg.done(*TRIAL)
+    vgpu_cfg.done(*words)
     let_live(watch)
-    return names.index(method) + 1
+    return names
 
 
 def test_a_wrong_step_is_refused(vgpu_cfg: CommandLine) -> None:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="vgpu-cfg trial --server vc01.example.com\n\n"
-        "vgpu-cfg trial --dry-run --server lab:two-a100\n\n"
+        "vgpu-cfg trial --steps objects,vm --in training --datastore vsan --server vc01.example.com\n\n"
         "vgpu-cfg trial --clean --server vc01.example.com"
     )(trial)
 
@@ -27,8 +27,26 @@ def register(app: typer.Typer) -> None:
 def trial(
     *,
     steps: Annotated[
-        str, typer.Option("--steps", metavar="STEPS", help="The steps, separated by commas: objects.")
+        str,
+        typer.Option("--steps", metavar="STEPS", help=f"The steps, separated by commas: {', '.join(Step)}."),
     ] = Step.OBJECTS.value,
+    in_: Annotated[
+        str | None,
+        typer.Option("--in", metavar="FOLDER", help="The folder of throw-away VMs.", show_default=False),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help="Clone VMs from this template; without it they are created.", show_default=False),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The cluster of throw-away VMs.", show_default=False)
+    ] = None,
+    datastore: Annotated[
+        str | None, typer.Option(help="The datastore of throw-away VMs.", show_default=False)
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="Connect their NICs to this network.", show_default=False)
+    ] = None,
     max_minutes: Annotated[
         int, typer.Option("--max-minutes", min=4, max=600, help="The maximum duration, removal included.")
     ] = DEFAULT_MINUTES,
@@ -49,8 +67,13 @@ def trial(
 
     if all_ and not clean:
         raise typer.BadParameter("requires --clean", param_hint="--all")
+    chosen = steps_of(steps)
+    if in_ is None and not clean and chosen != (Step.OBJECTS,):
+        raise typer.BadParameter("throw-away VMs require --in FOLDER", param_hint="--steps")
     how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output)
+    where = {"folder": in_, "template": template, "cluster": cluster, "datastore": datastore}
     if clean:
         trial_flow.clean(connection, how, with_all=all_)
     else:
-        trial_flow.trial(connection, steps_of(steps), how)
+        place = trial_flow.Place({key: value for key, value in where.items() if value}, network)
+        trial_flow.trial(connection, chosen, place, how)

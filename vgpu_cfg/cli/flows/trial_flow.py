@@ -5,31 +5,38 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import meant_at, plan_with
 from vgpu_cfg.cli.flows.preparing.privileges import missing_of
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.errors import Interrupted, NotConfirmed, NotPermitted, VgpuCfgError
+from vgpu_cfg.errors import DoesNotFit, Interrupted, NotConfirmed, NotPermitted, VgpuCfgError
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import CreateVm
     from vgpu_cfg.contact.bench import Bench
     from vgpu_cfg.contact.tools import Tools
     from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
     from vgpu_cfg.planning.doctor.trials import Experiment, Step
     from vgpu_cfg.planning.doctor.tried import Tried
+    from vgpu_cfg.ports import InventoryReader
 
 _TO_TRY = 0.75
 """The part of the time in which experiments begin and their tasks end; the rest is for the removal."""
 _EXPIRY = timedelta(minutes=5)
+_DISK_MIB, _SWAP_MIB, _COPIES = 1024, 1024, 2
+"""The disk of a VM that is made from scratch, the swap file of one that runs, and how many there are."""
+_FROM_SCRATCH = {"template": {"scratch": "otherLinux64Guest"}, "disks": [{"size": f"{_DISK_MIB}MiB"}]}
 _REMOVING = ("Alarm.Delete", "VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
 _REMOVAL = timedelta(minutes=10)
 """The longest removal."""
@@ -50,7 +57,23 @@ class How:
         return self.output is OutputFormat.JSON
 
 
-def trial(flags: ConnectionFlags, steps: Sequence[Step], how: How) -> None:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of throw-away VMs: keys of a plan file with their values, and the network of their NICs."""
+
+    keys: Mapping[str, str]
+    network: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The requests for throw-away VMs, by the part of their names, and their space on the datastore."""
+
+    requests: Mapping[str, CreateVm]
+    most_mib: int
+
+
+def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How) -> None:
     """Show the calls of some steps, ask, run their experiments, and remove the objects.
 
     Raises NotPermitted before anything is made, Interrupted after Ctrl-C, and NotConfirmed if an object
@@ -58,16 +81,17 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], how: How) -> None:
     """
     from vgpu_cfg.contact.bench import Bench, all_tried
     from vgpu_cfg.planning.doctor.throw_away import TrialMark
-    from vgpu_cfg.planning.doctor.trials import Outline, experiments_of
+    from vgpu_cfg.planning.doctor.trials import Outline, Step, experiments_of
     from vgpu_cfg.render.data.trial import trial_data
     from vgpu_cfg.render.text.trial import render_outline, render_tried
 
     connection = resolve_connection(flags)
-    experiments = experiments_of(steps)
+    experiments = experiments_of(steps, has_template="template" in place.keys)
     with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
-        refuse_missing(experiments, tools)
         mark = TrialMark(secrets.token_hex(3), tools.things.now() + timedelta(minutes=how.minutes) + _EXPIRY)
-        outline = Outline(connection.server, mark, experiments, how.minutes)
+        made = _planned(place, mark, tools.reader, connection) if {*steps} - {Step.OBJECTS} else None
+        refuse_missing(experiments, tools, made)
+        outline = Outline(connection.server, mark, experiments, how.minutes, made.most_mib if made else 0)
         if not how.is_json or not (how.yes or how.dry_run):
             show.lines(
                 lambda width: render_outline(outline, width), sys.stderr if how.is_json else sys.stdout
@@ -77,7 +101,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], how: How) -> None:
         ended: BaseException | None = None
         if not how.dry_run:
             ask("Make and remove these objects?", yes=how.yes)
-            ended = _try_all(Bench(tools, mark), tried, experiments)
+            ended = _try_all(Bench(tools, mark, made.requests if made else {}), tried, experiments)
             left = _remove_all(tools, mark)
     found = all_tried(tried, steps)
     if how.is_json:
@@ -97,11 +121,11 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], how: How) -> None:
 
 def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]) -> BaseException | None:
     """Run experiments, and fill in their verdicts; return the cause of an early end."""
+    from vgpu_cfg.contact import objects, vms
     from vgpu_cfg.contact.bench import run_all
-    from vgpu_cfg.contact.objects import COURSES
 
     try:
-        for one in run_all(experiments, COURSES, bench):
+        for one in run_all(experiments, objects.COURSES | vms.COURSES, bench):
             tried.append(one)
             show.say(f"{one.verdict.value}: {one.belief}")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the objects must go
@@ -147,13 +171,55 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     _refuse_left(left, connection.server)
 
 
-def refuse_missing(experiments: Sequence[Experiment], tools: Tools) -> None:
-    """Raise NotPermitted if the account lacks a privilege of experiments, those of the removal first."""
-    from vgpu_cfg.changes.need import Needed
+def _planned(place: Place, mark: TrialMark, reader: InventoryReader, connection: Connection) -> Made:
+    """Let the planner plan the VM that a trial makes. Raises DoesNotFit with the first error."""
+    from vgpu_cfg.changes.base import of_kind
+    from vgpu_cfg.changes.change import CreateVm
+    from vgpu_cfg.contact.vms import SOURCE
+    from vgpu_cfg.documents import dump
+    from vgpu_cfg.plan_loading import load_plan
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.settings.secrets import SecretStore
+
+    vm: dict[str, object] = {"power": "off", "cpus": 1, "memory": "1GiB", **place.keys, **_FROM_SCRATCH}
+    if place.network is not None:
+        vm["nics"] = [place.network]
+    if "template" in place.keys:
+        vm |= {"template": place.keys["template"]}
+        del vm["disks"]
+    vms = [{"name": mark.name(SOURCE), **vm}]
+    text = dump({"version": 1, "name": "trial", "vcenter": connection.server, "vms": vms})
+    desired = meant_at(connection, load_plan(Path("vgpu-cfg-trial"), text=text).desired)
+    secrets_ = SecretStore({}, Path())
+    planned = plan_with(reader, desired, connection, PlanOptions(), secrets_)
+    for error in planned.plan.errors:
+        raise DoesNotFit(f"{error.code} {error.message}", subject=connection.server, remedy=error.remedy)
+    (create,) = of_kind(planned.plan.changes, CreateVm)
+    detail = None
+    if create.source.kind == "clone":
+        detail = planned.observed.vm_by_moid[create.source.template.moid or ""].detail
+    mib = sum(disk.capacity_mib for disk in detail.disks) if detail else _DISK_MIB
+    return Made({SOURCE: create}, _COPIES * (mib + _SWAP_MIB))
+
+
+def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made | None) -> None:
+    """Raise NotPermitted if the account lacks a privilege of experiments, those of the removal first.
+
+    Optional privileges are not checked.
+    """
+    from vgpu_cfg.changes.need import Needed, Place
     from vgpu_cfg.planning.doctor.trials import needs_of
 
-    root = tools.things.root_moid
-    lacking = missing_of([Needed(need, root) for need in needs_of(experiments)], tools.reader)
+    at = {Place.ROOT: tools.things.root_moid}
+    for create in made.requests.values() if made else ():
+        location = create.location
+        at |= dict.fromkeys((Place.FOLDER, Place.VM), location.folder_moid)
+        at |= {Place.POOL: location.resource_pool_moid, Place.DATASTORE: location.datastore_moid}
+        at[Place.NETWORK] = next((one.network_moid for one in create.spec.devices if one.network_moid), "")
+        if create.source.kind == "clone":
+            at[Place.TEMPLATE] = create.source.template.moid or ""
+    needs = [need for need in needs_of(experiments) if not need.is_optional]
+    lacking = missing_of([Needed(need, at.get(need.place, "")) for need in needs], tools.reader)
     names = dict.fromkeys(name for missing in lacking.values() for name in missing)
     to_remove = [name for name in _REMOVING if name in names]
     if names:
