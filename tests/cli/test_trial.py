@@ -24,8 +24,10 @@ SERVER = f"--server=lab:{ESTATE}"
 TRIAL = ("trial", SERVER, "--yes")
 VMS = (*TRIAL, "--steps", "vm", "--in", "training", "--network", "vm-network")
 FLEET = ("trial", "--server=lab:mixed-fleet", "--yes", "--steps=vm", "--in=training", "--datastore=vsan")
-MADE = {"objects": TRIAL, "vm": VMS}
-HOLD = {"objects": 11, "vm": 19}
+GPUS = (*TRIAL, "--steps=gpu", "--in=training", "--profile=grid_a100-8c")
+MADE = {"objects": TRIAL, "vm": VMS, "gpu": GPUS}
+HOLD = {"objects": 11, "vm": 19, "gpu": 11}
+MOVES = "estates/work-on-hosts.yaml"
 CLEAN = ("trial", "--clean", "--all", "--yes", SERVER)
 
 
@@ -102,6 +104,37 @@ def test_vms_are_cloned_from_a_template_too(vgpu_cfg: CommandLine) -> None:
     assert document["datastore_mib"] >= 2 * 64 * 1024
 
 
+def test_a_running_vm_is_moved_by_vmotion_if_a_host_is_named(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    server = f"--server=lab:{MOVES}"
+    found = verdicts(as_json(vgpu_cfg.done(*GPUS, server, "--move-to=esx-02.lab", "--output=json")))
+    moved = ("relocate-moves-like-migrate", "relocate-moves-running-vgpu-vms", "numa-affinity-format")
+    assert {found[one] for one in moved} == {"holds"}
+    assert watch.writes["RelocateVM_Task"] == 1
+    refused = vgpu_cfg(*GPUS, server, "--move-to=esx-2.lab")
+    assert refused.code == 5
+    assert "esx-02.lab" in refused.told
+
+
+def test_a_vm_with_a_vgpu_belongs_to_no_plan(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    killed_at(watch, requests(vgpu_cfg, watch, GPUS).index("PowerOffVM_Task") + 1, is_answered=False)
+    with pytest.raises(Killed):
+        vgpu_cfg(*GPUS)
+    let_live(watch)
+    made = [vm for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if "trial" in vm.name]
+    assert len(made) == 2
+    assert all(vm.extra_config["vgpu_cfg.trial"] == vm.name for vm in made)
+    assert not any({"vgpu_cfg.plan", "vgpu_cfg.vm"} & vm.extra_config.keys() for vm in made)
+
+
+def test_a_place_that_cannot_work_is_refused_with_the_planners_words(
+    vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    refused = vgpu_cfg("trial", "--server=lab:mixed-fleet", "--steps=vm", "--in=training", "--yes")
+    assert refused.code == 4
+    assert "VG416 no datastore is named" in refused.told
+    assert not watch.writes
+
+
 def test_both_faces_say_the_same(vgpu_cfg: CommandLine) -> None:
     document = as_json(vgpu_cfg.done(*TRIAL, "--output", "json"))
     told = vgpu_cfg.done(*TRIAL).told
@@ -118,7 +151,9 @@ def test_two_requests_at_once_are_tried_over_a_wire(vgpu_cfg: CommandLine, serve
     assert verdicts(document)["alarm-names-are-unique-at-once"] == "holds"
 
 
-@pytest.mark.parametrize(("step", "open_"), [("objects", {"CreateAlarm", "RemoveAlarm"}), ("vm", set())])
+@pytest.mark.parametrize(
+    ("step", "open_"), [("objects", {"CreateAlarm", "RemoveAlarm"}), ("vm", set()), ("gpu", set())]
+)
 def test_no_call_was_not_shown(vgpu_cfg: CommandLine, watch: Watch, step: str, open_: set[str]) -> None:
     shown = as_json(vgpu_cfg.done(*MADE[step], "--output", "json"))["calls"]
     made = {name: count for name, count in watch.writes.items() if "/rest/" not in name}
@@ -219,17 +254,19 @@ IN_SHORT = {"CreateVM_Task", "CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task"
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("step", ["vm", "gpu"])
 @pytest.mark.parametrize(
     "some",
     [IN_SHORT, pytest.param(set(), marks=pytest.mark.long("it kills at all that writes, and between"))],
 )
 def test_killed_at_any_request_no_vm_is_left_that_clean_does_not_remove(
-    vgpu_cfg: CommandLine, watch: Watch, some: set[str], *, is_answered: bool
+    vgpu_cfg: CommandLine, watch: Watch, some: set[str], step: str, *, is_answered: bool
 ) -> None:
-    before, names = kept(vgpu_cfg), requests(vgpu_cfg, watch, VMS)
+    words = MADE[step]
+    before, names = kept(vgpu_cfg), requests(vgpu_cfg, watch, words)
     for number, name in enumerate(names, 1):
         if name in some or not (some or (is_reading(name) and number % 5)):
-            assert killed_and_cleaned(vgpu_cfg, watch, VMS, number, is_answered=is_answered)
+            assert killed_and_cleaned(vgpu_cfg, watch, words, number, is_answered=is_answered)
             assert kept(vgpu_cfg) == before, (number, name)
 
 
@@ -297,5 +334,7 @@ def requests(vgpu_cfg: CommandLine, watch: Watch, words: Sequence[str]) -> list[
 
 
 def test_a_wrong_step_is_refused(vgpu_cfg: CommandLine) -> None:
+    assert "throw-away VMs require --in FOLDER" in vgpu_cfg("trial", "--steps=vm", SERVER).told
+    assert "requires a profile" in vgpu_cfg("trial", "--steps=gpu", "--in=training", SERVER).told
     assert "'disk' is not one of objects" in vgpu_cfg("trial", "--steps", "objects,disk", SERVER).told
     assert "requires --clean" in vgpu_cfg("trial", "--all", SERVER).told

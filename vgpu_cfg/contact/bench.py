@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.contact.tools import Tools
 from vgpu_cfg.errors import TaskFailed, Unreachable, VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
@@ -29,12 +30,15 @@ class Bench:
     """The requests that the planner makes for VMs, by the part of their names."""
     vms: dict[str, Vm] = field(default_factory=dict)
     """VMs as they were read last, likewise."""
-    until_shown: int = _SHOWS_WITHIN
-    """How many seconds an object may take to appear."""
+    expected: tuple[str, ...] = ()
+    """The GPUs of which the planner expects one for the VM with a vGPU; empty if there is no choice."""
+    has_drs: bool = False
+    """Whether DRS is enabled in the cluster of these VMs."""
+    move_to: Destination | None = None
 
-    def shown(self, ask: Callable[[], bool]) -> bool:
+    def shown(self, ask: Callable[[], bool], seconds: int = _SHOWS_WITHIN) -> bool:
         """Ask once a second until it is true; False if it does not become true in time."""
-        for _ in range(self.until_shown):
+        for _ in range(seconds):
             if ask():
                 return True
             self.tools.clock.pause(_POLL_SECONDS)

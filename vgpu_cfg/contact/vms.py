@@ -9,25 +9,28 @@ from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.contact.bench import Bench, Verdicts, verdict_on
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.execution import describe_spec, missing_from
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, instance_uuid
 from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, EDIT, NEW_VM, POWER, TAGS
 from vgpu_cfg.planning.doctor.tried import Tried
 
-SOURCE = "source"
+SOURCE, GPU = "source", "gpu"
+"""Parts of the names of VMs that the planner plans."""
 _COPY = "copy"
 _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY = (f"{MARK_KEY}.{one}" for one in ("copied", "edited", "running"))
 _KEYS = frozenset({MARK_KEY, _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY})
+_OWNER = (MARK_PLAN_KEY, MARK_VM_KEY)
 _LOWEST_NIC = 4000
 """The lowest device key of a NIC."""
 _POLL_SECONDS = 1.0
 
 
 def request(bench: Bench, part: str, change: CreateVm, source: Vm | None = None) -> CreateVm:
-    """Return a request with the name and mark of a part; with a source, it clones that VM."""
+    """Return a request with the name and mark of a part, and no owner; with a source, it clones that VM."""
     name = bench.mark.name(part)
-    keys = {**change.spec.extra_config, MARK_KEY: name}
+    kept = {key: value for key, value in change.spec.extra_config.items() if key not in _OWNER}
+    keys = {**kept, MARK_KEY: name}
     update: dict[str, object] = {
         "vm": VmRef(name=name),
         "spec": change.spec.model_copy(update={"extra_config": keys}),

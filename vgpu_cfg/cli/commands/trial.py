@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg trial --server vc01.example.com\n\n"
         "vgpu-cfg trial --steps objects,vm --in training --datastore vsan --server vc01.example.com\n\n"
+        "vgpu-cfg trial --steps gpu --in training --profile grid_a100-8c --server lab:two-a100\n\n"
         "vgpu-cfg trial --clean --server vc01.example.com"
     )(trial)
 
@@ -47,6 +48,13 @@ def trial(
     network: Annotated[
         str | None, typer.Option(help="Connect their NICs to this network.", show_default=False)
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="The vGPU profile of the step gpu.", show_default=False)
+    ] = None,
+    move_to: Annotated[
+        str | None,
+        typer.Option("--move-to", metavar="HOST", help="Move its VM here by vMotion.", show_default=False),
+    ] = None,
     max_minutes: Annotated[
         int, typer.Option("--max-minutes", min=4, max=600, help="The maximum duration, removal included.")
     ] = DEFAULT_MINUTES,
@@ -70,10 +78,14 @@ def trial(
     chosen = steps_of(steps)
     if in_ is None and not clean and chosen != (Step.OBJECTS,):
         raise typer.BadParameter("throw-away VMs require --in FOLDER", param_hint="--steps")
+    if (Step.GPU in chosen) != (profile is not None) or (move_to is not None and profile is None):
+        raise typer.BadParameter("the step gpu requires a profile, and no other one", param_hint="--profile")
     how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output)
     where = {"folder": in_, "template": template, "cluster": cluster, "datastore": datastore}
     if clean:
         trial_flow.clean(connection, how, with_all=all_)
     else:
-        place = trial_flow.Place({key: value for key, value in where.items() if value}, network)
+        place = trial_flow.Place(
+            {key: value for key, value in where.items() if value}, network, profile, move_to
+        )
         trial_flow.trial(connection, chosen, place, how)

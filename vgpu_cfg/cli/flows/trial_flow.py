@@ -6,7 +6,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +17,18 @@ from vgpu_cfg.cli.flows.preparing.privileges import missing_of
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.errors import DoesNotFit, Interrupted, NotConfirmed, NotPermitted, VgpuCfgError
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import DoesNotFit, Interrupted, NotConfirmed, NotFound, NotPermitted, VgpuCfgError
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.change import CreateVm
+    from vgpu_cfg.changes.kinds.move_vm import Destination
     from vgpu_cfg.contact.bench import Bench
     from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
     from vgpu_cfg.planning.doctor.trials import Experiment, Step
     from vgpu_cfg.planning.doctor.tried import Tried
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 _TO_TRY = 0.75
 """The part of the time in which experiments begin and their tasks end; the rest is for the removal."""
 _EXPIRY = timedelta(minutes=5)
-_DISK_MIB, _SWAP_MIB, _COPIES = 1024, 1024, 2
-"""The disk of a VM that is made from scratch, the swap file of one that runs, and how many there are."""
+_DISK_MIB, _SWAP_MIB = 1024, 1024
+"""The disk of a VM that is made from scratch, and the swap file of one that runs."""
 _FROM_SCRATCH = {"template": {"scratch": "otherLinux64Guest"}, "disks": [{"size": f"{_DISK_MIB}MiB"}]}
 _REMOVING = ("Alarm.Delete", "VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
 _REMOVAL = timedelta(minutes=10)
@@ -63,14 +66,19 @@ class Place:
 
     keys: Mapping[str, str]
     network: str | None = None
+    profile: str | None = None
+    move_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The requests for throw-away VMs, by the part of their names, and their space on the datastore."""
+    """Throw-away VMs as the planner makes them: as a `Bench` has them, and their space on the datastore."""
 
-    requests: Mapping[str, CreateVm]
-    most_mib: int
+    requests: Mapping[str, CreateVm] = field(default_factory=dict)
+    expected: tuple[str, ...] = ()
+    has_drs: bool = False
+    move_to: Destination | None = None
+    most_mib: int = 0
 
 
 def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How) -> None:
@@ -86,12 +94,12 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     from vgpu_cfg.render.text.trial import render_outline, render_tried
 
     connection = resolve_connection(flags)
-    experiments = experiments_of(steps, has_template="template" in place.keys)
+    experiments = experiments_of(steps, has_template="template" in place.keys, moves=bool(place.move_to))
     with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
         mark = TrialMark(secrets.token_hex(3), tools.things.now() + timedelta(minutes=how.minutes) + _EXPIRY)
-        made = _planned(place, mark, tools.reader, connection) if {*steps} - {Step.OBJECTS} else None
+        made = _planned(place, mark, tools.reader, connection) if {*steps} - {Step.OBJECTS} else Made()
         refuse_missing(experiments, tools, made)
-        outline = Outline(connection.server, mark, experiments, how.minutes, made.most_mib if made else 0)
+        outline = Outline(connection.server, mark, steps, experiments, how.minutes, made.most_mib)
         if not how.is_json or not (how.yes or how.dry_run):
             show.lines(
                 lambda width: render_outline(outline, width), sys.stderr if how.is_json else sys.stdout
@@ -101,7 +109,13 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         ended: BaseException | None = None
         if not how.dry_run:
             ask("Make and remove these objects?", yes=how.yes)
-            ended = _try_all(Bench(tools, mark, made.requests if made else {}), tried, experiments)
+            ended = _try_all(
+                Bench(
+                    tools, mark, made.requests, {}, made.expected, has_drs=made.has_drs, move_to=made.move_to
+                ),
+                tried,
+                experiments,
+            )
             left = _remove_all(tools, mark)
     found = all_tried(tried, steps)
     if how.is_json:
@@ -121,11 +135,11 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
 
 def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]) -> BaseException | None:
     """Run experiments, and fill in their verdicts; return the cause of an early end."""
-    from vgpu_cfg.contact import objects, vms
+    from vgpu_cfg.contact import gpus, objects, vms
     from vgpu_cfg.contact.bench import run_all
 
     try:
-        for one in run_all(experiments, objects.COURSES | vms.COURSES, bench):
+        for one in run_all(experiments, objects.COURSES | vms.COURSES | gpus.COURSES, bench):
             tried.append(one)
             show.say(f"{one.verdict.value}: {one.belief}")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the objects must go
@@ -175,34 +189,60 @@ def _planned(place: Place, mark: TrialMark, reader: InventoryReader, connection:
     """Let the planner plan the VM that a trial makes. Raises DoesNotFit with the first error."""
     from vgpu_cfg.changes.base import of_kind
     from vgpu_cfg.changes.change import CreateVm
-    from vgpu_cfg.contact.vms import SOURCE
+    from vgpu_cfg.contact.vms import GPU, SOURCE
     from vgpu_cfg.documents import dump
     from vgpu_cfg.plan_loading import load_plan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.settings.secrets import SecretStore
 
-    vm: dict[str, object] = {"power": "off", "cpus": 1, "memory": "1GiB", **place.keys, **_FROM_SCRATCH}
+    vm: dict[str, object] = {"cpus": 1, "memory": "1GiB", **_FROM_SCRATCH, **place.keys}
     if place.network is not None:
         vm["nics"] = [place.network]
     if "template" in place.keys:
-        vm |= {"template": place.keys["template"]}
         del vm["disks"]
-    vms = [{"name": mark.name(SOURCE), **vm}]
+    vms = [{"name": mark.name(SOURCE), **vm, "power": "off"}]
+    if place.profile is not None:
+        vms.append({"name": mark.name(GPU), **vm, "gpus": place.profile})
     text = dump({"version": 1, "name": "trial", "vcenter": connection.server, "vms": vms})
     desired = meant_at(connection, load_plan(Path("vgpu-cfg-trial"), text=text).desired)
-    secrets_ = SecretStore({}, Path())
-    planned = plan_with(reader, desired, connection, PlanOptions(), secrets_)
+    planned = plan_with(reader, desired, connection, PlanOptions(), SecretStore({}, Path()))
     for error in planned.plan.errors:
         raise DoesNotFit(f"{error.code} {error.message}", subject=connection.server, remedy=error.remedy)
-    (create,) = of_kind(planned.plan.changes, CreateVm)
-    detail = None
-    if create.source.kind == "clone":
-        detail = planned.observed.vm_by_moid[create.source.template.moid or ""].detail
+    made = {mark.part(one.vm.name): one for one in of_kind(planned.plan.changes, CreateVm)}
+    source, detail = made[SOURCE].source, None
+    if source.kind == "clone":
+        detail = planned.observed.vm_by_moid[source.template.moid or ""].detail
     mib = sum(disk.capacity_mib for disk in detail.disks) if detail else _DISK_MIB
-    return Made({SOURCE: create}, _COPIES * (mib + _SWAP_MIB))
+    expected = next(
+        (one.gpu_pci_ids for one in planned.plan.placements if one.gpu_pci_ids and not one.is_certain), ()
+    )
+    host = made[SOURCE].location.host_moid
+    return Made(
+        made,
+        expected,
+        any(one.drs_enabled for one in planned.observed.clusters if host in one.host_moids),
+        _destination(place, planned.observed),
+        (1 + len(made)) * (mib + _SWAP_MIB),
+    )
 
 
-def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made | None) -> None:
+def _destination(place: Place, observed: Inventory) -> Destination | None:
+    """Return the host of a vMotion. Raises NotFound."""
+    from vgpu_cfg.changes.kinds.move_vm import Destination
+
+    if place.move_to is None:
+        return None
+    for host in observed.hosts:
+        if host.name == place.move_to:
+            return Destination(host_moid=host.moid, host_name=host.name)
+    raise NotFound(
+        f"host {place.move_to!r} not found",
+        subject=observed.vcenter.address,
+        remedy=did_you_mean(place.move_to, [host.name for host in observed.hosts], noun="hosts"),
+    )
+
+
+def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made) -> None:
     """Raise NotPermitted if the account lacks a privilege of experiments, those of the removal first.
 
     Optional privileges are not checked.
@@ -211,7 +251,7 @@ def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made |
     from vgpu_cfg.planning.doctor.trials import needs_of
 
     at = {Place.ROOT: tools.things.root_moid}
-    for create in made.requests.values() if made else ():
+    for create in made.requests.values():
         location = create.location
         at |= dict.fromkeys((Place.FOLDER, Place.VM), location.folder_moid)
         at |= {Place.POOL: location.resource_pool_moid, Place.DATASTORE: location.datastore_moid}

@@ -31,6 +31,10 @@ class TrialMark:
         """Return the name of one of its objects."""
         return f"{self.start}{part}"
 
+    def part(self, name: str) -> str:
+        """Return the part of the name of one of its objects."""
+        return name.removeprefix(self.start)
+
     @property
     def start(self) -> str:
         """The beginning of the names of all its objects."""

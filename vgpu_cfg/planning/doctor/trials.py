@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.changes import privileges as table
@@ -19,6 +19,8 @@ class Step(StrEnum):
     """Alarms and events."""
     VM = "vm"
     """VMs without a GPU."""
+    GPU = "gpu"
+    """VMs with a vGPU."""
 
     @property
     def trial(self) -> str:
@@ -36,7 +38,7 @@ class Experiment:
 
     step: Step
     does: str
-    calls: Mapping[str, int]
+    calls: Mapping[str, int] = field(hash=False)
     needs: tuple[Need, ...]
     beliefs: tuple[str, ...]
 
@@ -123,7 +125,33 @@ POWER = Experiment(
     ("power-on-moves-change-version", "running-vm-takes-extra-config", "power-off-moves-change-version",
      "power-events"),
 )  # fmt: skip
-EXPERIMENTS = (ALARM, ALARMS_AT_ONCE, EVENTS, NEW_VM, CLONED_VM, TAGS, COPY, EDIT, POWER)
+GPU_ON = Experiment(
+    Step.GPU,
+    "Clones the VM with a vGPU, powers the clone on, and deletes it.",
+    {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "Destroy_Task": 1},
+    (*COPY.needs, table.OF_SETTINGS["VirtualMachine.Config.Resource"], table.POWER_ON),
+    ("vgpu-needs-efi-memory-mmio", "mmio-of-one-gpu", "drs-keeps-power-on-host", "drs-keeps-numa-affinity",
+     "graphics-info-shows-the-gpu", "esxi-chooses-the-gpu", "vgpus-follow-assignment-policy"),
+)  # fmt: skip
+GPU_MOVE = Experiment(
+    Step.GPU,
+    "Moves the running clone to another host by vMotion.",
+    {"RelocateVM_Task": 1},
+    (table.MIGRATE, table.MIGRATE_RUNNING),
+    ("relocate-moves-like-migrate", "relocate-moves-running-vgpu-vms", "numa-affinity-format"),
+)
+GPU_OFF = Experiment(
+    Step.GPU,
+    "Powers the clone off.",
+    {"PowerOffVM_Task": 1},
+    (table.POWER_OFF,),
+    ("graphics-info-forgets-stopped-vms",),
+)
+EXPERIMENTS = (
+    *(ALARM, ALARMS_AT_ONCE, EVENTS),
+    *(NEW_VM, CLONED_VM, TAGS, COPY, EDIT, POWER),
+    *(GPU_ON, GPU_MOVE, GPU_OFF),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +160,7 @@ class Outline:
 
     server: str
     mark: TrialMark
+    steps: Sequence[Step]
     experiments: Sequence[Experiment]
     minutes: int
     datastore_mib: int = 0
@@ -149,16 +178,15 @@ class Outline:
         """Return the most tasks that vCenter then lists."""
         return sum(count for method, count in self.calls.items() if method.endswith("_Task"))
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Return its steps, in their order."""
-        return tuple(dict.fromkeys(one.step for one in self.experiments))
 
-
-def experiments_of(steps: Iterable[Step], *, has_template: bool = False) -> tuple[Experiment, ...]:
-    """Return the experiments of these steps, in their order."""
-    wanted, other = frozenset(steps), NEW_VM if has_template else CLONED_VM
-    return tuple(one for one in EXPERIMENTS if one.step in wanted and one is not other)
+def experiments_of(
+    steps: Iterable[Step], *, has_template: bool = False, moves: bool = False
+) -> tuple[Experiment, ...]:
+    """Return the experiments of these steps, in their order; that with a vGPU clones a VM, too."""
+    wanted = frozenset(steps)
+    sources = {CLONED_VM if has_template else NEW_VM} if wanted & {Step.VM, Step.GPU} else set()
+    left_out = {NEW_VM, CLONED_VM} | (set() if moves else {GPU_MOVE})
+    return tuple(one for one in EXPERIMENTS if one in sources or (one.step in wanted and one not in left_out))
 
 
 def needs_of(experiments: Iterable[Experiment]) -> tuple[Need, ...]:
