@@ -21,6 +21,7 @@ from vgpu_cfg.errors import CertificateRejected, Interrupted
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.shells.call_log import CallLog
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
 
     lab = labs.open_lab_of(connection.lab_estate) if connection.is_lab else None
     transport = lab or make_transport(connection)
-    clock = _clock_of(transport)
+    clock, calls = _clock_of(transport), CallLog(connection.log_calls)
     with one_is_enough(), open_session(connection, transport) as session:
         yield Estate(
             VCenterReader(session, clock),
@@ -192,8 +193,10 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             VCenterLocks(session, connection.locks.heartbeat_seconds),
             powers=lambda secrets: make_powers(connection, secrets, lab),
             guest_logins=lambda keys, secrets: FirstThatAnswers(
-                GuestOperations(session, transport, clock, secrets),
-                _make_guest_logins(keys, secrets, lab, session.limits),
+                GuestOperations(
+                    session, logged(transport, connection, connection.server), clock, secrets, calls
+                ),
+                _make_guest_logins(keys, secrets, lab, session.limits, calls),
             ),
             is_lab=connection.is_lab,
             outage=session.outage,
@@ -227,12 +230,17 @@ def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
 
 def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> HostShells:
     """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
+    calls = CallLog(connection.log_calls)
     if connection.is_lab:
-        return labs.LabShells(lab or labs.open_lab_of(connection.lab_estate), secrets)
+        return labs.LabShells(lab or labs.open_lab_of(connection.lab_estate), secrets, calls)
     from vgpu_cfg.shells.esxi.logins import EsxiShells
 
     return EsxiShells(
-        secrets, state_folder() / "known_hosts", ssh_config=_ssh_config(), limits=connection.limits
+        secrets,
+        state_folder() / "known_hosts",
+        ssh_config=_ssh_config(),
+        limits=connection.limits,
+        calls=calls,
     )
 
 
@@ -245,7 +253,7 @@ def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 
     if connection.is_lab:
         bmc_of = labs.bmcs_of(lab or labs.open_lab_of(connection.lab_estate))
-        return RedfishPowers(bmc_of, secrets, LAB_PASSWORD)
+        return RedfishPowers(lambda bmc: logged(bmc_of(bmc), connection, bmc.address), secrets, LAB_PASSWORD)
     from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
     def transport(bmc: BmcRef) -> Transport:
@@ -253,7 +261,7 @@ def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 
         def wire() -> Transport:
             https = HttpsTransport(bmc.address, trust=trust, limits=_bmc_limits())
-            return _logged(https, connection, bmc.address)
+            return logged(https, connection, bmc.address)
 
         return reached(bmc, wire)
 
@@ -267,14 +275,14 @@ def _bmc_limits() -> Limits:
 
 
 def _make_guest_logins(
-    keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None, limits: Limits
+    keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None, limits: Limits, calls: CallLog
 ) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
-        return labs.guest_shells_of(lab, keys, secrets)
+        return labs.guest_shells_of(lab, keys, secrets, calls)
     from vgpu_cfg.shells.guest.logins import SshGuestShells
 
-    return SshGuestShells(keys, secrets, ssh_config=_ssh_config(), limits=limits)
+    return SshGuestShells(keys, secrets, ssh_config=_ssh_config(), limits=limits, calls=calls)
 
 
 def _ssh_config() -> Path | None:
@@ -334,7 +342,7 @@ def open_session(
     if stopped is not None:
         outage.tell = lambda line: _say(f"{connection.server}: {line}")
         outage.is_called_off = stopped.is_set
-    wire = until_stopped(_logged(transport, connection, connection.server), connection.server)
+    wire = until_stopped(logged(transport, connection, connection.server), connection.server)
     if reads_only:
         from vgpu_cfg.vsphere.wire.reading_only import ReadingOnly
 
@@ -353,7 +361,7 @@ def open_session(
         yield session
 
 
-def _logged(transport: Transport, connection: Connection, server: str) -> Transport:
+def logged(transport: Transport, connection: Connection, server: str) -> Transport:
     """Return a wire whose requests are listed in the file that the user named; else the same one."""
     if connection.log_calls is None:
         return transport

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
+from vgpu_cfg.shells.call_log import NO_LOG, CallLog
 from vgpu_cfg.shells.channel import Executed
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ class LabGuestShells:
         secrets: Mapping[str, str],
         open_shell: Callable[[str, str, str | None, str | None], RunLine],
         host_key_of: Callable[[str], str],
+        calls: CallLog = NO_LOG,
     ) -> None:
         self._keys = keys
         self._secrets = secrets
         self._open_shell = open_shell
         self._host_key_of = host_key_of
+        self._calls = calls
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises GuestError."""
@@ -110,7 +113,10 @@ class LabGuestShells:
                 "whether the plan's keys (`training.keys`) have changed",
             )
         user = login.user or OWN_USER
-        shell = RootShell(DirectChannel(self._log_in(target, login, user)), target.name, user)
+        channel = self._calls.opened(
+            target.name, "ssh", lambda: DirectChannel(self._log_in(target, login, user))
+        )
+        shell = RootShell(channel, target.name, user)
         shell.check_rights()
         return shell
 

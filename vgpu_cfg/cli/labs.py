@@ -20,6 +20,7 @@ from vgpu_cfg.errors import HostShellError, NotFound, Unreachable, UnsafePlan
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
+from vgpu_cfg.shells.call_log import NO_LOG, CallLog
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
@@ -67,9 +68,10 @@ def clock_of(transport: Transport) -> LabRunClock | None:
 class LabShells:
     """Logs in to the lab's hosts without a wire."""
 
-    def __init__(self, lab: Lab, secrets: Mapping[str, str]) -> None:
+    def __init__(self, lab: Lab, secrets: Mapping[str, str], calls: CallLog = NO_LOG) -> None:
         self._lab = lab
         self._secrets = secrets
+        self._calls = calls
 
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs.
@@ -85,8 +87,12 @@ class LabShells:
             _see_key(key, host_name)
         secret = self._secrets.get(access.password or "", LAB_PASSWORD) if key is None else LAB_PASSWORD
         own = ShellAccess(password=LAB_PASSWORD)
-        shell = open_shell(self._lab, host_name, access.user, password=secret, access=own)
-        return EsxiShell(DirectChannel(lambda line, _: shell.execute(line)), host_name)
+
+        def log_in() -> DirectChannel:
+            shell = open_shell(self._lab, host_name, access.user, password=secret, access=own)
+            return DirectChannel(lambda line, _: shell.execute(line))
+
+        return EsxiShell(self._calls.opened(host_name, "ssh", log_in), host_name)
 
 
 def _see_key(text: str, host_name: str) -> None:
@@ -110,7 +116,7 @@ def bmcs_of(lab: Lab) -> Callable[[BmcRef], Transport]:
     return lambda bmc: LabBmc(lab, bmc.address)
 
 
-def guest_shells_of(lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str]) -> GuestShells:
+def guest_shells_of(lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str], calls: CallLog) -> GuestShells:
     """Return what logs in to the lab's guests."""
     from vgpu_cfg.cli.guest_logins import LabGuestShells
     from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
@@ -122,6 +128,7 @@ def guest_shells_of(lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str]) -> 
             open_guest_shell(lab, moid, user, password=password, public_key=key).execute
         ),
         lambda moid: host_key_of(lab, moid),
+        calls,
     )
 
 

@@ -28,6 +28,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.errors import CertificateRejected, GuestError, GuestNotReady, Unreachable, VgpuCfgError
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
+from vgpu_cfg.shells.call_log import NO_LOG, CallLog
 from vgpu_cfg.shells.channel import Executed
 from vgpu_cfg.shells.root import RootShell
 from vgpu_cfg.vsphere.wire.allowances import believing
@@ -55,12 +56,19 @@ class GuestOperations:
     """Logs in to guests by guest operations, as `ports.GuestShells`: with a user and a password.
 
     secrets: the secrets by the names in a login.
+    calls: the file that lists logins and commands, besides the requests that carry them.
     """
 
     def __init__(
-        self, session: Session, transport: Transport, clock: WaitingClock, secrets: Mapping[str, str]
+        self,
+        session: Session,
+        transport: Transport,
+        clock: WaitingClock,
+        secrets: Mapping[str, str],
+        calls: CallLog = NO_LOG,
     ) -> None:
         self._session = session
+        self._calls = calls
         self._transport = transport
         self._clock = clock
         self._secrets = secrets
@@ -80,8 +88,13 @@ class GuestOperations:
         auth = vim.vm.guest.NamePasswordAuthentication(
             username=login.user, password=self._secrets[name], interactiveSession=False
         )
-        channel = _Channel(self._session, self._transport, self._clock, target, auth)
-        channel.open()
+        opened = _Channel(self._session, self._transport, self._clock, target, auth)
+
+        def log_in() -> _Channel:
+            opened.open()
+            return opened
+
+        channel = self._calls.opened(target.name, "guest operations", log_in)
         shell = RootShell(channel, target.name, login.user)
         try:
             shell.check_rights()

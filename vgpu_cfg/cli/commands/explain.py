@@ -179,7 +179,8 @@ def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, Failur
 
     transport = compose.make_transport(connection)
     with compose.open_session(connection, transport, reads_only=True) as session:
-        yield VCenterReader(session, compose.SystemClock()), FailureReader(session, transport)
+        logged = compose.logged(transport, connection, connection.server)
+        yield VCenterReader(session, compose.SystemClock()), FailureReader(session, logged)
 
 
 def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm:

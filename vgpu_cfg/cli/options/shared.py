@@ -220,7 +220,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--log-calls",
             metavar="FILE",
-            help="Append a line for every request to vCenter and BMCs.",
+            help="Append a line for every request and every command on hosts and in guests.",
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),

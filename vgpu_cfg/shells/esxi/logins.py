@@ -10,6 +10,7 @@ import tenacity
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.plan_values import Limits
+from vgpu_cfg.shells.call_log import NO_LOG, CallLog
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 ATTEMPTS = 6
@@ -26,6 +27,7 @@ class EsxiShells:
         counts only if the plan file keeps the default, root.
     timeout_seconds: for the connection, the greeting and the login, each.
     limits: how much a command may print.
+    calls: the file that lists logins and commands.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class EsxiShells:
         timeout_seconds: float = 15.0,
         limits: Limits | None = None,
         sleep: Callable[[float], None] = tenacity.nap.sleep,
+        calls: CallLog = NO_LOG,
     ) -> None:
         self._secrets = secrets
         self._pinned = pinned
@@ -48,6 +51,7 @@ class EsxiShells:
         self._timeout_seconds = timeout_seconds
         self._limits = limits or Limits()
         self._sleep = sleep
+        self._calls = calls
 
     def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
         """Log in, as the plan file says.
@@ -89,4 +93,5 @@ class EsxiShells:
             sleep=self._sleep,
             reraise=True,
         )
-        return EsxiShell(retrying(open_channel, login), host_name)
+        channel = self._calls.opened(host_name, "ssh", lambda: retrying(open_channel, login))
+        return EsxiShell(channel, host_name)

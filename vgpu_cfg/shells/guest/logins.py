@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
@@ -10,6 +11,7 @@ from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import GuestShell, GuestTarget
+from vgpu_cfg.shells.call_log import NO_LOG, CallLog
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.root import RootShell
 from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint, HostOptions, options_for, secret_value
@@ -28,6 +30,7 @@ class SshGuestShells:
         VM's name, then by its addresses.
     timeout_seconds: for the connection, the greeting and the login, each.
     limits: how much a command may print.
+    calls: the file that lists logins and commands.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class SshGuestShells:
         ssh_config: Path | None = None,
         timeout_seconds: float = 10.0,
         limits: Limits | None = None,
+        calls: CallLog = NO_LOG,
     ) -> None:
         self._keys = keys
         self._secrets = secrets
@@ -48,6 +52,7 @@ class SshGuestShells:
         self._ssh_config = ssh_config
         self._timeout_seconds = timeout_seconds
         self._limits = limits or Limits()
+        self._calls = calls
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in at the first address that is the guest's. Raises GuestError.
@@ -62,7 +67,9 @@ class SshGuestShells:
         for options in self._places(target):
             for endpoint in self._endpoints(target, login, options):
                 try:
-                    shell = RootShell(open_channel(endpoint, host_keys), target.name, endpoint.user)
+                    log_in = partial(open_channel, endpoint, host_keys)
+                    channel = self._calls.opened(target.name, "ssh", log_in)
+                    shell = RootShell(channel, target.name, endpoint.user)
                     shell.check_rights()
                 except GuestNotReady as error:
                     failures.append(error)

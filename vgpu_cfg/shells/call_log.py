@@ -1,0 +1,87 @@
+"""A file with every call that leaves the program, a line of JSON each; here those through shells.
+
+A command is listed with the size of its input. Secrets are in inputs only, never in command lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar, cast
+
+from vgpu_cfg.shells.channel import Channel, Executed
+
+_MOST_SIGNS = 400
+Opened = TypeVar("Opened", bound=Channel)
+
+
+@contextmanager
+def listed(file: Path, line: dict[str, object]) -> Iterator[dict[str, object]]:
+    """Add a line for a call, once it is answered or lost; the block completes it.
+
+    Raises OSError if the file cannot be written: a call that would not be listed is not made.
+    """
+    began, started = datetime.now(UTC), monotonic()
+    line = {"at": began.isoformat(timespec="milliseconds"), **line}
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        yield line
+    except BaseException as error:
+        line["lost"] = type(error).__name__
+        raise
+    finally:
+        line["seconds"] = round(monotonic() - started, 3)
+        os.write(descriptor, (json.dumps(line) + "\n").encode())
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class CallLog:
+    """The file that the user named for calls, None for none."""
+
+    file: Path | None = None
+
+    def opened(self, to: str, way: str, connect: Callable[[], Opened]) -> Opened:
+        """Log in to a host or a guest, and list that and each of its commands."""
+        if self.file is None:
+            return connect()
+        with listed(self.file, {"to": to, "call": f"{way} login"}):
+            channel = connect()
+        return cast("Opened", _Listed(channel, to, way, self.file))
+
+
+NO_LOG = CallLog()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A channel whose commands are listed; `start` is there for guests only."""
+
+    channel: Any
+    to: str
+    way: str
+    file: Path
+
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        with self._listed(line, len(stdin)) as told:
+            done: Executed = self.channel.execute(line, timeout_seconds, stdin)
+            told |= {"status": done.status, "received": len(done.stdout) + len(done.stderr)}
+            return done
+
+    def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
+        with self._listed(" ".join((*prefix, *words)), 0):
+            self.channel.start(prefix, words)
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def _listed(self, line: str, sent: int) -> AbstractContextManager[dict[str, object]]:
+        words = " ".join(line.split())
+        cut = words if len(words) <= _MOST_SIGNS else f"{words[:_MOST_SIGNS]}…"
+        return listed(self.file, {"to": self.to, "call": f"{self.way} $ {cut}", "sent": sent})
