@@ -56,7 +56,7 @@ class GuestOperations:
     """Logs in to guests by guest operations, as `ports.GuestShells`: with a user and a password.
 
     secrets: the secrets by the names in a login.
-    calls: the file that lists logins and commands, besides the requests that carry them.
+    calls: the file that lists logins and commands, in addition to the requests for them.
     """
 
     def __init__(

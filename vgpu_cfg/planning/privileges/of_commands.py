@@ -235,8 +235,10 @@ def _of_file_of(command: Command, desired: DesiredPlan) -> Iterator[Need]:
                 yield from table.TO_VERIFY
         case Command.DESTROY:
             yield from (*table.TO_DESTROY, *table.OF_RUNS)
-        case Command.IMPORT | Command.FORGET:
+        case Command.IMPORT:
             yield from (table.ADVANCED, *table.OF_RUNS)
+        case Command.FORGET:
+            yield from (table.ADVANCED, table.EDIT_CLUSTER, *table.OF_RUNS)
         case Command.CORDON:
             yield from (table.CORDON, table.DEFINE_ATTRIBUTES, *table.OF_RUNS)
         case Command.DRAIN | Command.UNCORDON:

@@ -30,7 +30,7 @@ class EsxiShells:
     calls: the file that lists logins and commands.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how to log in to any host
         self,
         secrets: Mapping[str, str],
         pinned: Path,

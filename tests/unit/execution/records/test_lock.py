@@ -164,6 +164,18 @@ def test_the_heartbeat_goes_once_a_minute_at_one_lock_of_the_run(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize(("period", "an_hour"), [(30, 120), (60, 60), (240, 15)])
+def test_the_heartbeats_of_an_hour_follow_from_the_period(period: int, an_hour: int, tmp_path: Path) -> None:
+    keeper, clock = FakeLocks(), FixedClock()
+    keeper.beat_seconds = period
+    with RunLocks(keeper, FakeRunLog(), clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+        locks.take(DEMO, HOST)
+        for _ in range(360):
+            clock.pause(10)
+            locks.beat()
+    assert sum(call.startswith("beat") for call in keeper.calls) == an_hour
+
+
 def test_what_waits_for_a_heartbeat_is_done_with_the_first_alone(tmp_path: Path) -> None:
     keeper, clock = FakeLocks(), FixedClock()
     done: list[int] = []
