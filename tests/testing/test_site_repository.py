@@ -33,6 +33,7 @@ def github_lines() -> list[str]:
 
 
 PIPELINES = {GITLAB: gitlab_lines, GITHUB: github_lines}
+HEALTH = ".github/workflows/health.yml"
 
 
 @pytest.fixture
@@ -73,6 +74,44 @@ def test_both_pipelines_run_the_same_lines() -> None:
     assert ours[0] == ours[1]
     assert ours[0][:2] == INSTALL
     assert ours[0][-1].startswith("pytest")
+
+
+def test_both_check_the_health_alike_and_neither_plans_then() -> None:
+    jobs: Any = read_document(SITE / GITLAB).data
+    there: Any = read_document(SITE / HEALTH).data
+    ours = [step["run"] for step in there["jobs"]["health"]["steps"] if "run" in step]
+    assert [*jobs["health"]["before_script"], *jobs["health"]["script"]] == ours
+    assert ours == [*INSTALL, "python health.py $HEALTH_OPTIONS"]
+    assert jobs["plan"]["rules"][0] == {"if": jobs["health"]["rules"][0]["if"], "when": "never"}
+    kept = there["jobs"]["health"]["steps"][-1]["with"]["path"].split()
+    assert kept == jobs["health"]["artifacts"]["paths"]
+
+
+def test_the_health_of_a_new_build_is_looked_at_once_and_what_is_broken_each_night(
+    copy: Path, environment: dict[str, str]
+) -> None:
+    site = {"VGPU_CFG_SERVER": "lab:mixed-fleet", "VGPU_CFG_STATE_FOLDER": str(copy / "state")}
+
+    def check(*options: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "health.py", *options],
+            cwd=copy,
+            env=environment | site,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stdout
+
+    code, told = check("--only-upgrade")
+    (file,) = copy.glob("vcenter-*.yaml")
+    assert (code, told.splitlines()[0]) == (10, f"new build: review and commit {file.name}")
+    assert check("--only-upgrade") == (0, "")
+    code, told = check()
+    assert (code, told.splitlines()[0]) == (10, "broken: host:esx-a100-05.lab: host not connected")
+    assert told.splitlines()[-1].startswith("lab:mixed-fleet: 1 broken, ")
+    assert (copy / "health.html").exists()
 
 
 @pytest.fixture
