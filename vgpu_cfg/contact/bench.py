@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.contact.tools import Tools
-from vgpu_cfg.errors import TaskFailed, Unreachable, VCenterError
+from vgpu_cfg.errors import NotPermitted, TaskFailed, Unreachable, VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.verdicts import Verdict
@@ -53,6 +53,17 @@ Course = Callable[[Bench], Verdicts]
 def verdict_on(belief: str, seen: str, *, is_so: bool) -> Tried:
     """Return the verdict on a belief by an observation."""
     return Tried(belief, Verdict.HOLDS if is_so else Verdict.FAILS, seen)
+
+
+def rejection(call: Callable[[], object]) -> str:
+    """Make a request, and return vCenter's message if it rejects it. Raises NotPermitted and Unreachable."""
+    try:
+        call()
+    except (NotPermitted, Unreachable):
+        raise
+    except (VCenterError, TaskFailed) as error:
+        return error.message
+    return ""
 
 
 def run_all(experiments: Sequence[Experiment], courses: Mapping[str, Course], bench: Bench) -> Verdicts:

@@ -17,10 +17,11 @@ def find_left(tools: Tools, start: str = PREFIX) -> tuple[Left, ...]:
     while not tools.is_late and tools.things.is_busy(start):
         tools.clock.pause(_POLL_SECONDS)
     vms = tools.reader.read_vms(tools.things.vms(start), frozenset({MARK_KEY}))
+    names = tools.things.made | {one.moid: one.name for one in tools.things.alarms(start)}
     alarms = (
-        Left("alarm", one.moid, one.name, mark)
-        for one in tools.things.alarms(start)
-        if (mark := TrialMark.of(one.name)) is not None
+        Left("alarm", moid, name, mark)
+        for moid, name in names.items()
+        if (mark := TrialMark.of(name)) is not None
     )
     return (*(left for vm in vms if (left := _left_vm(vm)) is not None), *alarms)
 

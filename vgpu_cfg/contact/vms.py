@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
-from vgpu_cfg.changes.kinds.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import EditNic, NewNic, VmSpec
 from vgpu_cfg.changes.values import VmRef
-from vgpu_cfg.contact.bench import Bench, Verdicts, verdict_on
-from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
+from vgpu_cfg.errors import NotFound
 from vgpu_cfg.execution import describe_spec, missing_from
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, instance_uuid
-from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, EDIT, NEW_VM, POWER, TAGS
+from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, EDIT, NEW_VM, POWER, TAGS, TWIN
 from vgpu_cfg.planning.doctor.tried import Tried
+from vgpu_cfg.ports import TaskUpdate
 
 SOURCE, GPU = "source", "gpu"
 """Parts of the names of VMs that the planner plans."""
-_COPY = "copy"
+_COPY, _TWIN = "copy", "twin"
 _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY = (f"{MARK_KEY}.{one}" for one in ("copied", "edited", "running"))
 _KEYS = frozenset({MARK_KEY, _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY})
 _OWNER = (MARK_PLAN_KEY, MARK_VM_KEY)
@@ -67,12 +68,19 @@ def _source(bench: Bench) -> Verdicts:
     change = change.model_copy(update={"spec": change.spec.model_copy(update={"extra_config": keys})})
     task = begin(bench, change)
     user = things.recent_user(task)
-    yield verdict_on("recent-tasks", "listed" if user is not None else "not listed", is_so=user is not None)
+    made = bench.tools.finished(task, f"make {change.vm.name}", change.vm.name)
+    is_listed = user is not None and things.recent_user(task) is not None
+    told = f"{'listed' if is_listed else 'not listed'} while it ran and after its end"
+    yield verdict_on("recent-tasks", told, is_so=is_listed)
     alike = f"task {user}, session {things.account}"
     is_so = (user or "").casefold() == things.account.casefold()
     yield verdict_on("task-reason-spells-the-account", alike, is_so=is_so)
-    made = bench.tools.finished(task, f"make {change.vm.name}", change.vm.name)
-    vm, _ = read(bench, SOURCE, made.result_moid)
+    vm, detail = read(bench, SOURCE, made.result_moid)
+    if change.source.kind == "clone":
+        (template,) = bench.tools.reader.read_vms([change.source.template.moid or ""])
+        asked, has = template.detail and template.detail.hardware_version, detail.hardware_version
+        told = f"the template has {asked}, the clone {has}"
+        yield verdict_on("clone-keeps-hardware-version", told, is_so=asked == has)
     creator = things.creator(vm.moid)
     is_so = creator.casefold() == things.account.casefold()
     yield verdict_on("creation-events-name-the-creator", creator or "no event names one", is_so=is_so)
@@ -88,11 +96,7 @@ def _tags(bench: Bench) -> Verdicts:
         )
         return
     bench.tools.writer.set_tags(vm.moid, (), tags[:1])
-    said = ""
-    try:
-        bench.tools.writer.set_tags(vm.moid, (), tags)
-    except VCenterError as error:
-        said = error.message
+    said = rejection(lambda: bench.tools.writer.set_tags(vm.moid, (), tags))
     yield verdict_on("tag-batches-report-each", said or "both were accepted", is_so=bool(said))
     yield verdict_on("tag-batch-messages", said, is_so=" " in said.partition(": ")[2])
 
@@ -116,8 +120,6 @@ def _copy(bench: Bench) -> Verdicts:
     yield verdict_on("clone-honours-config-spec", f"missing: {lacking or 'nothing'}", is_so=not lacking)
     is_asked = vm.instance_uuid.lower() == instance_uuid(change.vm.name)
     yield verdict_on("clone-accepts-instance-uuid", vm.instance_uuid, is_so=is_asked)
-    is_own = vm.instance_uuid.lower() != source.instance_uuid.lower()
-    yield verdict_on("instance-uuid-is-unique", f"{source.instance_uuid}, {vm.instance_uuid}", is_so=is_own)
     copied = detail.extra_config.get(_COPIED_KEY, "missing")
     yield verdict_on("extra-config-is-copied", f"{_COPIED_KEY}: {copied}", is_so=copied == "yes")
     files = [disk.file.rpartition("/")[2] for disk in detail.disks]
@@ -133,6 +135,32 @@ def _copy(bench: Bench) -> Verdicts:
     if tools.reader.read_attached_tags([source.moid]).get(source.moid):
         tags = tools.reader.read_attached_tags([vm.moid]).get(vm.moid, ())
         yield verdict_on("clone-has-no-tags", f"{len(tags)} of the VM's tags", is_so=not tags)
+
+
+def _twin(bench: Bench) -> Verdicts:
+    """Clone the VM without an instance UUID, with another MAC address if it has a NIC."""
+    tools = bench.tools
+    source, before = known(bench, SOURCE)
+    change = request(bench, _TWIN, bench.planned[SOURCE], source)
+    mac = "00:50:56:3{}:{}{}:{}{}".format(*bench.mark.id)
+    backing = next((one.backing for one in change.spec.devices if isinstance(one, NewNic | EditNic)), None)
+    devices = () if backing is None else (EditNic(key=before.nics[0].key, backing=backing, mac=mac),)
+    spec = VmSpec(extra_config={MARK_KEY: change.vm.name}, devices=devices)
+    change = change.model_copy(update={"spec": spec})
+    made = list[TaskUpdate]()
+    what = f"clone {source.name}"
+    said = rejection(
+        lambda: made.append(tools.finished(tools.writer.create_vm(change), what, change.vm.name))
+    )
+    if devices:
+        told = said or "a NIC was edited"
+        yield verdict_on("clone-device-change", told, is_so=not said)
+    vm, detail = read(bench, _TWIN, made[0].result_moid if made else None)
+    uuids = {source.instance_uuid.lower(), vm.instance_uuid.lower()}
+    yield verdict_on("instance-uuid-is-unique", ", ".join(sorted(uuids)), is_so=len(uuids) == 2)
+    if devices:
+        macs = [nic.mac.lower() for nic in detail.nics]
+        yield verdict_on("clone-sets-mac", ", ".join(macs), is_so=mac in macs)
 
 
 def _told_by_filter(bench: Bench, task: str) -> bool:
@@ -157,9 +185,13 @@ def _edit(bench: Bench) -> Verdicts:
     trips = tools.things.round_trips
     _, after = read(bench, _COPY, vm.moid)
     is_brought = tools.things.round_trips == trips
+    yield _moved("edits-move-change-version", detail, after)
+    uuids = [[disk.uuid for disk in one.disks] for one in (detail, after)]
+    yield verdict_on("disk-uuid-keeps-its-value", "after an edit", is_so=uuids[0] == uuids[1])
+    if after.change_version == former:
+        return
     told = "it came with the end of the task" if is_brought else "it had to be read"
     yield verdict_on("filter-reports-new-change-version", told, is_so=is_brought)
-    yield _moved("edits-move-change-version", detail, after)
     spec = VmSpec(extra_config={_EDITED_KEY: "late"}, change_version=former)
     ended = tools.ended(tools.writer.reconfigure_vm(vm.moid, spec), f"reconfigure {vm.name}", vm.name)
     fault = ended.fault or "accepted"
@@ -167,7 +199,7 @@ def _edit(bench: Bench) -> Verdicts:
     name = bench.mark.name("renamed")
     tools.finished(tools.writer.rename_vm(vm.moid, name), f"rename {vm.name}", vm.name)
     renamed, its = read(bench, _COPY, vm.moid)
-    is_same = (renamed.instance_uuid, its.extra_config) == (vm.instance_uuid, after.extra_config)
+    is_same = renamed.instance_uuid == vm.instance_uuid and MARK_KEY in its.extra_config
     seen = "after a rename: " + ("the same" if is_same else "another instance UUID or other keys")
     yield verdict_on("identity-survives-rename-and-move", seen, is_so=is_same)
 
@@ -187,15 +219,19 @@ def _power(bench: Bench) -> Verdicts:
     _, running = read(bench, _COPY, vm.moid)
     yield _moved("power-on-moves-change-version", before, running)
     spec = VmSpec(extra_config={_RUNNING_KEY: "yes"})
-    tools.finished(tools.writer.reconfigure_vm(vm.moid, spec), f"reconfigure {vm.name}", vm.name)
+    what = f"reconfigure {vm.name}"
+    said = rejection(lambda: tools.finished(tools.writer.reconfigure_vm(vm.moid, spec), what, vm.name))
     _, edited = read(bench, _COPY, vm.moid)
     found = edited.extra_config.get(_RUNNING_KEY, "missing")
-    yield verdict_on("running-vm-takes-extra-config", f"{_RUNNING_KEY}: {found}", is_so=found == "yes")
+    yield verdict_on("running-vm-takes-extra-config", said or f"the key is {found}", is_so=found == "yes")
     tools.finished(tools.writer.power_off_vm(vm.moid), f"power off {vm.name}", vm.name)
     _, off = read(bench, _COPY, vm.moid)
     yield _moved("power-off-moves-change-version", edited, off)
+    macs = [[nic.mac for nic in one.nics] for one in (before, off)]
+    if macs[0]:
+        yield verdict_on("nic-keeps-automatic-mac", "after a power cycle", is_so=macs[0] == macs[1])
     wanted = {"VmPoweredOnEvent", "VmPoweredOffEvent"}
-    is_so = bench.shown(lambda: wanted <= {one.kind for one in tools.things.events(sorted(wanted), since)})
+    is_so = bench.shown(lambda: wanted <= {one.kind for one in tools.things.events((), since)})
     yield verdict_on("power-events", "both were found" if is_so else "not both were found", is_so=is_so)
 
 
@@ -204,6 +240,7 @@ COURSES = {
     CLONED_VM.does: _source,
     TAGS.does: _tags,
     COPY.does: _copy,
+    TWIN.does: _twin,
     EDIT.does: _edit,
     POWER.does: _power,
 }

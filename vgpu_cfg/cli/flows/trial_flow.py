@@ -39,7 +39,10 @@ _TO_TRY = 0.75
 _EXPIRY = timedelta(minutes=5)
 _DISK_MIB, _SWAP_MIB = 1024, 1024
 """The disk of a VM that is made from scratch, and the swap file of one that runs."""
-_FROM_SCRATCH = {"template": {"scratch": "otherLinux64Guest"}, "disks": [{"size": f"{_DISK_MIB}MiB"}]}
+_FROM_SCRATCH = {
+    "template": {"scratch": "otherLinux64Guest"},
+    "disks": [{"size": f"{_DISK_MIB}MiB"}],
+}
 _REMOVING = ("Alarm.Delete", "VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
 _REMOVAL = timedelta(minutes=10)
 """The longest removal."""

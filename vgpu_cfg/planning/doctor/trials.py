@@ -91,7 +91,7 @@ CLONED_VM = Experiment(
     "Clones the template to a VM, and deletes it.",
     {"CloneVM_Task": 1, "Destroy_Task": 1},
     (table.CLONE_TEMPLATE, table.CREATE_FROM_EXISTING, *_MADE),
-    _OF_NEW_VM,
+    (*_OF_NEW_VM, "clone-keeps-hardware-version"),
 )
 TAGS = Experiment(
     Step.VM,
@@ -105,16 +105,24 @@ COPY = Experiment(
     "Clones the VM with other settings, keys, and an instance UUID, and deletes the copy.",
     {"CloneVM_Task": 1, "Destroy_Task": 1},
     (table.CLONE_VM, table.CREATE_FROM_EXISTING, *_MADE),
-    ("clone-honours-config-spec", "clone-accepts-instance-uuid", "instance-uuid-is-unique",
+    ("clone-honours-config-spec", "clone-accepts-instance-uuid",
      "extra-config-is-copied", "clone-disk-names", "nic-keys-are-lowest-free", "clone-has-no-tags",
      "new-filter-reports-at-the-next-wait", "disk-uuid-exists"),
 )  # fmt: skip
+TWIN = Experiment(
+    Step.VM,
+    "Clones the VM without an instance UUID, with another MAC address, and deletes the clone.",
+    {"CloneVM_Task": 1, "Destroy_Task": 1},
+    (*COPY.needs, table.EDIT_NIC),
+    ("clone-device-change", "instance-uuid-is-unique", "clone-sets-mac"),
+)
 EDIT = Experiment(
     Step.VM,
     "Reconfigures the copy, once more with the former change version, and renames it.",
     {"ReconfigVM_Task": 2, "Rename_Task": 1},
     (table.ADVANCED, table.RENAME),
-    ("filter-reports-new-change-version", "edits-move-change-version", "old-change-version-is-rejected",
+    ("filter-reports-new-change-version", "edits-move-change-version", "disk-uuid-keeps-its-value",
+     "old-change-version-is-rejected",
      "identity-survives-rename-and-move"),
 )  # fmt: skip
 POWER = Experiment(
@@ -123,7 +131,7 @@ POWER = Experiment(
     {"PowerOnVM_Task": 1, "ReconfigVM_Task": 1, "PowerOffVM_Task": 1},
     (table.POWER_ON, table.POWER_OFF),
     ("power-on-moves-change-version", "running-vm-takes-extra-config", "power-off-moves-change-version",
-     "power-events"),
+     "nic-keeps-automatic-mac", "power-events"),
 )  # fmt: skip
 GPU_ON = Experiment(
     Step.GPU,
@@ -149,7 +157,7 @@ GPU_OFF = Experiment(
 )
 EXPERIMENTS = (
     *(ALARM, ALARMS_AT_ONCE, EVENTS),
-    *(NEW_VM, CLONED_VM, TAGS, COPY, EDIT, POWER),
+    *(NEW_VM, CLONED_VM, TAGS, COPY, TWIN, EDIT, POWER),
     *(GPU_ON, GPU_MOVE, GPU_OFF),
 )
 

@@ -44,6 +44,8 @@ class VCenterThrowAway:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.made: dict[str, str] = {}
+        """Names by moid of the alarms that were made here: vCenter may list them late."""
 
     @property
     def can_ask_together(self) -> bool:
@@ -72,7 +74,9 @@ class VCenterThrowAway:
                 except vim.fault.DuplicateName:
                     return ""
 
-        return [moid for moid in self._session.together([make] * count) if moid]
+        made = [moid for moid in self._session.together([make] * count) if moid]
+        self.made |= dict.fromkeys(made, name)
+        return made
 
     def change_alarm(self, moid: str, name: str, text: str) -> None:
         """Give an alarm another text."""
@@ -94,12 +98,12 @@ class VCenterThrowAway:
         )
 
     def events(self, kinds: Sequence[str], since: datetime) -> tuple[SeenEvent, ...]:
-        """Read the events of these types since a time, in the order of ReadPreviousEvents."""
+        """Read the events of these types, of all without any, since a time, as ReadPreviousEvents does."""
         manager = self._session.service_content.eventManager
         if manager is None:
             raise not_offered("this server does not provide events", self._session.address)
         spec = vim.event.EventFilterSpec(
-            eventTypeId=list(kinds), time=vim.event.EventFilterSpec.ByTime(beginTime=since)
+            eventTypeId=list(kinds) or None, time=vim.event.EventFilterSpec.ByTime(beginTime=since)
         )
 
         def attempt() -> tuple[SeenEvent, ...]:
