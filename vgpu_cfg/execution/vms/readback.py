@@ -6,7 +6,7 @@ request is compared with the VM, and the difference is a new request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -105,7 +105,9 @@ def _missing_devices(
             continue
         matches = [device for device in unclaimed if _answers(device, edit, spec.device_groups)]
         if not matches:
-            missing.append(edit)
+            other = _other_mac(edit, unclaimed, stood) if before is not None else None
+            unclaimed = [one for one in unclaimed if other is None or one.key != other.key]
+            missing.append(other or edit)
             continue
         if isinstance(edit, NewVgpu):
             matches = [one for one in matches if _has_uvm(one.key, detail) is edit.uvm] or matches
@@ -123,6 +125,15 @@ def _missing_devices(
         uvm_key(device.key): "1" for edit, device in whole if edit.uvm and not _has_uvm(device.key, detail)
     }
     return (*stubborn, *remains, *missing, *again), learned
+
+
+def _other_mac(edit: DeviceEdit, unclaimed: Iterable[_Device], stood: Collection[int]) -> EditNic | None:
+    """Return the edit for a new NIC that the server made without the requested MAC address, if it did."""
+    if not isinstance(edit, NewNic | NewPvrdmaNic) or edit.mac is None:
+        return None
+    anywhere = edit.model_copy(update={"mac": None})
+    made = (one.key for one in unclaimed if one.key not in stood and _answers(one, anywhere, {}))
+    return next((EditNic(key=key, backing=edit.backing, mac=edit.mac) for key in made), None)
 
 
 def _split_groups(

@@ -177,19 +177,24 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     if not missing.is_empty:
         session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
+    disks = owned_disks(vm)
+    shown = tuple(disk.uuid for disk in (*disks.own, *disks.others))
+    if vm.mark is not None and not disks.is_certain and len(shown) == len(vm.mark.new_disks) and all(shown):
+        yield from _record_disks(session, vm, shown)  # nobody had the time to attach another
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
 
 
-def _record_disks(session: RunSession, vm: Vm) -> Waiting[None]:
-    """Write the UUIDs of the disks that a reconfiguration has added into the VM's owner mark.
+def _record_disks(session: RunSession, vm: Vm, uuids: tuple[str, ...] = ()) -> Waiting[None]:
+    """Write the UUIDs of the disks that a request has added into the VM's owner mark, `uuids` where known.
 
     Unknown UUIDs are left to the next run.
     """
     disks = owned_disks(vm)
-    if vm.mark is None or not vm.mark.new_disks or not (disks.is_certain and disks.uuids):
+    found = uuids or (disks.uuids if disks.is_certain else ())
+    if vm.mark is None or not vm.mark.new_disks or not found:
         return
-    mark = vm.mark.model_copy(update={"disks": disks.uuids, "new_disks": ()})
+    mark = vm.mark.model_copy(update={"disks": found, "new_disks": ()})
     version = vm.detail.change_version if vm.detail is not None else ""
     spec = VmSpec(extra_config={MARK_PLAN_KEY: mark.text}, change_version=version or None)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)

@@ -201,6 +201,18 @@ def test_it_is_missing_exactly_where_it_does_not_show(
         assert missing_from(vm(**dropped), spec) == spec
 
 
+def test_a_new_nic_without_its_mac_gets_it_and_no_second_nic() -> None:
+    def nic(key: int, mac: str) -> VirtualNic:
+        return VirtualNic(key=key, kind="vmxnet3", network="key-1", mac=mac)
+
+    spec = VmSpec(devices=(NewNic(backing=DVS, mac="00:50:56:00:00:01"),))
+    old, made = nic(4000, "00:50:56:aa:00:01"), nic(4001, "00:50:56:aa:00:02")
+    before = VmDetail(nics=(old,))
+    missing = missing_from(vm(nics=(old, made)), spec, before)
+    assert missing.devices == (EditNic(key=4001, backing=DVS, mac="00:50:56:00:00:01"),)
+    assert missing_from(vm(nics=(old,)), spec, before).devices == spec.devices
+
+
 def test_only_the_missing_part_is_asked_for_again_at_the_version_that_was_seen() -> None:
     spec = VmSpec(
         settings={"cpus": 16, "memory": 65536},
