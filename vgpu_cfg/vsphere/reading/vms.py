@@ -14,6 +14,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
 from vgpu_cfg.model.observed.vm import (
+    AFFINITY_KEY,
     MARK_PLAN_KEY,
     MARK_VM_KEY,
     DiskController,
@@ -31,6 +32,8 @@ from vgpu_cfg.model.observed.vm import (
     Vm,
     VmDetail,
 )
+from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.reading.hosts import pci_address
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
@@ -39,8 +42,12 @@ from vgpu_cfg.vsphere.reading.tags import custom_attributes
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.leaves import plain
 
-OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
+CORES_KEY = "cpuid.coresPerSocket"
+OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", CORES_KEY)
 """Prefixes of the extraConfig keys that are always kept."""
+_PASSTHROUGH_KEY = "pciPassthru"
+_SPELLED = {key.casefold(): key for key in (AFFINITY_KEY, USE_KEY, SIZE_KEY, *P2P_KEYS, CORES_KEY)}
+"""The keys among them that a server may show in another case."""
 
 _DEVICES_KEPT = 4096
 _HARDWARE = re.compile(r"vmx-(\d+)")
@@ -124,6 +131,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         return None
     functions = [device for device in devices if isinstance(device, _PASSTHROUGH)]
     kept = dict(_extra_config(item, keys))
+    names = {key.casefold() for key in kept}
     return VmDetail.one_of_many(
         change_version=item.get("config.changeVersion", ""),
         hardware_version=hardware_version(item.get("config.version")),
@@ -139,7 +147,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
             sorted(
                 option.key
                 for option in item.get("config.extraConfig") or ()
-                if option_names and option.key not in kept
+                if option_names and option.key.casefold() not in names
             )
         ),
         vgpus=tuple(vgpus(functions)),
@@ -175,14 +183,20 @@ def moving(item: Item) -> dict[str, Any]:
 def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]:
     """Yield the extraConfig pairs that are kept; of a guest's user data, which holds secrets, only its state.
 
-    User data named in `keys` are in the plan file anyway.
+    User data named in `keys` are in the plan file anyway. A name in another case is the same, unless the VM
+    has both: the spelling that is asked for comes last, and counts.
     """
-    for option in item.get("config.extraConfig") or ():
-        value = str(option.value)
-        if option.key in keys or option.key.startswith(OWN_KEYS) or option.key == REPORT_KEY:
-            yield option.key, value
-        elif option.key == USERDATA_KEY:
-            yield option.key, value if value in ("", REDACTED) else WITHHELD
+    # Belief: vmx-options-ignore-case.
+    asked = _SPELLED | {key.casefold(): key for key in keys}
+    options = item.get("config.extraConfig") or ()
+    for option in sorted(options, key=lambda one: one.key in keys):
+        value, key = str(option.value), asked.get(option.key.casefold(), option.key)
+        if key.casefold().startswith(_PASSTHROUGH_KEY.casefold()):
+            key = f"{_PASSTHROUGH_KEY}{key[len(_PASSTHROUGH_KEY) :]}"
+        if key in keys or key.startswith(OWN_KEYS) or key == REPORT_KEY:
+            yield key, value
+        elif key == USERDATA_KEY:
+            yield key, value if value in ("", REDACTED) else WITHHELD
 
 
 def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
