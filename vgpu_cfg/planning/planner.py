@@ -309,7 +309,8 @@ class _Planning:
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
-            removal = plan_removal(vm, self.findings, delete=self.options.deleted_disks)
+            allow = (*self.desired.allow, *self.options.allow)
+            removal = plan_removal(vm, self.findings, delete=self.options.deleted_disks, allow=allow)
             result.changes += removal
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)

@@ -156,14 +156,15 @@ def test_what_does_not_carry_the_mark_of_this_run_is_left(mark: OwnerMark | None
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "kinds_then", "codes"),
+    ("at", "kinds_then", "codes"),
     [
-        (None, ["power_off_vm", "reconfigure_vm", "destroy_vm"], []),
-        ("snapshot-1", [], ["VG556"]),
+        (("a", None), ["power_off_vm", "reconfigure_vm", "destroy_vm"], []),
+        (("a", "snapshot-1"), [], ["VG556"]),
+        (("vm", None), [], ["VG556"]),
     ],
 )
 def test_a_disk_that_was_attached_to_it_since_is_spared(
-    snapshot: str | None, kinds_then: list[str], codes: list[str]
+    at: tuple[str, str | None], kinds_then: list[str], codes: list[str]
 ) -> None:
     vm = vm_at("vm-9", mark=made_by_the_run(disks=("u1",)), instance_uuid=UUID)
     own, other = (
@@ -172,16 +173,16 @@ def test_a_disk_that_was_attached_to_it_since_is_spared(
             capacity_mib=1,
             controller_key=1000,
             uuid=f"u{number + 1}",
-            file=f"[v] {number}",
+            file=f"[v] {('vm', at[0])[number]}/{number}.vmdk",
         )
         for number in range(2)
     )
     assert vm.detail is not None
-    detail = vm.detail.model_copy(update={"disks": (own, other), "snapshot_moid": snapshot})
+    detail = vm.detail.model_copy(update={"disks": (own, other), "snapshot_moid": at[1]})
     plan = rolled_back(vm.model_copy(update={"detail": detail}))
     assert [one.kind for one in plan.changes] == kinds_then
     assert [code for code, _ in told(plan)] == codes
-    assert [one.subject.name for one in plan.disturbed] == (["[v] 1"] if kinds_then else [])
+    assert [one.subject.name for one in plan.disturbed] == (["[v] a/1.vmdk"] if kinds_then else [])
 
 
 HOST_GROUP = VmHostRule(key=4, name="mine", is_enabled=True, is_mandatory=True, vm_group="g", host_group="h")

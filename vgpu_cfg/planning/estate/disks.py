@@ -163,6 +163,13 @@ def exported_disks(vm: Vm) -> OwnedDisks | None:
     return found if found.is_recorded else as_imported_disks(vm)
 
 
+def is_in_folder(disk: VirtualDisk, vm: Vm, others: Iterable[VirtualDisk]) -> bool:
+    """Whether a disk's file is in a VM's folder: next to its `others`, or in one that has the VM's name."""
+    folder, names = _folder(disk), _names(vm, vm.mark or OwnerMark(plan="", vm=""))
+    is_named = folder.rpartition("] ")[2].casefold() in names
+    return is_named or folder in {_folder(one) for one in others}
+
+
 def _as_requested(vm: Vm, mark: OwnerMark, disks: Sequence[VirtualDisk]) -> list[VirtualDisk]:
     """Return which of `disks` are those that the request made which wrote the mark.
 

@@ -1,7 +1,6 @@
 """The plan that removes the objects that a plan file names and owns: its VMs and their rules only.
 
-Belief: destroy-keeps-detached-files, destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags,
-deleted-vm-leaves-its-group.
+Belief: destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags, deleted-vm-leaves-its-group.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
 from vgpu_cfg.changes.kinds.vm_spec import RemoveDevice
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.devices import device_text, recorded_others
-from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
+from vgpu_cfg.planning.estate.disks import Layout, disk_text, is_in_folder, listed_disks, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -47,7 +47,12 @@ from vgpu_cfg.planning.vms.settings.setting import Topic
 
 
 def plan_removal(
-    vm: Vm, findings: Findings, *, layout: Layout | None = None, delete: Collection[str] = ()
+    vm: Vm,
+    findings: Findings,
+    *,
+    layout: Layout | None = None,
+    delete: Collection[str] = (),
+    allow: Collection[Approval] = (),
 ) -> list[Change]:
     """List the changes that delete a VM: off first, without other disks, then away with its own.
 
@@ -68,6 +73,8 @@ def plan_removal(
     spared = [disk for disk in disks.others if disk not in doomed]
     if spared:
         _report_spared(vm, spared, findings)
+        if Approval.IRREVERSIBLE not in allow:
+            _refuse_in_folder(vm, spared, (*disks.own, *doomed), findings)
         edits = [_detachment(disk) for disk in spared]
         version = vm.detail.change_version if vm.detail is not None else ""
         changes.append(
@@ -128,6 +135,24 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
     message = f"not created by the plan: {named}; detached before the VM is deleted, and kept"
     remedy = f"to delete one too, name it: --delete {quote(disks[0].file)}"
     findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
+
+
+def _refuse_in_folder(
+    vm: Vm, spared: Sequence[VirtualDisk], others: Sequence[VirtualDisk], findings: Findings
+) -> None:
+    """Refuse to delete a VM whose folder has files of other disks: vCenter may delete them with it."""
+    # Belief: destroy-keeps-detached-files.
+    inside = [disk for disk in spared if is_in_folder(disk, vm, others)]
+    if inside:
+        message = (
+            "the plan did not create these disks, and their files are in the folder of the VM, which vCenter "
+            f"may delete as a whole: {listed_disks(inside)}"
+        )
+        remedy = (
+            f"move them to another folder in the vSphere Client; or delete them: --delete "
+            f"{quote(inside[0].file)}; or accept the risk: `allow: [{Approval.IRREVERSIBLE}]` in the plan file"
+        )
+        findings.add(Code.DISK_IN_SNAPSHOT, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 
 def refuse_disks(
@@ -210,7 +235,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         template = quiet_site.template_of(wanted[vm.moid]) if vm.moid in wanted else None
         detail = template.detail if template is not None else None
         layout = Layout.of(wanted[vm.moid], detail) if vm.moid in wanted else None
-        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks)
+        allow = (*desired.allow, *chosen.allow)
+        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks, allow=allow)
     refuse_disks(desired, observed, changes, chosen.deleted_disks, findings)
     changes += [*steps, *hosts]
     if not chosen.only:
