@@ -149,8 +149,8 @@ def _refuse_in_folder(
             f"may delete as a whole: {listed_disks(inside)}"
         )
         remedy = (
-            f"move them to another folder in the vSphere Client; or delete them: --delete "
-            f"{quote(inside[0].file)}; or accept the risk: `allow: [{Approval.IRREVERSIBLE}]` in the plan file"
+            "move them to another folder in the vSphere Client; or delete them: --delete "
+            f"{quote(inside[0].file)}; or add `allow: [{Approval.IRREVERSIBLE}]` to the plan file"
         )
         findings.add(Code.DISK_IN_SNAPSHOT, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
