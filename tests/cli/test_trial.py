@@ -15,6 +15,7 @@ from tests.cli.conftest import Serve
 from tests.cli.host_watch import Watch, is_reading, settings_of, watch_labs
 from tests.cli.roles import ACCOUNT, as_account
 from tests.cli.test_https import pinned
+from vgpu_cfg.documents import read_document
 from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import Alarm, LabState, VirtualMachine
@@ -145,6 +146,17 @@ def test_a_place_that_cannot_work_is_refused_with_the_planners_words(
     assert refused.code == 4
     assert "VG416 no datastore is named" in refused.told
     assert not watch.writes
+
+
+def test_verdicts_are_saved_with_how_they_were_tried(vgpu_cfg: CommandLine) -> None:
+    (vgpu_cfg.folder / "site").mkdir()
+    vgpu_cfg.done("doctor", SERVER, "--save", "site")
+    vgpu_cfg.done(*VMS, "--steps=objects,vm", "--save", "site")
+    (file,) = (vgpu_cfg.folder / "site").iterdir()
+    beliefs = read_document(file).data["beliefs"]
+    by = {name: row.get("by", "reading") for name, row in beliefs.items() if row["verdict"] == "holds"}
+    assert (by["alarm-names-are-unique"], by["clone-honours-config-spec"]) == ("object", "vm")
+    assert (by["disk-uuid-exists"], by["nics-are-class-02"]) == ("vm", "reading")
 
 
 def test_both_faces_say_the_same(vgpu_cfg: CommandLine) -> None:

@@ -54,6 +54,7 @@ def doctor(
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
+    from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.examine import examine
     from vgpu_cfg.render.data.doctor import health_data
     from vgpu_cfg.settings.connection import resolve_connection
@@ -75,6 +76,6 @@ def doctor(
 
         show.lines(lambda width: render_health(health, observed.vcenter.address, width, with_all=verbose))
     if save is not None:
-        save_found(save, observed, health.tried)
+        save_found(save, observed, (health.tried, Trial.READING))
     if exit_code and health.ailments:
         raise typer.Exit(EXIT_DIFFERENCES)

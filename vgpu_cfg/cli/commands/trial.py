@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,6 +56,15 @@ def trial(
         str | None,
         typer.Option("--move-to", metavar="HOST", help="Move its VM here by vMotion.", show_default=False),
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE|FOLDER",
+            help="Save which assumptions hold here, as `doctor --save` does.",
+            show_default=False,
+        ),
+    ] = None,
     max_minutes: Annotated[
         int, typer.Option("--max-minutes", min=4, max=600, help="The maximum duration, removal included.")
     ] = DEFAULT_MINUTES,
@@ -80,7 +90,7 @@ def trial(
         raise typer.BadParameter("throw-away VMs require --in FOLDER", param_hint="--steps")
     if (Step.GPU in chosen) != (profile is not None) or (move_to is not None and profile is None):
         raise typer.BadParameter("the step gpu requires a profile, and no other one", param_hint="--profile")
-    how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output)
+    how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output, save=save)
     where = {"folder": in_, "template": template, "cluster": cluster, "datastore": datastore}
     if clean:
         trial_flow.clean(connection, how, with_all=all_)

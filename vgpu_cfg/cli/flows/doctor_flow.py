@@ -10,6 +10,7 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
+    from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.doctor.tried import Tried
     from vgpu_cfg.settings.connection import Connection
@@ -61,13 +62,14 @@ def read_to_examine(connection: Connection) -> Inventory:
     return observed.model_copy(update={"facts": facts, "licences": licences})
 
 
-def save_found(path: Path, observed: Inventory, tried: Iterable[Tried]) -> None:
-    """Save the verdicts of a reading for plans, and report the file."""
+def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried], Trial]) -> None:
+    """Save verdicts for plans, each with how they were tried, and report the file."""
     from vgpu_cfg.cli.kept.verdicts import save_verdicts
     from vgpu_cfg.planning.doctor.verdicts import verdicts_of
 
-    found = verdicts_of(observed, tried)
-    file = save_verdicts(path, found)
+    for tried, by in found_by:
+        found = verdicts_of(observed, tried, by)
+        file = save_verdicts(path, found)
     show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
     if file.name != found.file_name:
         show.say(f"plans only read the name {found.file_name}")

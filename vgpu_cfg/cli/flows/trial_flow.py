@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_found
 from vgpu_cfg.cli.flows.flow import meant_at, plan_with
 from vgpu_cfg.cli.flows.preparing.privileges import missing_of
 from vgpu_cfg.cli.flows.running.run_flow import ask
+from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
@@ -56,6 +58,7 @@ class How:
     yes: bool
     dry_run: bool
     output: OutputFormat
+    save: Path | None = None
 
     @property
     def is_json(self) -> bool:
@@ -91,11 +94,14 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     remains.
     """
     from vgpu_cfg.contact.bench import Bench, all_tried
+    from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.throw_away import TrialMark
     from vgpu_cfg.planning.doctor.trials import Outline, Step, experiments_of
     from vgpu_cfg.render.data.trial import trial_data
     from vgpu_cfg.render.text.trial import render_outline, render_tried
 
+    if how.save is not None:
+        refuse_unwritable(how.save / "vcenter" if how.save.is_dir() else how.save, "--save")
     connection = resolve_connection(flags)
     experiments = experiments_of(steps, has_template="template" in place.keys, moves=bool(place.move_to))
     with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
@@ -125,6 +131,10 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         show.data(trial_data(outline, found, left))
     elif not how.dry_run:
         show.lines(lambda width: render_tried(found, width))
+    if how.save is not None and tried:
+        by = {belief: one.step for one in experiments for belief in one.beliefs}
+        parts = (([one for one in tried if by[one.belief] is step], Trial(step.trial)) for step in Step)
+        save_found(how.save, read_to_examine(connection), *parts)
     _refuse_left(left, connection.server)
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(
