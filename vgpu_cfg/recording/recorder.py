@@ -2,9 +2,7 @@
 
 Removal of secrets from a recorded answer, by parsing it: session keys, tickets, passwords.
 
-The bytes around them stay as the server sent them, prefixes and all, so that an answer
-plays back as it was. Ids that belong to a session are replaced by plain ones, the same
-wherever they come again.
+Ids that belong to a session are replaced by plain ones, the same wherever they come again.
 
 A Transport that answers from a recording, and says which answer it lacks.
 """
@@ -13,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
 
 from vgpu_cfg.errors import NotRecorded, VCenterError
 from vgpu_cfg.ports import Transport
@@ -54,10 +53,10 @@ class RecordingTransport:
     Only what `recording` gives is kept: no header, no cookie and no request ever is.
     """
 
-    def __init__(self, inner: Transport, address: str) -> None:
+    def __init__(self, inner: Transport, address: str, scrubber: Scrubber | None = None) -> None:
         self._inner = inner
         self._address = address
-        self._scrubber = Scrubber()
+        self._scrubber = scrubber or Scrubber()
         self._exchanges: list[Exchange] = []
         self._api_version = ""
 
@@ -104,13 +103,23 @@ class RecordingTransport:
 
 
 @dataclass(slots=True)
-class _Open:
-    """An element that is being read; `inner` is the byte where its content begins."""
+class OpenElement:
+    """An element that is being read. `begins` is where its content begins, `kind` its stated type.
+
+    `refers_to` is the type of the object that it refers to. `label` is the key of an option, or the path of a
+    property, as far as it was read.
+    """
 
     name: str
-    inner: int | None = None
+    begins: int
+    kind: str = ""
+    refers_to: str = ""
+    label: str = ""
     text: list[str] = field(default_factory=list)
-    option_key: str = ""
+
+
+_InsteadOf = Callable[[OpenElement, OpenElement, str], str | None]
+"""Returns the content to put in place of that of an element with its parent, None to keep it."""
 
 
 class Scrubber:
@@ -118,71 +127,65 @@ class Scrubber:
 
     def __init__(self) -> None:
         self._plain: dict[str, str] = {}
+        self._is_login = False
 
     def request(self, body: bytes) -> bytes:
         """Return a request with the session's ids replaced, as a player will send it."""
-        return self._spliced(body, is_login=False)
+        return self._rewritten(body, self._in_request)
 
     def answer(self, body: bytes, call: str) -> bytes:
         """Return an answer to a call without its secrets."""
-        return self._spliced(body, is_login=call.endswith(".Login"))
+        self._is_login = call.endswith(".Login")
+        return self._rewritten(body, self._in_answer)
+
+    def _in_request(self, _element: OpenElement, _parent: OpenElement, content: str) -> str | None:
+        return self._plain_id(content) if content.startswith(SESSION_ID) else None
+
+    def _in_answer(self, element: OpenElement, parent: OpenElement, content: str) -> str | None:
+        instead = self._plain_id(content) if content.startswith(SESSION_ID) else None
+        if instead is None and content not in _BLANK:
+            is_secret = _is_secret(element.name, parent.label, is_login=self._is_login)
+            return SCRUBBED if is_secret else None
+        return instead
 
     def _plain_id(self, text: str) -> str:
         return self._plain.setdefault(text, f"session-object-{len(self._plain) + 1}")
 
-    def _spliced(self, body: bytes, *, is_login: bool) -> bytes:
-        edits = self._edits(body, is_login=is_login)
-        pieces = []
-        at = 0
-        for start, end, text in edits:
-            pieces += [body[at:start], text.encode()]
-            at = end
-        return b"".join([*pieces, body[at:]])
+    def _keeps_attribute(self, _name: str) -> bool:
+        return True
 
-    def _edits(self, body: bytes, *, is_login: bool) -> list[tuple[int, int, str]]:
-        """List the stretches of bytes to replace, in order, none inside another."""
-        edits: list[tuple[int, int, str]] = []
-        opened: list[_Open] = []
+    def _rewritten(self, body: bytes, instead_of: _InsteadOf) -> bytes:
+        """Write XML anew, without comments. Raises ValueError for content that is not XML."""
+        pieces: list[str] = []
+        opened = [OpenElement("", 0)]
         parser = expat.ParserCreate()
 
-        def begin_content() -> None:
-            if opened and opened[-1].inner is None:
-                opened[-1].inner = parser.CurrentByteIndex
-
-        def start(name: str, _attributes: dict[str, str]) -> None:
-            begin_content()
-            opened.append(_Open(name.rpartition(":")[2]))
+        def start(name: str, attributes: dict[str, str]) -> None:
+            kept = {key: quoteattr(one) for key, one in attributes.items() if self._keeps_attribute(key)}
+            pieces.append(f"<{name}{''.join(f' {key}={one}' for key, one in kept.items())}>")
+            kind = attributes.get("xsi:type", "").rpartition(":")[2]
+            opened.append(OpenElement(name.rpartition(":")[2], len(pieces), kind, attributes.get("type", "")))
 
         def text(data: str) -> None:
-            begin_content()
+            pieces.append(escape(data))
             opened[-1].text.append(data)
 
-        def end(_name: str) -> None:
-            done = opened.pop()
+        def end(name: str) -> None:
+            done, parent = opened.pop(), opened[-1]
             content = "".join(done.text).strip()
-            if opened and done.name == "key":
-                opened[-1].option_key = content
-            if done.inner is None:
-                return
-            parent_key = opened[-1].option_key if opened else ""
-            if content.startswith(SESSION_ID):
-                instead = self._plain_id(content)
-            elif content not in _BLANK and _is_secret(done.name, parent_key, is_login=is_login):
-                instead = SCRUBBED
-            else:
-                return
-            while edits and edits[-1][0] >= done.inner:
-                edits.pop()
-            edits.append((done.inner, parser.CurrentByteIndex, instead))
+            if done.name == "key" or (done.name == "name" and parent.name == "propSet"):
+                parent.label = content
+            instead = instead_of(done, parent, content)
+            if instead is not None:
+                pieces[done.begins :] = [escape(instead)]
+            pieces.append(f"</{name}>")
 
-        parser.StartElementHandler = start
-        parser.CharacterDataHandler = text
-        parser.EndElementHandler = end
+        parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, text, end
         try:
             parser.Parse(body, True)
         except expat.ExpatError as error:
             raise ValueError(f"this is no XML, so nothing in it can be scrubbed: {error}") from error
-        return edits
+        return "".join(pieces).encode()
 
 
 def _is_secret(name: str, parent_key: str, *, is_login: bool) -> bool:
