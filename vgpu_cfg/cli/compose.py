@@ -290,12 +290,19 @@ def _ssh_config() -> Path | None:
     return config if config.is_file() else None
 
 
-def record(connection: Connection, path: Path) -> int:
-    """Save one fixed set of reads of a vCenter to a file; return how many answers it holds."""
-    from vgpu_cfg.recording import RecordingTransport, save_recording
-    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+def record(connection: Connection, path: Path, *, anonymous: bool = False) -> int:
+    """Save one fixed set of reads of a vCenter to a file; return how many answers it holds.
 
-    transport = RecordingTransport(make_transport(connection), connection.server)
+    If `anonymous`, nothing in it identifies the site.
+    """
+    from vgpu_cfg.recording import RecordingTransport, save_recording
+    from vgpu_cfg.recording.anonymous import Anonymous
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.wire.leaves import api_words
+
+    scrubber = Anonymous(api_words()) if anonymous else None
+    server = "vcenter" if anonymous else connection.server
+    transport = RecordingTransport(make_transport(connection), server, scrubber)
     # One request at a time, so that the answers come in one order.
     with open_session(connection, transport, in_flight=1, reads_only=True) as session:
         VCenterReader(session, SystemClock()).read_everything()

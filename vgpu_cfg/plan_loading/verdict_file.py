@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from vgpu_cfg.documents import build, dump, read_document
@@ -20,24 +19,20 @@ _ABOUT = (
 
 def read_all_verdicts(folder: Path) -> tuple[VerdictFile, ...]:
     """Read the files of a folder in the order of their names. Raises DocumentError with all their faults."""
+    found: list[VerdictFile] = []
     faults: list[DocumentFault] = []
-    found = tuple(_read_all(folder, faults))
-    if faults:
-        raise DocumentError(faults, remedy="save it again with `vgpu-cfg doctor --save FOLDER`, or delete it")
-    return found
-
-
-def _read_all(folder: Path, faults: list[DocumentFault]) -> Iterator[VerdictFile]:
     paths = sorted(path for path in folder.glob("vcenter-*.yaml") if _NAME.fullmatch(path.name))
     if len(paths) > MOST_FILES:
         message = f"this folder contains {len(paths)} files with verdicts; the limit is {MOST_FILES}"
         faults.append(DocumentFault(str(folder), 1, 1, message, "delete those of older builds"))
-        return
-    for path in paths:
+    for path in paths[:MOST_FILES]:
         try:
-            yield read_verdicts(path)
+            found.append(read_verdicts(path))
         except DocumentError as error:
             faults += error.faults
+    if faults:
+        raise DocumentError(faults, remedy="save it again with `vgpu-cfg doctor --save FOLDER`, or delete it")
+    return tuple(found)
 
 
 def read_verdicts(path: Path) -> VerdictFile:

@@ -41,6 +41,15 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            "--evidence",
+            metavar="FOLDER",
+            help="Save these verdicts and a recording, both without names and secrets, to send them.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every object with its command.")
     ] = False,
@@ -50,7 +59,7 @@ def doctor(
     """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.commands.explain import server_words
-    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_found
+    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
@@ -63,7 +72,10 @@ def doctor(
         refuse_unwritable(html, "--html")
     if save is not None:
         refuse_unwritable(save / "vcenter" if save.is_dir() else save, "--save")
-    observed = read_to_examine(resolve_connection(connection))
+    server = resolve_connection(connection)
+    if evidence is not None and server.recording is not None:
+        raise typer.BadParameter("a recording cannot be recorded again", param_hint="--evidence")
+    observed = read_to_examine(server)
     health = examine(observed, load_catalog(), server_words(connection))
     if html is not None:
         from vgpu_cfg.render.page.doctor import render_health_page
@@ -75,7 +87,8 @@ def doctor(
         from vgpu_cfg.render.text.doctor import render_health
 
         show.lines(lambda width: render_health(health, observed.vcenter.address, width, with_all=verbose))
-    if save is not None:
-        save_found(save, observed, (health.tried, Trial.READING))
+    saved = save_found(save, observed, (health.tried, Trial.READING)) if save is not None else None
+    if evidence is not None:
+        save_evidence(evidence, server, health.tried, saved)
     if exit_code and health.ailments:
         raise typer.Exit(EXIT_DIFFERENCES)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import PRIVATE
 
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.verdicts import VerdictFile
     from vgpu_cfg.planning.doctor.tried import Tried
     from vgpu_cfg.settings.connection import Connection
 
@@ -62,9 +64,10 @@ def read_to_examine(connection: Connection) -> Inventory:
     return observed.model_copy(update={"facts": facts, "licences": licences})
 
 
-def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried], Trial]) -> None:
-    """Save verdicts for plans, each with how they were tried, and report the file."""
+def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried], Trial]) -> VerdictFile:
+    """Save verdicts for plans, each with how they were tried, and report the file; return its content."""
     from vgpu_cfg.cli.kept.verdicts import save_verdicts
+    from vgpu_cfg.plan_loading.verdict_file import read_verdicts
     from vgpu_cfg.planning.doctor.verdicts import verdicts_of
 
     for tried, by in found_by:
@@ -73,3 +76,38 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
     show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
     if file.name != found.file_name:
         show.say(f"plans only read the name {found.file_name}")
+    return read_verdicts(file)
+
+
+def save_evidence(
+    folder: Path, connection: Connection, tried: Iterable[Tried], saved: VerdictFile | None
+) -> None:
+    """Record the vCenter without its names, and keep the recording with the verdicts that it gives.
+
+    Anybody gets these verdicts from the recording. Those of trials come from `saved`, without the objects.
+    """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.plan_loading.verdict_file import verdicts_text
+    from vgpu_cfg.planning.doctor.patient import Patient
+    from vgpu_cfg.planning.doctor.tried import try_beliefs
+    from vgpu_cfg.planning.doctor.verdicts import verdicts_of
+    from vgpu_cfg.settings.connection import resolve_connection
+    from vgpu_cfg.settings.flags import ConnectionFlags
+
+    folder.mkdir(exist_ok=True)
+    recording = folder / "recording.json.gz"
+    compose.record(connection, recording, anonymous=True)
+    played = read_to_examine(resolve_connection(ConnectionFlags(recording=recording)))
+    again = try_beliefs(Patient(played, load_catalog()))
+    found = verdicts_of(played, again)
+    rows = dict(found.beliefs)
+    for key, row in saved.beliefs.items() if saved else ():
+        if row.by != "reading":
+            rows[key] = row.model_copy(update={"seen": ""})
+    found = found.model_copy(update={"beliefs": dict(sorted(rows.items()))})
+    write_whole(folder / "verdicts.yaml", verdicts_text(found), mode=PRIVATE)
+    show.say(f"{folder}: verdicts.yaml and {recording.name} ({recording.stat().st_size // 1024} KiB)")
+    lost = [one.belief for one, other in zip(tried, again, strict=True) if one.verdict is not other.verdict]
+    if lost:
+        show.say(f"the recording does not give the same verdict on {', '.join(lost)}")

@@ -32,6 +32,14 @@ def split_tag(tag: str) -> tuple[str, str]:
     return namespace[1:], name
 
 
+def api_words() -> frozenset[str]:
+    """Return the names of all types of the vSphere API, and the values of its enumerations."""
+    names = {*VmomiSupport._wsdlDefMap, *VmomiSupport._wsdlTypeMap}  # noqa: SLF001 - no other list of them
+    kinds = [VmomiSupport.GetWsdlType(*name) for name in names]
+    values = (getattr(kind, "values", ()) for kind in kinds if issubclass(kind, VmomiSupport.Enum))
+    return frozenset(name for _, name in names).union(*values)
+
+
 def leaf_maker(convert: Callable[[str], Any]) -> Make:
     """Return what reads an element without parts by converting its text."""
 
