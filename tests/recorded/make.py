@@ -26,6 +26,8 @@ from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RECORDINGS = HERE / "recordings"
+EVIDENCE = HERE / "evidence"
+LABS_WITH_EVIDENCE = ("mixed-fleet", "mixed-size-l40s", "nic-groups", "hgx-2xh100")
 PASSWORD = "Pass.of-a.simulator"
 VCSIM = ("-user", "reader", "-password", PASSWORD, "-vms", "1")
 
@@ -71,6 +73,12 @@ def record_example() -> None:
     vgpu_cfg(
         "record", "--force", ROOT / "examples/site-repository/vcenter.json.gz", "--server", "lab:mixed-fleet"
     )
+
+
+def record_evidence() -> None:
+    """Keep evidence as users send it; so far of the lab only."""
+    for estate in LABS_WITH_EVIDENCE:
+        vgpu_cfg("doctor", "--server", f"lab:{estate}", "--evidence", EVIDENCE / f"lab-{estate}")
 
 
 def record_vcsim() -> None:
@@ -148,4 +156,4 @@ def run(*parts: Callable[[], None]) -> None:
 
 
 if __name__ == "__main__":
-    run(record_labs, record_example, record_vcsim, record_cassettes)
+    run(record_labs, record_example, record_evidence, record_vcsim, record_cassettes)

@@ -1,0 +1,87 @@
+"""Evidence that users sent gives the verdicts that it came with, and fills the page of builds and boards."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.cli.command_line import CommandLine
+from tests.recorded.make import EVIDENCE
+from vgpu_cfg.model.verdicts import Verdict, VerdictFile
+from vgpu_cfg.plan_loading.verdict_file import read_verdicts
+from vgpu_cfg.testing import RecordedVCenter
+
+FOLDERS = sorted(path for path in EVIDENCE.iterdir() if path.is_dir())
+PAGE = ROOT / "docs/reference/evidence.md"
+LARGEST = 300_000
+HEAD = """# Evidence
+
+The builds and boards on which [assumptions of vgpu-cfg](beliefs.md) were tried, from
+[evidence](../how-to/send-evidence.md) that the test suite replays. **All of it is from the lab, a simulator.
+No evidence of a real vCenter exists yet.**
+
+A test writes this page from `tests/recorded/evidence/`.
+
+| Source | vCenter | ESXi | Drivers | Boards | Hold | Do not | Not tried |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+@pytest.fixture
+def vgpu_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return CommandLine(tmp_path, monkeypatch)
+
+
+def recording(folder: Path) -> Path:
+    return folder / "recording.json.gz"
+
+
+def by_reading(found: VerdictFile) -> dict[str, tuple[Verdict, str]]:
+    return {key: (row.verdict, row.seen) for key, row in found.beliefs.items() if row.by == "reading"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_recording_gives_the_verdicts_that_it_came_with(folder: Path, vgpu_cfg: CommandLine) -> None:
+    sent = read_verdicts(folder / "verdicts.yaml")
+    vgpu_cfg.done("doctor", "--from", recording(folder), "--save", "again.yaml")
+    again = read_verdicts(Path("again.yaml"))
+    found = by_reading(again)
+    assert {key: found[key] for key in by_reading(sent)} == by_reading(sent)
+    assert (again.vcenter, again.hosts) == (sent.vcenter, sent.hosts)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_evidence_is_two_small_files_that_pytest_can_play(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == ["recording.json.gz", "verdicts.yaml"]
+    assert recording(folder).stat().st_size < LARGEST
+    assert RecordedVCenter(recording(folder)).name == "recording.json.gz"
+
+
+def row_of(folder: Path) -> str:
+    found = read_verdicts(folder / "verdicts.yaml")
+    counts = Counter(row.verdict for row in found.beliefs.values())
+    hosts = found.hosts
+    cells = [
+        f"`{folder.name}`",
+        f"{found.vcenter.version} ({found.vcenter.build})",
+        ", ".join(sorted({f"{one.esxi} ({one.build})" for one in hosts})),
+        ", ".join(sorted({one.driver.partition("-")[0] for one in hosts if one.driver})),
+        ", ".join(sorted({board for one in hosts for board in one.boards})),
+        *(str(counts[verdict]) for verdict in Verdict),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_lists_all_evidence() -> None:
+    wanted = HEAD + "\n".join(map(row_of, FOLDERS)) + "\n"
+    if os.environ.get("REWRITE_PAGES"):
+        PAGE.write_text(wanted, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == wanted
+
+
+def test_the_page_calls_evidence_a_simulators_only_if_it_is() -> None:
+    assert all(folder.name.startswith("lab-") for folder in FOLDERS), "say in HEAD what is real now"
