@@ -275,7 +275,7 @@ def changed_plans(draw: st.DrawFn) -> Row:
 
 
 FLAGS = ("--allow-power-cycle", "--allow-move")
-DISKS = {"disk on own-1": "[vsan] own-1/own-1_1.vmdk", "disk on own-2": "[vsan] own-2/own-2_2.vmdk"}
+DISKS = {f"disk on {name}": f"[vsan] others/{name}.vmdk" for name in ("own-1", "own-2")}
 """What others attach, and the file that it gets."""
 DEVICES = ("nic on own-1", "nic on own-2", "vgpu on own-3")
 

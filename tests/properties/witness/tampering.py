@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pyVmomi import vim
 
@@ -69,7 +70,10 @@ def add_device(lab: Lab, vm: VirtualMachine, what: str) -> set[str]:
 def attach_disk(lab: Lab, vm: VirtualMachine) -> set[str]:
     """Attach a new disk to a VM, and return its file."""
     before = set(vm.devices)
-    disk = vim.vm.device.VirtualDisk(key=-1, controllerKey=1000, capacityInKB=5 * 1024 * 1024)
+    flat: Any = vim.vm.device.VirtualDisk.FlatVer2BackingInfo
+    file = flat(fileName=f"[vsan] others/{vm.name}.vmdk", diskMode="persistent")
+    size = 5 * 1024 * 1024
+    disk = vim.vm.device.VirtualDisk(key=-1, controllerKey=1000, capacityInKB=size, backing=file)
     change = vim.vm.device.VirtualDeviceSpec(operation="add", fileOperation="create", device=disk)
     lab.call(vm, "ReconfigVM_Task", spec=vim.vm.ConfigSpec(deviceChange=[change]))
     lab.run_until_idle()

@@ -1,0 +1,282 @@
+"""Short scenes for lies that a plan's usual life does not meet: each returns one word of the table.
+
+A scene is played on an honest lab, too, where its word is `right`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyVmomi import vim
+
+from tests.cli.colleague import Colleague
+from tests.cli.host_watch import Watch, watch_labs
+from tests.cli.roles import Given, as_account
+from tests.lies.judge import see_clean
+from tests.lies.stage import ESTATE, PLAN, SERVER, Stage, facts_of
+from vgpu_cfg.lab.simulation.past_events import record
+from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
+
+if TYPE_CHECKING:
+    import pytest
+
+COLLEAGUE, ADMINISTRATOR = "Colleague@VSPHERE.LOCAL", "Administrator@VSPHERE.LOCAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A scene: what it is about, for readers of the table, and the lies that it is for."""
+
+    about: str
+    play: Callable[[Stage, pytest.MonkeyPatch, Path], str]
+    beliefs: tuple[str, ...]
+
+
+def act_of(name: str, stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
+    word = ACTS[name].play(stage, patch, folder)
+    for step, ran in stage.ran.items():
+        see_clean(step, ran)
+    return word
+
+
+def _made(stage: Stage, first: str = "apply", again: str = "again") -> str:
+    """Judge an apply and its repetition by the VMs that there are."""
+    wanted = {"train-01", "train-02", "idle-1", "other-1", "other-2"}
+    vms = [vm.name for vm in stage.look().all(VirtualMachine) if not vm.is_template]
+    assert sorted(vms) == sorted(set(vms)), "a VM is there twice"
+    if stage.ran[again].code:
+        return f"stops {stage.ran[again].code}"
+    assert set(vms) == wanted, vms
+    assert facts_of(stage.look())["vms"]["train-01"]["power"] == "poweredOn"
+    return "later" if stage.ran[first].code else "right"
+
+
+def _history(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    lab = stage.vgpu_cfg.lab(ESTATE)
+    with lab.transaction():
+        for number in range(300):
+            record(lab, lab.state.objects[lab.state.root], "GeneralUserEvent", message=f"of others {number}")
+    shutil.rmtree(stage.vgpu_cfg.state_folder / "journals")
+    ran = stage.type("history", "history", "--server", SERVER, "--output", "json")
+    runs = json.loads(ran.out)["runs"]
+    assert len(runs) <= 1
+    return "right" if runs else "less"
+
+
+def _authors(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    lab = stage.vgpu_cfg.lab(ESTATE)
+    colleague = Colleague(lab)
+    spec = vim.vm.ConfigSpec(numCPUs=8, numCoresPerSocket=4)
+    colleague.reconfigures("idle-1", lambda _vm: spec)
+    colleague.overrides("gpu", "train-02", drs="fullyAutomated", restart="high")
+    colleague.does("train-01", "PowerOffVM_Task")
+    colleague.does("train-01", "Destroy_Task")
+    told = stage.type("status", "status", "--exit-code", "-v", PLAN).told
+    assert ADMINISTRATOR not in told
+    count = told.count(COLLEAGUE)
+    return "right" if count >= AUTHORS else "less"
+
+
+AUTHORS = 3
+"""So many differences the colleague made."""
+
+
+def _creator(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    stage.edit(("idle-1", "idle-2"))
+    told = stage.type("plan", "plan", "-v", PLAN).told
+    return "right" if f"by {ADMINISTRATOR}" in told else "less"
+
+
+def _account(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    Given(stage.vgpu_cfg, PLAN).give(stage.vgpu_cfg, ESTATE)
+    stage.type("apply", *as_account(["apply", "--yes", PLAN]))
+    stage.type("again", *as_account(["apply", "--yes", PLAN]))
+    return _made(stage)
+
+
+def _lost_answer(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.script(ESTATE, {"method": "CloneVM_Task", "nth": 2, "kind": "drop_after"})
+    stage.type("apply", "apply", "--yes", PLAN)
+    stage.vgpu_cfg.script(ESTATE)
+    stage.type("again", "apply", "--yes", PLAN)
+    return _made(stage)
+
+
+def _two_machines(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
+    from tests.cli.test_two_machines import Other
+
+    watch, other = watch_labs(patch), folder / "other"
+    other.mkdir()
+    there = Other(stage.vgpu_cfg, other)
+    shutil.copy(stage.vgpu_cfg.folder / ESTATE, other)
+    shutil.copy(stage.vgpu_cfg.folder / PLAN, other)
+    stage.vgpu_cfg.keep_id(PLAN)
+    there.take_id(PLAN)
+
+    def meet(name: str) -> None:
+        if name in ("CloneVM_Task", "PowerOnVM_Task"):
+            watch.before_call = lambda _name: None
+            ran = there("apply", "--yes", PLAN)
+            see_clean("elsewhere", ran)
+            assert ran.code == 6, f"the second run goes on beside the first: {ran.told}"
+
+    watch.before_call = meet
+    stage.type("apply", "apply", "--yes", PLAN)
+    watch.before_call = lambda _name: None
+    stage.type("again", "apply", "--yes", PLAN)
+    return _made(stage)
+
+
+def _at_once(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Let the second machine begin right before the first one's lock is requested."""
+    from tests.cli.test_two_machines import Other
+
+    watch, other = watch_labs(patch), folder / "other"
+    other.mkdir()
+    there = Other(stage.vgpu_cfg, other)
+    shutil.copy(stage.vgpu_cfg.folder / ESTATE, other)
+    shutil.copy(stage.vgpu_cfg.folder / PLAN, other)
+    stage.vgpu_cfg.keep_id(PLAN)
+    there.take_id(PLAN)
+    _interleave(stage, watch, there)
+    stage.type("again", "apply", "--yes", PLAN)
+    return _made(stage)
+
+
+def _interleave(stage: Stage, watch: Watch, there: Callable[..., object]) -> None:
+    def before(name: str) -> None:
+        if name.startswith("lock "):
+            watch.before_call = lambda _name: None
+            there("apply", "--yes", PLAN)
+
+    watch.before_call = before
+    stage.type("apply", "apply", "--yes", PLAN)
+    watch.before_call = lambda _name: None
+
+
+def _rename(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    Colleague(stage.vgpu_cfg.lab(ESTATE)).does("train-01", "Rename_Task", "of-others")
+    ran = stage.type("plan", "plan", PLAN)
+    return (
+        "right"
+        if ran.code == 0 and "new on" not in ran.told
+        else f"stops {ran.code}"
+        if ran.code
+        else "a copy"
+    )
+
+
+def _host_group(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.edit(("place: {spread: hosts}", "place: {host_group: live}"))
+    stage.type("apply", "apply", "--yes", PLAN)
+    stage.type("again", "apply", "--yes", PLAN)
+    word = _made(stage)
+    if not word.startswith("stops"):
+        stage.type("destroy", "destroy", "--yes", PLAN)
+        assert [group.name for cluster in stage.look().all(Cluster) for group in cluster.groups] == ["live"]
+    return word
+
+
+def _other_gpu(stage: Stage, patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    patch.setenv("VGPU_CFG_LAB_GPU_CHOICE", "lowest")
+    stage.type("apply", "apply", "--yes", PLAN)
+    stage.type("again", "apply", "--yes", PLAN)
+    return _made(stage)
+
+
+def _lost_host(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    stage.vgpu_cfg.lab(ESTATE).at_server("esx-2.lab", "cut_off")
+    before = stage.look().revision
+    stage.type("apply", "apply", "--yes", PLAN)
+    told = stage.type("status", "status", PLAN).told
+    assert "in sync" not in told
+    assert stage.look().revision - before < 20
+    return "right" if "esx-2" in told else "less"
+
+
+_OF_EVENTS = (
+    "event-filter-by-type-id",
+    "event-filter-takes-bare-names",
+    "event-type-spelling",
+    "event-collector-reads-backwards",
+    "event-pages-go-forward",
+    "event-pages-of-1000",
+)
+ACTS = {
+    "history": Act(
+        "`history` on a machine without journals, with 300 events of others",
+        _history,
+        (*_OF_EVENTS, "user-events"),
+    ),
+    "authors": Act(
+        "`status` after a colleague changed a VM and an override, and deleted a VM",
+        _authors,
+        (
+            *_OF_EVENTS,
+            "event-filter-covers-a-folder",
+            "event-filter-finds-removed-vms",
+            "reconfigured-event-has-the-request",
+            "cluster-event-names-the-override",
+            "task-names-its-event-chain",
+            "event-shares-its-tasks-chain",
+        ),
+    ),
+    "creator": Act(
+        "`plan` after a VM left the plan file",
+        _creator,
+        ("creation-events-name-the-creator", "clone-event-is-of-the-new-vm"),
+    ),
+    "account": Act(
+        "`apply` with the roles that `privileges` prints",
+        _account,
+        ("privileges-asked-together", "effective-role-is-enough", "alarms-are-visible-to-readers"),
+    ),
+    "lost answer": Act(
+        "`apply` that loses the answer to a clone",
+        _lost_answer,
+        ("recent-tasks", "task-reason-spells-the-account", "new-filter-reports-at-the-next-wait"),
+    ),
+    "two machines": Act(
+        "`apply` on a second machine in the middle of the first one's",
+        _two_machines,
+        ("alarm-names-are-unique", "alarms-are-visible-at-once", "alarm-time-moves", "alarm-description-400"),
+    ),
+    "at once": Act(
+        "`apply` on two machines at once",
+        _at_once,
+        ("alarm-names-are-unique", "alarm-names-are-unique-at-once", "alarms-are-visible-at-once"),
+    ),
+    "rename": Act("`plan` after a colleague renamed a VM", _rename, ("identity-survives-rename-and-move",)),
+    "host group": Act(
+        "`apply` and `destroy` with a DRS host group",
+        _host_group,
+        ("group-and-rule-in-one-request", "stopped-vm-in-a-group", "deleted-vm-leaves-its-group"),
+    ),
+    "other GPU": Act(
+        "`apply` where ESXi chooses another GPU than is likely",
+        _other_gpu,
+        (
+            "graphics-info-shows-the-gpu",
+            "graphics-info-forgets-stopped-vms",
+            "power-on-moves-change-version",
+            "power-off-moves-change-version",
+            "edits-move-change-version",
+            "old-change-version-is-rejected",
+            "filter-reports-new-change-version",
+        ),
+    ),
+    "lost host": Act(
+        "`apply` and `status` after a host stopped responding", _lost_host, ("lost-host-vm-states",)
+    ),
+}
+"""The scenes by the name of their column."""

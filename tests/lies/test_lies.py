@@ -1,0 +1,66 @@
+"""Every lie of the lab: no command does harm, and each does what the table of the reference says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.lies.acts import ACTS, act_of
+from tests.lies.judge import cells, honest_run, play
+from tests.lies.stage import Stage
+from vgpu_cfg.documents import dump, parse_text
+from vgpu_cfg.lab.estates.lies import LIES
+
+OUTCOMES = Path(__file__).parent / "outcomes.yaml"
+
+
+@pytest.fixture
+def vgpu_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setenv("COLUMNS", "200")
+    return CommandLine(folder, monkeypatch)
+
+
+def outcomes() -> dict[str, dict[str, str]]:
+    found: Any = parse_text(OUTCOMES.read_text(encoding="utf-8"), OUTCOMES.name).root.value
+    return dict(found)
+
+
+def hold(belief: str, found: dict[str, str]) -> None:
+    """Compare a row with the stored one, or store it."""
+    if not os.environ.get("REWRITE_PAGES"):
+        assert outcomes().get(belief, {}) | found == outcomes()[belief]
+        return
+    kept = outcomes()
+    kept[belief] = kept.get(belief, {}) | found
+    kept = {lie: kept[lie] for lie in LIES if lie in kept}
+    OUTCOMES.write_text(dump(kept), encoding="utf-8")
+
+
+@pytest.mark.parametrize("belief", LIES)
+def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
+    stage = Stage.build(vgpu_cfg, belief)
+    played = play(stage)
+    hold(belief, cells(played, honest_run(), stage, belief))
+
+
+@pytest.mark.parametrize(("act", "belief"), [(act, belief) for act in ACTS for belief in ACTS[act].beliefs])
+def test_nor_where_it_matters_most(
+    act: str, belief: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stage = Stage.build(vgpu_cfg, belief)
+    hold(belief, {act: act_of(act, stage, monkeypatch, tmp_path)})
+    stage.look()
+    stage.see_no_harm()
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_honest_lab_is_judged_right(
+    act: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert act_of(act, Stage.build(vgpu_cfg), monkeypatch, tmp_path) == "right"
