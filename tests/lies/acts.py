@@ -18,7 +18,7 @@ from tests.cli.colleague import Colleague
 from tests.cli.host_watch import Watch, watch_labs
 from tests.cli.roles import Given, as_account
 from tests.lies.judge import see_clean
-from tests.lies.stage import ESTATE, PLAN, SERVER, Stage, facts_of
+from tests.lies.stage import ESTATE, OWN, PLAN, SERVER, Stage, facts_of, is_left
 from vgpu_cfg.lab.simulation.past_events import record
 from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 
@@ -166,13 +166,12 @@ def _rename(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     stage.vgpu_cfg.done("apply", "--yes", PLAN)
     Colleague(stage.vgpu_cfg.lab(ESTATE)).does("train-01", "Rename_Task", "of-others")
     ran = stage.type("plan", "plan", PLAN)
-    return (
-        "right"
-        if ran.code == 0 and "new on" not in ran.told
-        else f"stops {ran.code}"
-        if ran.code
-        else "a copy"
-    )
+    if ran.code:
+        return f"stops {ran.code}"
+    if "VM train-01 new on" in ran.told:
+        assert "VG003" in ran.told
+        return "a copy"
+    return "right"
 
 
 def _host_group(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
@@ -202,6 +201,22 @@ def _lost_host(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     assert "in sync" not in told
     assert stage.look().revision - before < 20
     return "right" if "esx-2" in told else "less"
+
+
+def _own_folder(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    stage.vgpu_cfg.done("apply", "--yes", PLAN)
+    stage.attach_foreign_disk("[vsan] train-01/data.vmdk")
+    ran = stage.type("destroy", "destroy", "--yes", PLAN)
+    assert ran.code == 4
+    assert "VG270 train-01: " in ran.told
+    assert is_left(stage.look()) == sorted(OWN)
+    return "right"
+
+
+def _cordon(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    words = ("gpu:esx-1.lab/0000:21:00.0", "--server", SERVER, "--reason", "Replaced on Monday. " * 5)
+    ran = stage.type("cordon", "cordon", *words)
+    return "right" if ran.code == 0 else f"stops {ran.code}"
 
 
 _OF_EVENTS = (
@@ -275,6 +290,12 @@ ACTS = {
             "filter-reports-new-change-version",
         ),
     ),
+    "own folder": Act(
+        "`destroy` with a colleague's disk in the folder of a VM",
+        _own_folder,
+        ("destroy-keeps-detached-files",),
+    ),
+    "cordon": Act("`cordon` of a GPU with a long reason", _cordon, ("custom-attribute-holds-255",)),
     "lost host": Act(
         "`apply` and `status` after a host stopped responding", _lost_host, ("lost-host-vm-states",)
     ),

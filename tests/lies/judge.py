@@ -83,7 +83,8 @@ def see_clean(name: str, ran: Ran) -> None:
     """See that a command ended as commands do: with its answer, or with an error of three lines."""
     assert ran.code != 1, f"{name}: {ran.err}"
     assert "Traceback" not in ran.err, f"{name}: {ran.err}"
-    assert ran.code in (0, 7, 8, 10) or "ERROR" in ran.err or "FAILED step" in ran.told, f"{name}: {ran.told}"
+    words = ("ERROR", "FAILED step", " failed: ")
+    assert ran.code in (0, 7, 8, 10) or any(word in ran.told for word in words), f"{name}: {ran.told}"
 
 
 def same(step: Step, honest: Step) -> str:
@@ -97,8 +98,10 @@ def made(played: Played, honest: Played, first: str, again: str) -> str:
             assert played[name].facts == honest[name].facts, f"{name}: exit 0, but {played[name].facts}"
     if played[again].ran.code:
         return f"stops {played[again].ran.code}"
+    if played[first].ran.code:
+        return "later"
     assert "in sync" in played[again].ran.told, f"{again}: {played[again].ran.told}"
-    return "right" if not played[first].ran.code else "later"
+    return "right"
 
 
 def truthful(name: str, played: Played, honest: Played) -> str:

@@ -87,20 +87,20 @@ class Stage:
         lab = self.vgpu_cfg.lab(ESTATE)
         lab.settle()
         for entry in lab.state.diary[self._read :]:
-            is_disk = entry.what == "disk delete" and entry.about == FOREIGN_DISK
+            is_disk = entry.what == "disk delete" and entry.about.endswith("/data.vmdk")
             if is_disk or (entry.kind == "VirtualMachine" and entry.name.startswith("other-")):
                 self.harmed.append(entry)
         self._read = len(lab.state.diary)
         return lab.state
 
-    def attach_foreign_disk(self) -> None:
-        """Let a colleague add a disk to a VM of the plan, in its folder."""
+    def attach_foreign_disk(self, file: str = FOREIGN_DISK) -> None:
+        """Let a colleague add a disk to a VM of the plan."""
         flat: Any = vim.vm.device.VirtualDisk.FlatVer2BackingInfo
         disk: Any = vim.vm.device.VirtualDisk(
             key=-1,
             controllerKey=1000,
             capacityInKB=1 << 20,
-            backing=flat(fileName=FOREIGN_DISK, diskMode="persistent"),
+            backing=flat(fileName=file, diskMode="persistent"),
         )
         spec: Any = vim.vm.device.VirtualDeviceSpec(operation="add", fileOperation="create", device=disk)
         lab = self.vgpu_cfg.lab(ESTATE)

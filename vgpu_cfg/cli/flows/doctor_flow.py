@@ -32,7 +32,11 @@ def read_to_examine(connection: Connection) -> Inventory:
     from vgpu_cfg.ports import ReadScope
 
     scope = ReadScope(
-        datacenter=connection.datacenter, locks=True, system_ids=True, extra_config_keys=KEYS | {NESTED_KEY}
+        datacenter=connection.datacenter,
+        locks=True,
+        system_ids=True,
+        key_providers=True,
+        extra_config_keys=KEYS | {NESTED_KEY},
     )
     with show.working(connection.server) as tell, compose.connect_reader(connection) as reader:
         tell("reading hosts and VMs")

@@ -6,6 +6,7 @@ A belief holds only where at least one object could have contradicted it, and no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -72,9 +73,16 @@ def _mmio_of_several(patient: Patient) -> Evidence:
 
 
 def _shown_on_gpus(patient: Patient) -> Evidence:
-    for vm, _, host in _running(patient):
+    """Yield VMs that their host does not show, and of the others those that were just started: it is soon."""
+    for vm, detail, host in _running(patient):
         if host.connection is Connection.CONNECTED:
-            yield vm.name, any(vm.moid in gpu.vm_moids for gpu in host.gpus)
+            is_shown = any(vm.moid in gpu.vm_moids for gpu in host.gpus)
+            if not is_shown or (detail.uptime_seconds or _SOON_SECONDS) < _SOON_SECONDS:
+                yield vm.name, is_shown
+
+
+_SOON_SECONDS = 60
+"""A GPU that shows later than this after a power-on is not waited for (`RunOptions.settle_seconds`)."""
 
 
 def _gpus(patient: Patient) -> Iterator[tuple[str, Host, Gpu]]:
@@ -87,8 +95,8 @@ def _holders_run(patient: Patient) -> Evidence:
     by_moid = patient.observed.vm_by_moid
     for name, _, gpu in _gpus(patient):
         for moid in gpu.vm_moids:
-            if moid in by_moid:
-                yield f"{by_moid[moid].name} on {name}", by_moid[moid].is_on
+            if moid in by_moid and not by_moid[moid].is_on:  # how soon it is forgotten, no reading shows
+                yield f"{by_moid[moid].name} on {name}", False
 
 
 def _has_bridge(patient: Patient) -> Evidence:
@@ -126,10 +134,12 @@ def _bridges(patient: Patient) -> Evidence:
         above = gpu.pci.parent_bridge
         if above is not None:
             listed_one = host.device(above)
-            yield name, listed_one is None or listed_one.class_id >> 8 == _BRIDGE
+            is_bridge = listed_one is None or listed_one.class_id >> 8 == _BRIDGE
+            yield name, is_bridge and _ADDRESS.fullmatch(above) is not None
 
 
 _BRIDGE = 0x06
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def _known_profiles(patient: Patient) -> Evidence:
@@ -181,6 +191,42 @@ def _generated_macs(patient: Patient) -> Evidence:
                 yield vm.name, nic.mac.lower() < "00:50:56:c0"
 
 
+def _groups_read_back(patient: Patient) -> Evidence:
+    for vm, detail, _ in patient.gpu_vms:
+        for vgpu in detail.vgpus:
+            if vgpu.group_key is not None:
+                yield vm.name, bool(detail.device_groups.get(vgpu.group_key))
+
+
+def _fresh_types(patient: Patient) -> Evidence:
+    """Yield whether hosts without an idle GPU still offer a whole one."""
+    for host in patient.gpu_hosts:
+        if host.connection is Connection.CONNECTED and all(gpu.vm_moids for gpu in host.gpus):
+            needs = [patient.reader.needs(one).values() for one in host.creatable_profiles]
+            yield host.name, not any(need.is_full for found in needs for need in found)
+
+
+def _single_locks(patient: Patient) -> Evidence:
+    """Yield the locks of which there are two; one of each proves nothing."""
+    held = patient.observed.locks.held if patient.observed.locks is not None else ()
+    count = Counter(lock.name.text for lock in held)
+    return ((name, False) for name, number in count.items() if number > 1)
+
+
+def _whole_texts(patient: Patient) -> Evidence:
+    """Yield whether the longest texts of locks can still be read."""
+    held = patient.observed.locks.held if patient.observed.locks is not None else ()
+    return ((lock.name.text, False) for lock in held if lock.holder is None)
+
+
+def _key_providers(patient: Patient) -> Evidence:
+    """Yield VMs with a virtual TPM at a vCenter that lists no key provider."""
+    if patient.observed.vcenter.key_providers == ():
+        for vm in patient.observed.vms:
+            if vm.detail is not None and vm.detail.tpm_key is not None:
+                yield vm.name, False
+
+
 TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "vgpu-needs-efi-memory-mmio": _efi_and_memory,
     "mmio-of-one-gpu": _mmio_of_one,
@@ -199,5 +245,10 @@ TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "nics-are-class-02": _nics,
     "groups-need-version-20": _groups,
     "numa-affinity-format": _affinities,
+    "groups-are-read-back": _groups_read_back,
+    "shared-types-are-fresh": _fresh_types,
+    "alarm-names-are-unique": _single_locks,
+    "alarm-description-400": _whole_texts,
+    "native-key-provider-is-listed": _key_providers,
 }
 """How each belief is tried, by its id."""

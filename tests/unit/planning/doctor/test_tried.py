@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.cli.locks import ANNA
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.knowledge.beliefs import load_beliefs
+from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
@@ -115,6 +117,25 @@ def twin(observed: Inventory) -> Inventory:
     return observed.model_copy(update={"hosts": (*observed.hosts, other)})
 
 
+def busy_but_free(observed: Inventory) -> Inventory:
+    """Let a VM hold each GPU of the hosts that offer whole ones."""
+    return with_gpus(observed, lambda gpu: gpu.model_copy(update={"vm_moids": gpu.vm_moids or ("vm-1",)}))
+
+
+def with_locks(observed: Inventory, *holders: LockHolder | None) -> Inventory:
+    held = tuple(
+        Lock(
+            moid=f"alarm-{number}",
+            name=LockName(kind="plan", key="demo"),
+            holder=holder,
+            beat_at=observed.read_at,
+            account="",
+        )
+        for number, holder in enumerate(holders)
+    )
+    return observed.model_copy(update={"locks": Locks(now=observed.read_at, held=held)})
+
+
 FALSE: dict[str, Callable[[Inventory], Inventory]] = {
     "vgpu-needs-efi-memory-mmio": lambda seen: with_vm(seen, firmware="bios"),
     "mmio-of-one-gpu": lambda seen: with_vm(
@@ -168,6 +189,16 @@ FALSE: dict[str, Callable[[Inventory], Inventory]] = {
     ),
     "groups-need-version-20": lambda seen: with_vm(seen, device_groups={1: "g"}, hardware_version=19),
     "numa-affinity-format": lambda seen: with_vm(seen, extra_config={AFFINITY_KEY: "node0"}),
+    "groups-are-read-back": lambda seen: with_vm(
+        seen, vgpus=(detail_of(seen).vgpus[0].model_copy(update={"group_key": 7}),)
+    ),
+    "shared-types-are-fresh": busy_but_free,
+    "alarm-names-are-unique": lambda seen: with_locks(seen, ANNA, ANNA),
+    "alarm-description-400": lambda seen: with_locks(seen, None),
+    "native-key-provider-is-listed": lambda seen: with_vm(
+        seen.model_copy(update={"vcenter": seen.vcenter.model_copy(update={"key_providers": ()})}),
+        tpm_key=11000,
+    ),
 }
 """An estate that contradicts each belief."""
 

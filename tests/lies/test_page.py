@@ -1,0 +1,75 @@
+"""The table of lies in the reference: each lie, how the lab behaves, what finds it, and what commands do."""
+
+from __future__ import annotations
+
+import os
+
+from tests.cli.command_line import ROOT
+from tests.lies.acts import ACTS
+from tests.lies.test_lies import outcomes
+from vgpu_cfg.lab.estates.lies import LIES
+from vgpu_cfg.planning.doctor.trials import EXPERIMENTS
+from vgpu_cfg.planning.doctor.tried import TRIALS
+
+PAGE = ROOT / "docs" / "reference" / "lies.md"
+HEADS = {
+    "plan": "`plan`",
+    "apply": "`apply`",
+    "edit": "changed plan",
+    "status": "`status`",
+    "verify": "`verify`",
+    "rollback": "rollback",
+    "destroy": "`destroy`",
+}
+"""The columns of commands, by their names in the rows of outcomes."""
+
+
+def table() -> str:
+    heads = ("Belief", "In the lab", "Found by", *HEADS.values(), "Scenes")
+    rows = [heads, ("---",) * len(heads), *map(row_of, LIES)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def row_of(lie: str) -> tuple[str, ...]:
+    row = {name: word.replace("right", "=") for name, word in outcomes()[lie].items()}
+    told = (f"{name}: {row[name]}" for name in ACTS if name in row)
+    link = f"[`{lie}`](beliefs.md#{lie})"
+    return link, LIES[lie], found_by(lie), *(row[name] for name in HEADS), ", ".join(told)
+
+
+def found_by(lie: str) -> str:
+    found = []
+    if outcomes()[lie]["doctor"] == "finds it":
+        found.append("doctor")
+    elif lie in TRIALS:
+        found.append("(doctor)")
+    if any(lie in one.beliefs for one in EXPERIMENTS):
+        found.append("trial")
+    return ", ".join(found)
+
+
+def scenes() -> str:
+    rows = [f"| {name} | {act.about} |" for name, act in ACTS.items()]
+    return "\n".join(["| Scene | Commands |", "|---|---|", *rows])
+
+
+def test_the_page_is_what_the_tests_found() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    made = text
+    for name, part in (("table", table()), ("scenes", scenes())):
+        before, _, rest = made.partition(f"<!-- {name} -->")
+        _, _, after = rest.partition(f"<!-- /{name} -->")
+        made = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- /{name} -->{after}"
+    if os.environ.get("REWRITE_PAGES") == "1":
+        PAGE.write_text(made, encoding="utf-8")
+        return
+    assert text == made, "REWRITE_PAGES=1 writes it anew"
+
+
+def test_the_table_is_complete() -> None:
+    assert list(outcomes()) == list(LIES)
+    for act in ACTS.values():
+        assert act.beliefs
+    assert {(lie, name) for lie, row in outcomes().items() for name in row if name in ACTS} == {
+        (lie, name) for name, act in ACTS.items() for lie in act.beliefs
+    }
