@@ -76,7 +76,7 @@ class Stage:
         self.vgpu_cfg.lab(ESTATE, clock)
         assert clock.now() - VIRTUAL_START < LONGEST_SECONDS
 
-    def type(self, step: str, *words: str) -> Ran:
+    def type(self, step: str, *words: str | Path) -> Ran:
         """Run a command, and note what VMs of others experienced."""
         ran = self.ran[step] = self.vgpu_cfg(*words)
         self.look()
