@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,26 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.cli.command_line import CommandLine
 from tests.recorded.make import EVIDENCE
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.model.verdicts import Verdict, VerdictFile
 from vgpu_cfg.plan_loading.verdict_file import read_verdicts
+from vgpu_cfg.planning.doctor.patient import Patient
+from vgpu_cfg.planning.doctor.tried import try_beliefs
+from vgpu_cfg.recording import PlayingTransport, RecordingTransport, load_recording, save_recording
+from vgpu_cfg.recording.anonymous import Anonymous
+from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.testing import RecordedVCenter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.leaves import api_words
+from vgpu_cfg.vsphere.wire.session import Session
 
 FOLDERS = sorted(path for path in EVIDENCE.iterdir() if path.is_dir())
 PAGE = ROOT / "docs/reference/evidence.md"
 LARGEST = 300_000
+READ_AT = datetime(2026, 11, 20, tzinfo=UTC)
 HEAD = """# Evidence
 
 The builds and boards on which [assumptions of vgpu-cfg](beliefs.md) were tried, from
@@ -85,3 +99,20 @@ def test_the_page_lists_all_evidence() -> None:
 
 def test_the_page_calls_evidence_a_simulators_only_if_it_is() -> None:
     assert all(folder.name.startswith("lab-") for folder in FOLDERS), "say in HEAD what is real now"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "tests/recorded/recordings").iterdir()), ids=lambda path: path.name
+)
+def test_any_recording_gives_the_same_verdicts_without_its_names(path: Path, tmp_path: Path) -> None:
+    anonymous = RecordingTransport(PlayingTransport(load_recording(path)), "vcenter", Anonymous(api_words()))
+    with Session(anonymous, "vcenter", "reader", "secret") as session:
+        VCenterReader(session, compose.SystemClock()).read_everything()
+    kept = tmp_path / "kept.json"
+    save_recording(anonymous.recording(READ_AT), kept)
+    assert verdicts_on(kept) == verdicts_on(path)
+
+
+def verdicts_on(path: Path) -> dict[str, Verdict]:
+    observed = read_to_examine(resolve_connection(ConnectionFlags(recording=path)))
+    return {one.belief: one.verdict for one in try_beliefs(Patient(observed, load_catalog()))}

@@ -48,7 +48,7 @@ _IPV4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _PATH = re.compile(r"\[(.*?)\] ?(.*)", re.DOTALL)
 _KEY = re.compile(r"(key-vim\.host\.[A-Z]\w+-)(.+)", re.DOTALL)
 _SUFFIX = re.compile(r"\.(vmdk|vmx|vmtx|iso)$")
-_ATTRIBUTE: Final = re.compile(r"xmlns(:\w+)?|(\w+:)?(type|nil)")
+_ATTRIBUTE: Final = re.compile(r"xmlns(:[\w-]+)?|([\w-]+:)?(type|nil)")
 
 
 class Anonymous(Scrubber):

@@ -163,7 +163,8 @@ class Scrubber:
         def start(name: str, attributes: dict[str, str]) -> None:
             kept = {key: quoteattr(one) for key, one in attributes.items() if self._keeps_attribute(key)}
             pieces.append(f"<{name}{''.join(f' {key}={one}' for key, one in kept.items())}>")
-            kind = attributes.get("xsi:type", "").rpartition(":")[2]
+            kinds = [one.rpartition(":")[2] for key, one in attributes.items() if key.endswith(":type")]
+            kind = kinds[0] if kinds else ""
             opened.append(OpenElement(name.rpartition(":")[2], len(pieces), kind, attributes.get("type", "")))
 
         def text(data: str) -> None:

@@ -97,6 +97,8 @@ def test_no_text_field_keeps_a_secret(form: str) -> None:
 
 PLACES = {
     "property": '<propSet><name>config.annotation</name><val xsi:type="xsd:string">{}</val></propSet>',
+    "property with another prefix": "<propSet><name>config.uuid</name><val xmlns:XMLSchema-instance="
+    '"http://www.w3.org/2001/XMLSchema-instance" XMLSchema-instance:type="string">{}</val></propSet>',
     "property of a product": '<propSet><name>name</name><val xsi:type="xsd:string">{}</val></propSet>',
     "option": '<o><key>guestinfo.site</key><value xsi:type="xsd:string">{}</value></o>',
     "known option": '<o><key>numa.nodeAffinity</key><value xsi:type="xsd:string">{}</value></o>',
