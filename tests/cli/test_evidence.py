@@ -15,6 +15,7 @@ from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import Watch, watch_labs
 from vgpu_cfg.lab.state.inventory import Gpu, LabState, VirtualMachine
 from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
+from vgpu_cfg.vsphere.wire import leaves
 
 SERVER = ("--server", "lab:mixed-fleet")
 OUT = Path("evidence")
@@ -53,6 +54,16 @@ def test_a_recording_cannot_be_recorded(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("doctor", "--from", "site.json", "--evidence", OUT)
     assert ran.code == 2
     assert not OUT.exists()
+
+
+def test_a_recording_that_cannot_be_replayed_is_reported(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaves, "api_words", frozenset)
+    ran = vgpu_cfg("doctor", *SERVER, "--save", "site.yaml", "--evidence", OUT)
+    assert ran.code == 5
+    assert "the recording without names cannot be replayed: " in ran.told
+    assert Path("site.yaml").exists()
 
 
 STRUCTURE = {

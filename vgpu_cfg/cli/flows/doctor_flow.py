@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import PRIVATE
+from vgpu_cfg.errors import VCenterError
 
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.beliefs import Trial
@@ -102,7 +103,12 @@ def save_evidence(
     folder.mkdir(exist_ok=True)
     recording = folder / "recording.json.gz"
     compose.record(connection, recording, anonymous=True)
-    played = read_to_examine(resolve_connection(ConnectionFlags(recording=recording)))
+    try:
+        played = read_to_examine(resolve_connection(ConnectionFlags(recording=recording)))
+    except VCenterError as error:
+        message = f"the recording without names cannot be replayed: {error.message}"
+        remedy = "report this message; your verdicts are not affected"
+        raise VCenterError(message, subject=str(recording), remedy=remedy) from error
     again = try_beliefs(Patient(played, load_catalog()))
     found = verdicts_of(played, again)
     rows = dict(found.beliefs)
