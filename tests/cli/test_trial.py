@@ -20,7 +20,7 @@ from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import Alarm, LabState, VirtualMachine
 from vgpu_cfg.lab.state.roles import Permission, Role
-from vgpu_cfg.planning.doctor.trials import EXPERIMENTS
+from vgpu_cfg.planning.doctor.trials import CUSTOMIZED, EXPERIMENTS
 
 ESTATE = "two-a100"
 SERVER = f"--server=lab:{ESTATE}"
@@ -42,6 +42,16 @@ IN_SHORT = {
 LONG_LIE = pytest.mark.long("a trial for each lie of the lab")
 MOVES = "estates/work-on-hosts.yaml"
 CLEAN = ("trial", "--clean", "--all", "--yes", SERVER)
+
+
+CUSTOMIZING = """
+about: a specification, and a template whose guest it customizes
+vcenter: {customization_specs: [{name: farm}]}
+clusters: [{name: gpu, hosts: [{name: esx-1}]}]
+networks: [{name: vm-network}]
+folders: [training]
+templates: [{name: good, guest: {cloud_init: false}}]
+"""
 
 
 class Killed(BaseException):
@@ -115,6 +125,14 @@ def test_vms_are_cloned_from_a_template_too(vgpu_cfg: CommandLine) -> None:
     assert list(verdicts(document).values()).count("holds") == WITH_TEMPLATE
     assert "CreateVM_Task" not in document["calls"]
     assert document["datastore_mib"] >= 2 * 64 * 1024
+
+
+def test_a_guest_is_customized_by_a_specification(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("estate.yaml", CUSTOMIZING)
+    words = ["--server=lab:estate.yaml", "--template=good", "--spec=farm", "--output=json"]
+    found = verdicts(as_json(vgpu_cfg.done(*VMS, *words)))
+    assert {found[one] for one in CUSTOMIZED.beliefs} == {"holds"}
+    assert "requires --template" in vgpu_cfg(*VMS, "--spec=farm").told
 
 
 def test_a_running_vm_is_moved_by_vmotion_if_a_host_is_named(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -294,22 +312,25 @@ def test_killed_at_any_request_nothing_is_left_that_clean_does_not_remove(
 
 
 SOME_WRITES = {"CreateVM_Task", "CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task"}
-"""Requests of the step with VMs at which a short test kills; the long one kills at every fifth, too."""
+"""Requests of the step with VMs at which a short test kills; the long one kills at every seventh, too."""
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-@pytest.mark.parametrize("step", ["vm", "gpu"])
 @pytest.mark.parametrize(
-    "some",
-    [SOME_WRITES, pytest.param(set(), marks=pytest.mark.long("it kills at all that writes, and between"))],
+    ("step", "some"),
+    [
+        ("vm", SOME_WRITES),
+        ("gpu", SOME_WRITES),
+        pytest.param("vm", set(), marks=pytest.mark.long("it kills at all that writes, and between")),
+    ],
 )
 def test_killed_at_any_request_no_vm_is_left_that_clean_does_not_remove(
-    vgpu_cfg: CommandLine, watch: Watch, some: set[str], step: str, *, is_answered: bool
+    vgpu_cfg: CommandLine, watch: Watch, step: str, some: set[str], *, is_answered: bool
 ) -> None:
     words = MADE[step]
     before, names = kept(vgpu_cfg), requests(vgpu_cfg, watch, words)
     for number, name in enumerate(names, 1):
-        if name in some or not (some or (is_reading(name) and number % 5)):
+        if name in some or not (some or (is_reading(name) and number % 7)):
             assert killed_and_cleaned(vgpu_cfg, watch, words, number, is_answered=is_answered)
             assert kept(vgpu_cfg) == before, (number, name)
 

@@ -32,6 +32,8 @@ class Bench:
     """VMs as they were read last, likewise."""
     expected: tuple[str, ...] = ()
     """The GPUs of which the planner expects one for the VM with a vGPU; empty if there is no choice."""
+    most_mib: int = 0
+    """The most space of the VMs on the datastore."""
     has_drs: bool = False
     """Whether DRS is enabled in the cluster of these VMs."""
     move_to: Destination | None = None

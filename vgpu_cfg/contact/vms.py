@@ -9,10 +9,12 @@ from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.execution import describe_spec, missing_from
+from vgpu_cfg.model.observed.customization import PENDING_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, instance_uuid
-from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, EDIT, NEW_VM, POWER, TAGS, TWIN
+from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, CUSTOMIZED, EDIT, NEW_VM, POWER, TAGS, TWIN
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.ports import TaskUpdate
 
@@ -20,11 +22,11 @@ SOURCE, GPU = "source", "gpu"
 """Parts of the names of VMs that the planner plans."""
 _COPY, _TWIN = "copy", "twin"
 _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY = (f"{MARK_KEY}.{one}" for one in ("copied", "edited", "running"))
-_KEYS = frozenset({MARK_KEY, _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY})
+_KEYS = frozenset({PENDING_KEY, MARK_KEY, _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY})
 _OWNER = (MARK_PLAN_KEY, MARK_VM_KEY)
 _LOWEST_NIC = 4000
 """The lowest device key of a NIC."""
-_POLL_SECONDS = 1.0
+_POLL_SECONDS, _GUEST_SECONDS = 1.0, 10.0
 
 
 def request(bench: Bench, part: str, change: CreateVm, source: Vm | None = None) -> CreateVm:
@@ -241,6 +243,24 @@ def _power(bench: Bench) -> Verdicts:
     yield verdict_on("power-events", told, is_so=is_so)
 
 
+def _customized(bench: Bench) -> Verdicts:
+    """Power the customized VM on, and follow its guest until the customization has ended."""
+    tools, host = bench.tools, bench.planned[SOURCE].location.host_moid
+    vm, detail = known(bench, SOURCE)
+    nics = f"cloned with {counted(len(detail.nics), 'NIC')}"
+    yield verdict_on("clone-takes-customization-and-nics", nics, is_so=True)
+    pending = detail.extra_config.get(PENDING_KEY, "")
+    yield verdict_on("deploy-pkg-means-pending", pending or "not set while it was off", is_so=bool(pending))
+    tools.finished(tools.writer.power_on_vm(vm.moid, host), f"power on {vm.name}", vm.name)
+    seen = tools.reader.read_customization(vm.moid)
+    while seen.state in ("waiting", "running") and not tools.is_late:
+        tools.clock.pause(_GUEST_SECONDS)
+        seen = tools.reader.read_customization(vm.moid)
+    is_over = seen.state in ("succeeded", "failed")
+    yield verdict_on("customization-spec-format", seen.event or "no event", is_so=is_over)
+    tools.finished(tools.writer.power_off_vm(vm.moid), f"power off {vm.name}", vm.name)
+
+
 COURSES = {
     NEW_VM.does: _source,
     CLONED_VM.does: _source,
@@ -249,4 +269,5 @@ COURSES = {
     TWIN.does: _twin,
     EDIT.does: _edit,
     POWER.does: _power,
+    CUSTOMIZED.does: _customized,
 }

@@ -49,6 +49,10 @@ def trial(
     network: Annotated[
         str | None, typer.Option(help="Connect their NICs to this network.", show_default=False)
     ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(help="Customize a guest by this specification; needs --template.", show_default=False),
+    ] = None,
     profile: Annotated[
         str | None, typer.Option(help="The vGPU profile of the step gpu.", show_default=False)
     ] = None,
@@ -88,6 +92,8 @@ def trial(
     chosen = steps_of(steps)
     if in_ is None and not clean and chosen != (Step.OBJECTS,):
         raise typer.BadParameter("throw-away VMs require --in FOLDER", param_hint="--steps")
+    if spec is not None and template is None:
+        raise typer.BadParameter("requires --template", param_hint="--spec")
     if (Step.GPU in chosen) != (profile is not None) or (move_to is not None and profile is None):
         raise typer.BadParameter("the step gpu requires a profile, and no other one", param_hint="--profile")
     how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output, save=save)
@@ -96,6 +102,6 @@ def trial(
         trial_flow.clean(connection, how, with_all=all_)
     else:
         place = trial_flow.Place(
-            {key: value for key, value in where.items() if value}, network, profile, move_to
+            {key: value for key, value in where.items() if value}, network, profile, move_to, spec
         )
         trial_flow.trial(connection, chosen, place, how)

@@ -63,14 +63,7 @@ def roles_of_trial(steps: Sequence[Step]) -> tuple[Role, ...]:
     from vgpu_cfg.planning.doctor.trials import experiments_of, needs_of
     from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
 
-    uses = {
-        step: [
-            need
-            for every in (False, True)
-            for need in needs_of(experiments_of([step], has_template=every, moves=every))
-        ]
-        for step in steps
-    }
+    uses = {step: needs_of(experiments_of([step])) for step in steps}
     return make_roles_of_kinds("vgpu-cfg-trial", uses)
 
 

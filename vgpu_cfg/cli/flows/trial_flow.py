@@ -6,7 +6,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import CreateVm
     from vgpu_cfg.changes.kinds.move_vm import Destination
     from vgpu_cfg.contact.bench import Bench
     from vgpu_cfg.contact.tools import Tools
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
     from vgpu_cfg.planning.doctor.trials import Experiment, Step
     from vgpu_cfg.planning.doctor.tried import Tried
-    from vgpu_cfg.ports import InventoryReader
 
 _TO_TRY = 0.75
 """The part of the time in which experiments begin and their tasks end; the rest is for the removal."""
@@ -46,8 +44,6 @@ _FROM_SCRATCH = {
     "disks": [{"size": f"{_DISK_MIB}MiB"}],
 }
 _REMOVING = ("Alarm.Delete", "VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
-_REMOVAL = timedelta(minutes=10)
-"""The longest removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +70,20 @@ class Place:
     network: str | None = None
     profile: str | None = None
     move_to: str | None = None
+    spec: str | None = None
 
+    @property
+    def left_out(self) -> set[Experiment]:
+        """Return the experiments that it does not allow."""
+        from vgpu_cfg.planning.doctor import trials
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Throw-away VMs as the planner makes them: as a `Bench` has them, and their space on the datastore."""
-
-    requests: Mapping[str, CreateVm] = field(default_factory=dict)
-    expected: tuple[str, ...] = ()
-    has_drs: bool = False
-    move_to: Destination | None = None
-    most_mib: int = 0
+        allowed = {
+            trials.GPU_MOVE: self.move_to is not None,
+            trials.CUSTOMIZED: self.spec is not None,
+            trials.CLONED_VM: "template" in self.keys,
+            trials.NEW_VM: "template" not in self.keys,
+        }
+        return {one for one, is_allowed in allowed.items() if not is_allowed}
 
 
 def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How) -> None:
@@ -103,12 +102,14 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     if how.save is not None:
         refuse_unwritable(how.save / "vcenter" if how.save.is_dir() else how.save, "--save")
     connection = resolve_connection(flags)
-    experiments = experiments_of(steps, has_template="template" in place.keys, moves=bool(place.move_to))
+    experiments = experiments_of(steps, place.left_out)
     with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
         mark = TrialMark(secrets.token_hex(3), tools.things.now() + timedelta(minutes=how.minutes) + _EXPIRY)
-        made = _planned(place, mark, tools.reader, connection) if {*steps} - {Step.OBJECTS} else Made()
-        refuse_missing(experiments, tools, made)
-        outline = Outline(connection.server, mark, steps, experiments, how.minutes, made.most_mib)
+        bench = Bench(tools, mark)
+        if {*steps} - {Step.OBJECTS}:
+            _plan_for(bench, place, connection)
+        refuse_missing(experiments, bench)
+        outline = Outline(connection.server, mark, steps, experiments, how.minutes, bench.most_mib)
         if not how.is_json or not (how.yes or how.dry_run):
             show.lines(
                 lambda width: render_outline(outline, width), sys.stderr if how.is_json else sys.stdout
@@ -118,14 +119,8 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         ended: BaseException | None = None
         if not how.dry_run:
             ask("Make and remove these objects?", yes=how.yes)
-            ended = _try_all(
-                Bench(
-                    tools, mark, made.requests, {}, made.expected, has_drs=made.has_drs, move_to=made.move_to
-                ),
-                tried,
-                experiments,
-            )
-            left = _remove_all(tools, mark)
+            ended = _try_all(bench, tried, experiments)
+            left = _remove_all(tools.longer(timedelta(minutes=how.minutes * (1 - _TO_TRY))), mark)
     found = all_tried(tried, steps)
     if how.is_json:
         show.data(trial_data(outline, found, left))
@@ -165,7 +160,6 @@ def _remove_all(tools: Tools, mark: TrialMark) -> tuple[Remaining, ...]:
     from vgpu_cfg.contact.cleaning import find_left, remove
 
     try:
-        tools = tools.longer(_REMOVAL)
         return tuple(remove(find_left(tools, mark.start), tools))
     except (VgpuCfgError, KeyboardInterrupt):
         show.say(f"objects whose names begin with {mark.start} may remain: {_clean(tools.locks.server)}")
@@ -198,8 +192,8 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     _refuse_left(left, connection.server)
 
 
-def _planned(place: Place, mark: TrialMark, reader: InventoryReader, connection: Connection) -> Made:
-    """Let the planner plan the VM that a trial makes. Raises DoesNotFit with the first error."""
+def _plan_for(bench: Bench, place: Place, connection: Connection) -> None:
+    """Let the planner plan the VMs that a trial makes. Raises DoesNotFit with the first error."""
     from vgpu_cfg.changes.base import of_kind
     from vgpu_cfg.changes.change import CreateVm
     from vgpu_cfg.contact.vms import GPU, SOURCE
@@ -213,30 +207,27 @@ def _planned(place: Place, mark: TrialMark, reader: InventoryReader, connection:
         vm["nics"] = [place.network]
     if "template" in place.keys:
         del vm["disks"]
-    vms = [{"name": mark.name(SOURCE), **vm, "power": "off"}]
+    guest = {} if place.spec is None else {"guest": {"spec": place.spec}}
+    vms = [{"name": bench.mark.name(SOURCE), **vm, **guest, "power": "off"}]
     if place.profile is not None:
-        vms.append({"name": mark.name(GPU), **vm, "gpus": place.profile})
+        vms.append({"name": bench.mark.name(GPU), **vm, "gpus": place.profile})
     text = dump({"version": 1, "name": "trial", "vcenter": connection.server, "vms": vms})
     desired = meant_at(connection, load_plan(Path("vgpu-cfg-trial"), text=text).desired)
-    planned = plan_with(reader, desired, connection, PlanOptions(), SecretStore({}, Path()))
+    planned = plan_with(bench.tools.reader, desired, connection, PlanOptions(), SecretStore({}, Path()))
     for error in planned.plan.errors:
         raise DoesNotFit(f"{error.code} {error.message}", subject=connection.server, remedy=error.remedy)
-    made = {mark.part(one.vm.name): one for one in of_kind(planned.plan.changes, CreateVm)}
-    source, detail = made[SOURCE].source, None
-    if source.kind == "clone":
-        detail = planned.observed.vm_by_moid[source.template.moid or ""].detail
+    observed = planned.observed
+    bench.planned = {bench.mark.part(one.vm.name): one for one in of_kind(planned.plan.changes, CreateVm)}
+    source, detail = bench.planned[SOURCE], None
+    if source.source.kind == "clone":
+        detail = observed.vm_by_moid[source.source.template.moid or ""].detail
     mib = sum(disk.capacity_mib for disk in detail.disks) if detail else _DISK_MIB
-    expected = next(
-        (one.gpu_pci_ids for one in planned.plan.placements if one.gpu_pci_ids and not one.is_certain), ()
-    )
-    host = made[SOURCE].location.host_moid
-    return Made(
-        made,
-        expected,
-        any(one.drs_enabled for one in planned.observed.clusters if host in one.host_moids),
-        _destination(place, planned.observed),
-        (1 + len(made)) * (mib + _SWAP_MIB),
-    )
+    bench.most_mib = (2 + len(bench.planned)) * (mib + _SWAP_MIB)
+    host = source.location.host_moid
+    bench.has_drs = any(one.drs_enabled for one in observed.clusters if host in one.host_moids)
+    bench.move_to = _destination(place, observed)
+    for one in planned.plan.placements:
+        bench.expected = bench.expected if one.is_certain else one.gpu_pci_ids or bench.expected
 
 
 def _destination(place: Place, observed: Inventory) -> Destination | None:
@@ -255,7 +246,7 @@ def _destination(place: Place, observed: Inventory) -> Destination | None:
     )
 
 
-def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made) -> None:
+def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
     """Raise NotPermitted if the account lacks a privilege of experiments, those of the removal first.
 
     Optional privileges are not checked.
@@ -263,8 +254,8 @@ def refuse_missing(experiments: Sequence[Experiment], tools: Tools, made: Made) 
     from vgpu_cfg.changes.need import Needed, Place
     from vgpu_cfg.planning.doctor.trials import needs_of
 
-    at = {Place.ROOT: tools.things.root_moid}
-    for create in made.requests.values():
+    tools, at = bench.tools, {Place.ROOT: bench.tools.things.root_moid}
+    for create in bench.planned.values():
         location = create.location
         at |= dict.fromkeys((Place.FOLDER, Place.VM), location.folder_moid)
         at |= {Place.POOL: location.resource_pool_moid, Place.DATASTORE: location.datastore_moid}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -133,6 +133,13 @@ POWER = Experiment(
     ("power-on-moves-change-version", "running-vm-takes-extra-config", "power-off-moves-change-version",
      "nic-keeps-automatic-mac", "power-events"),
 )  # fmt: skip
+CUSTOMIZED = Experiment(
+    Step.VM,
+    "Powers the VM on, and off when the guest's customization has ended.",
+    {"PowerOnVM_Task": 1, "PowerOffVM_Task": 1},
+    (table.CUSTOMIZE, table.POWER_ON, table.POWER_OFF),
+    ("clone-takes-customization-and-nics", "deploy-pkg-means-pending", "customization-spec-format"),
+)
 GPU_ON = Experiment(
     Step.GPU,
     "Clones the VM with a vGPU, powers the clone on, and deletes it.",
@@ -157,7 +164,7 @@ GPU_OFF = Experiment(
 )
 EXPERIMENTS = (
     *(ALARM, ALARMS_AT_ONCE, EVENTS),
-    *(NEW_VM, CLONED_VM, TAGS, COPY, TWIN, EDIT, POWER),
+    *(NEW_VM, CLONED_VM, TAGS, COPY, TWIN, EDIT, POWER, CUSTOMIZED),
     *(GPU_ON, GPU_MOVE, GPU_OFF),
 )
 
@@ -187,14 +194,11 @@ class Outline:
         return sum(count for method, count in self.calls.items() if method.endswith("_Task"))
 
 
-def experiments_of(
-    steps: Iterable[Step], *, has_template: bool = False, moves: bool = False
-) -> tuple[Experiment, ...]:
-    """Return the experiments of these steps, in their order; that with a vGPU clones a VM, too."""
+def experiments_of(steps: Iterable[Step], left_out: Collection[Experiment] = ()) -> tuple[Experiment, ...]:
+    """Return the experiments of these steps, in their order; those with a vGPU clone a VM, too."""
     wanted = frozenset(steps)
-    sources = {CLONED_VM if has_template else NEW_VM} if wanted & {Step.VM, Step.GPU} else set()
-    left_out = {NEW_VM, CLONED_VM} | (set() if moves else {GPU_MOVE})
-    return tuple(one for one in EXPERIMENTS if one in sources or (one.step in wanted and one not in left_out))
+    sources = {NEW_VM, CLONED_VM} if Step.GPU in wanted else set()
+    return tuple(one for one in EXPERIMENTS if (one.step in wanted or one in sources) and one not in left_out)
 
 
 def needs_of(experiments: Iterable[Experiment]) -> tuple[Need, ...]:
