@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
-from vgpu_cfg.changes.kinds.vm_spec import EditNic, NewNic, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import EditNic, VmSpec
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
 from vgpu_cfg.errors import NotFound
@@ -145,7 +145,7 @@ def _twin(bench: Bench) -> Verdicts:
     source, before = known(bench, SOURCE)
     change = request(bench, _TWIN, bench.planned[SOURCE], source)
     mac = "00:50:56:3{}:{}{}:{}{}".format(*bench.mark.id)
-    backing = next((one.backing for one in change.spec.devices if isinstance(one, NewNic | EditNic)), None)
+    backing = next((one.backing for one in change.spec.devices if hasattr(one, "backing")), None)
     devices = () if backing is None else (EditNic(key=before.nics[0].key, backing=backing, mac=mac),)
     spec = VmSpec(extra_config={MARK_KEY: change.vm.name}, devices=devices)
     change = change.model_copy(update={"spec": spec})
