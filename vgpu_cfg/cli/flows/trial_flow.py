@@ -169,7 +169,7 @@ def _remove_all(tools: Tools, mark: TrialMark) -> tuple[Remaining, ...]:
 def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     """Remove the objects of trials that have expired; `with_all` the others, too, after a question.
 
-    Raises NotPermitted if the account lacks a privilege to remove them, NotConfirmed if an object remains.
+    Raises NotConfirmed if an object remains.
     """
     from vgpu_cfg.contact.cleaning import find_left, remove
     from vgpu_cfg.render.data.trial import clean_data
