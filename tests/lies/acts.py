@@ -35,7 +35,6 @@ class Act:
     about: str
     play: Callable[[Stage, pytest.MonkeyPatch, Path], str]
     beliefs: tuple[str, ...]
-    estate: tuple[str, str] = ("", "")
 
 
 def act_of(name: str, stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
@@ -220,33 +219,6 @@ def _cordon(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     return "right" if ran.code == 0 else f"stops {ran.code}"
 
 
-def _no_driver(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
-    ran = stage.type("plan", "plan", PLAN)
-    assert ran.code == 0 or "esx-4.lab" in ran.err
-    return "right" if ran.code == 0 else f"stops {ran.code}"
-
-
-def _virtual_tpm(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
-    stage.edit(("power: false", "power: false\n  vtpm: true"))
-    ran = stage.type("apply", "apply", "--yes", PLAN)
-    return "right" if ran.code == 0 else f"stops {ran.code}"
-
-
-def _use(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
-    told = stage.type("inventory", "inventory", "--gpus", "--sort=use", "--server", SERVER).told
-    return "right" if "50.0 %" in told else "less"
-
-
-def _last_vm(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
-    stage.vgpu_cfg.done("apply", "--yes", PLAN)
-    stage.edit(("train-{01..02}", "train-{01..01}"))
-    stage.type("apply", "apply", "--yes", "--delete", "train-02", PLAN)
-    stage.type("again", "apply", "--yes", PLAN)
-    assert [stage.ran[name].code for name in ("apply", "again")] == [0, 0]
-    assert not [rule for cluster in stage.look().all(Cluster) for rule in cluster.rules]
-    return "right"
-
-
 _OF_EVENTS = (
     "event-filter-by-type-id",
     "event-filter-takes-bare-names",
@@ -322,27 +294,6 @@ ACTS = {
         "`destroy` with a colleague's disk in the folder of a VM",
         _own_folder,
         ("destroy-keeps-detached-files",),
-    ),
-    "no driver": Act(
-        "`plan` with a GPU host without NVIDIA's driver",
-        _no_driver,
-        ("no-driver-no-fault",),
-        (
-            "  - name: esx-3.lab\n",
-            "  - {name: esx-4.lab, driver: none, gpus: [{board: A100}]}\n  - name: esx-3.lab\n",
-        ),
-    ),
-    "virtual TPM": Act(
-        "`apply` of a VM with a virtual TPM", _virtual_tpm, ("native-key-provider-is-listed",)
-    ),
-    "GPU use": Act(
-        "`inventory --gpus --sort use`",
-        _use,
-        ("gpu-counters",),
-        ('pci_id: "0000:21:00.0", numa: 0}', 'pci_id: "0000:21:00.0", numa: 0, day: [50]}'),
-    ),
-    "last VM": Act(
-        "`apply --delete` of the last but one VM of a DRS rule", _last_vm, ("rule-goes-with-its-last-vm",)
     ),
     "cordon": Act("`cordon` of a GPU with a long reason", _cordon, ("custom-attribute-holds-255",)),
     "lost host": Act(

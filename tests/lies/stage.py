@@ -45,9 +45,8 @@ class Stage:
     _read: int = 0
 
     @classmethod
-    def build(cls, vgpu_cfg: CommandLine, *lies: str, estate: tuple[str, str] = ("", "")) -> Stage:
-        """Write the estate, with a part of it replaced, and the plan."""
-        text = (HERE / ESTATE).read_text(encoding="utf-8").replace(*estate)
+    def build(cls, vgpu_cfg: CommandLine, *lies: str) -> Stage:
+        text = (HERE / ESTATE).read_text(encoding="utf-8")
         vgpu_cfg.write(ESTATE, f"{text}lies: [{', '.join(lies)}]\n")
         vgpu_cfg.write(PLAN, (HERE / PLAN).read_text(encoding="utf-8"))
         lab = vgpu_cfg.lab(ESTATE)

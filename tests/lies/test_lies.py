@@ -73,7 +73,7 @@ def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
 def test_nor_where_it_matters_most(
     act: str, belief: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stage = Stage.build(vgpu_cfg, belief, estate=ACTS[act].estate)
+    stage = Stage.build(vgpu_cfg, belief)
     hold(belief, {act: act_of(act, stage, monkeypatch, tmp_path)})
     stage.look()
     stage.see_no_harm()
@@ -83,5 +83,4 @@ def test_nor_where_it_matters_most(
 def test_an_honest_lab_is_judged_right(
     act: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stage = Stage.build(vgpu_cfg, estate=ACTS[act].estate)
-    assert act_of(act, stage, monkeypatch, tmp_path) == "right"
+    assert act_of(act, Stage.build(vgpu_cfg), monkeypatch, tmp_path) == "right"

@@ -26,7 +26,7 @@ _FORMS: Final = re.compile(
 
 _FREE: Final = re.compile(r"(?i).*(serial|identifier|annotation|notes?|tag|description|summary|message)")
 _AMOUNTS: Final = re.compile(
-    r"\w*([bB]ytes|InKB|MB|Size|RangeLength|RangeBegin|deviceVendorId)|freeSpace|capacity|m(ax|in)|used"
+    r"\w*([bB]ytes|InKB|MB|Size|RangeLength|RangeBegin|deviceVendorId|Seconds)|freeSpace|capacity|m(ax|in)|used"
 )
 """Elements with numbers of any length."""
 
@@ -101,9 +101,9 @@ class Anonymous(Scrubber):
         return self._names[text]
 
     def _made(self, text: str, number: int) -> str:
-        """Make a plain text of the same form; a MAC address stays in its range."""
+        """Make a plain text of the same form and length of digits; a MAC address stays in its range."""
         if text.isdigit():
-            return str(number)
+            return text[0] + str(number).zfill(len(text) - 1)
         if _BINARY.fullmatch(text):
             return "AAAA"
         if _UUID.fullmatch(text):

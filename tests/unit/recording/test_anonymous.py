@@ -138,6 +138,10 @@ def test_a_secret_in_cdata_is_not_kept(form: str) -> None:
     assert leaks(anonymous(f"<x><name><![CDATA[<b c='{secret}'>{secret}</b>]]></name></x>"), secret) == []
 
 
+def test_a_long_number_keeps_its_magnitude_only() -> None:
+    assert re.search(r"<count>40{3,}\d+</count>", anonymous("<x><count>4711081512</count></x>"))
+
+
 def test_answers_still_fit_together() -> None:
     scrubber = Anonymous(words())
     one = scrubber.answer(ENVELOPE.format("<x><fileName>[ds1] vm1/vm1.vmdk</fileName></x>").encode(), "X.R")

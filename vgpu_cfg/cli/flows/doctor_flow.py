@@ -102,7 +102,9 @@ def save_evidence(
 
     folder.mkdir(exist_ok=True)
     recording = folder / "recording.json.gz"
-    compose.record(connection, recording, anonymous=True)
+    with show.working(connection.server) as tell:
+        tell("recording")
+        compose.record(connection, recording, anonymous=True)
     try:
         played = read_to_examine(resolve_connection(ConnectionFlags(recording=recording)))
     except VCenterError as error:

@@ -29,8 +29,7 @@ def verdicts_of(observed: Inventory, tried: Iterable[Tried], by: Trial = Trial.R
     the folder (`cli.kept.verdicts.save_verdicts` does both). Raises VCenterError if vCenter does not identify
     itself.
     """
-    now = now_of(observed)
-    vcenter = observed.vcenter
+    now, vcenter = now_of(observed), observed.vcenter
     try:
         seen = TriedVCenter(
             instance_uuid=vcenter.instance_uuid.lower(),
@@ -42,8 +41,8 @@ def verdicts_of(observed: Inventory, tried: Iterable[Tried], by: Trial = Trial.R
         message = f"vCenter reports no usable instance UUID and build: {vcenter.instance_uuid!r}"
         raise VCenterError(message, subject=vcenter.address, remedy="run `doctor` without --save") from error
     rows = {one.belief: _row(one, by, now.date()) for one in tried}
-    kinds = tuple(_kinds(observed))
-    return VerdictFile(vcenter=seen, program=__version__, hosts=kinds, beliefs=dict(sorted(rows.items())))
+    beliefs = dict(sorted(rows.items()))
+    return VerdictFile(vcenter=seen, program=__version__, hosts=tuple(_kinds(observed)), beliefs=beliefs)
 
 
 def _row(one: Tried, by: Trial, today: date) -> VerdictRow:
