@@ -24,6 +24,7 @@ _COPY, _TWIN = "copy", "twin"
 _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY = (f"{MARK_KEY}.{one}" for one in ("copied", "edited", "running"))
 _KEYS = frozenset({PENDING_KEY, MARK_KEY, _COPIED_KEY, _EDITED_KEY, _RUNNING_KEY})
 _OWNER = (MARK_PLAN_KEY, MARK_VM_KEY)
+_MORE_MIB = 256
 _LOWEST_NIC = 4000
 """The lowest device key of a NIC."""
 _POLL_SECONDS, _GUEST_SECONDS = 1.0, 10.0
@@ -109,7 +110,7 @@ def _copy(bench: Bench) -> Verdicts:
     source, before = known(bench, SOURCE)
     change = request(bench, _COPY, bench.planned[SOURCE], source)
     keys = {MARK_KEY: change.vm.name, _EDITED_KEY: "cloned"}
-    spec = VmSpec(settings={"cpus": before.cpus + 1}, extra_config=keys)
+    spec = VmSpec(settings={"memory": before.memory_mib + _MORE_MIB}, extra_config=keys)
     change = change.model_copy(update={"spec": spec})
     task = begin(bench, change)
     is_told = _told_by_filter(bench, task)

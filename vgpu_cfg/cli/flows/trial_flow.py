@@ -26,10 +26,8 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.kinds.move_vm import Destination
     from vgpu_cfg.contact.bench import Bench
     from vgpu_cfg.contact.tools import Tools
-    from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
     from vgpu_cfg.planning.doctor.trials import Experiment, Step
     from vgpu_cfg.planning.doctor.tried import Tried
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 _TO_TRY = 0.75
 """The part of the time in which experiments begin and their tasks end; the rest is for the removal."""
 _EXPIRY = timedelta(minutes=5)
-_DISK_MIB, _SWAP_MIB = 1024, 1024
+_DISK_MIB, _SWAP_MIB = 1024, 1280
 """The disk of a VM that is made from scratch, and the swap file of one that runs."""
 _FROM_SCRATCH = {
     "template": {"scratch": "otherLinux64Guest"},
@@ -196,6 +194,7 @@ def _plan_for(bench: Bench, place: Place, connection: Connection) -> None:
     """Let the planner plan the VMs that a trial makes. Raises DoesNotFit with the first error."""
     from vgpu_cfg.changes.base import of_kind
     from vgpu_cfg.changes.change import CreateVm
+    from vgpu_cfg.changes.kinds.move_vm import Destination
     from vgpu_cfg.contact.vms import GPU, SOURCE
     from vgpu_cfg.documents import dump
     from vgpu_cfg.plan_loading import load_plan
@@ -225,25 +224,14 @@ def _plan_for(bench: Bench, place: Place, connection: Connection) -> None:
     bench.most_mib = (2 + len(bench.planned)) * (mib + _SWAP_MIB)
     host = source.location.host_moid
     bench.has_drs = any(one.drs_enabled for one in observed.clusters if host in one.host_moids)
-    bench.move_to = _destination(place, observed)
+    if place.move_to is not None:
+        hosts = {one.name: one.moid for one in observed.hosts}
+        if place.move_to not in hosts:
+            hint = did_you_mean(place.move_to, list(hosts), noun="hosts")
+            raise NotFound(f"host {place.move_to!r} not found", subject=connection.server, remedy=hint)
+        bench.move_to = Destination(host_moid=hosts[place.move_to], host_name=place.move_to)
     for one in planned.plan.placements:
         bench.expected = bench.expected if one.is_certain else one.gpu_pci_ids or bench.expected
-
-
-def _destination(place: Place, observed: Inventory) -> Destination | None:
-    """Return the host of a vMotion. Raises NotFound."""
-    from vgpu_cfg.changes.kinds.move_vm import Destination
-
-    if place.move_to is None:
-        return None
-    for host in observed.hosts:
-        if host.name == place.move_to:
-            return Destination(host_moid=host.moid, host_name=host.name)
-    raise NotFound(
-        f"host {place.move_to!r} not found",
-        subject=observed.vcenter.address,
-        remedy=did_you_mean(place.move_to, [host.name for host in observed.hosts], noun="hosts"),
-    )
 
 
 def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
