@@ -24,6 +24,8 @@ COMMANDS = {
     "inventory-all": ["inventory", "-v", *LAB],
     "links": ["inventory", "--server", "lab:nvlink-4xa100"],
     "doctor-full": ["doctor", "-v", *LAB],
+    "trial": ["trial", "--dry-run", "--steps=objects,vm", "--in=training", "--datastore=vsan", *LAB],
+    "trial-clean": ["trial", "--clean", *LAB],
     "pool": ["inventory", "--gpus", *LAB],
     "pool-stranded": ["inventory", "--gpus", "-v", *STRANDED],
     "fit": ["fit", "nvidia_l40s-12c", *LAB],
@@ -56,7 +58,7 @@ AFTER_A_RUN = {
     "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
     "history": ["history", "plans/pair.yaml"],
 }
-VARYING = re.compile(r"\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
+VARYING = re.compile(r"(?<=trial[- ])[0-9a-f]{6}\b|\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
 
 
 def printed(run: CommandLine, words: list[str], width: int) -> str:
