@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,18 +71,26 @@ def read_to_examine(connection: Connection) -> Inventory:
 
 
 def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried], Trial]) -> VerdictFile:
-    """Save verdicts for plans, each with how they were tried, and report the file; return its content."""
-    from vgpu_cfg.cli.kept.verdicts import save_verdicts
-    from vgpu_cfg.plan_loading.verdict_file import read_verdicts
-    from vgpu_cfg.planning.doctor.verdicts import verdicts_of
+    """Add verdicts, each with how they were tried, to the file of their vCenter; return its content.
 
-    for tried, by in found_by:
-        found = verdicts_of(observed, tried, by)
-        file = save_verdicts(path, found)
+    In a folder it gets the name that plans read. If only the time differs, it stays. Raises DocumentError for
+    a file that cannot be written, or for an unusable earlier one.
+    """
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
+    from vgpu_cfg.planning.doctor.verdicts import merged, verdicts_of
+
+    found = reduce(merged, (verdicts_of(observed, tried, by) for tried, by in found_by))
+    file = path / found.file_name if path.is_dir() else path
+    before = read_verdicts(file) if file.is_file() else found
+    if before.file_name == found.file_name:
+        found = merged(before, found)
+    if not file.is_file() or found.model_copy(update={"vcenter": before.vcenter}) != before:
+        write_whole(file, verdicts_text(found), mode=0o644)
     show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
     if file.name != found.file_name:
         show.say(f"plans only read the name {found.file_name}")
-    return read_verdicts(file)
+    return found
 
 
 def save_evidence(

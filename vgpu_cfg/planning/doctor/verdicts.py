@@ -25,9 +25,8 @@ _STRENGTH = {trial.value: number for number, trial in enumerate(Trial)}
 def verdicts_of(observed: Inventory, tried: Iterable[Tried], by: Trial = Trial.READING) -> VerdictFile:
     """Return the verdicts on beliefs that were tried `by` one kind of trial, at the vCenter of a reading.
 
-    `doctor` passes a reading's, `trial` those of an object, a VM or a GPU; `merged` adds them to the file of
-    the folder (`cli.kept.verdicts.save_verdicts` does both). Raises VCenterError if vCenter does not identify
-    itself.
+    `doctor` passes a reading's, `trial` those of an object, a VM or a GPU; `cli.flows.doctor_flow.save_found`
+    adds them to the file of a folder. Raises VCenterError if vCenter does not identify itself.
     """
     now, vcenter = now_of(observed), observed.vcenter
     try:
