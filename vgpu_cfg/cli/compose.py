@@ -21,7 +21,6 @@ from vgpu_cfg.errors import CertificateRejected, Interrupted
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
-from vgpu_cfg.shells.call_log import CallLog
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
 
     lab = labs.open_lab_of(connection.lab_estate) if connection.is_lab else None
     transport = lab or make_transport(connection)
-    clock, calls = _clock_of(transport), CallLog(connection.log_calls)
+    clock, calls = _clock_of(transport), connection.log_calls
     with one_is_enough(), open_session(connection, transport) as session:
         yield Estate(
             VCenterReader(session, clock),
@@ -230,7 +229,7 @@ def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
 
 def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> HostShells:
     """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
-    calls = CallLog(connection.log_calls)
+    calls = connection.log_calls
     if connection.is_lab:
         return labs.LabShells(lab or labs.open_lab_of(connection.lab_estate), secrets, calls)
     from vgpu_cfg.shells.esxi.logins import EsxiShells
@@ -275,7 +274,7 @@ def _bmc_limits() -> Limits:
 
 
 def _make_guest_logins(
-    keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None, limits: Limits, calls: CallLog
+    keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None, limits: Limits, calls: Path | None
 ) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:

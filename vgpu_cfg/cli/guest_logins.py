@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
-from vgpu_cfg.shells.call_log import NO_LOG, CallLog
+from vgpu_cfg.shells.call_log import opened
 from vgpu_cfg.shells.channel import Executed
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class LabGuestShells:
         secrets: Mapping[str, str],
         open_shell: Callable[[str, str, str | None, str | None], RunLine],
         host_key_of: Callable[[str], str],
-        calls: CallLog = NO_LOG,
+        calls: Path | None = None,
     ) -> None:
         self._keys = keys
         self._secrets = secrets
@@ -113,8 +114,8 @@ class LabGuestShells:
                 "whether the plan's keys (`training.keys`) have changed",
             )
         user = login.user or OWN_USER
-        channel = self._calls.opened(
-            target.name, "ssh", lambda: DirectChannel(self._log_in(target, login, user))
+        channel = opened(
+            self._calls, target.name, "ssh", lambda: DirectChannel(self._log_in(target, login, user))
         )
         shell = RootShell(channel, target.name, user)
         shell.check_rights()

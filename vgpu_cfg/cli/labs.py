@@ -20,7 +20,7 @@ from vgpu_cfg.errors import HostShellError, NotFound, Unreachable, UnsafePlan
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
-from vgpu_cfg.shells.call_log import NO_LOG, CallLog
+from vgpu_cfg.shells.call_log import opened
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
@@ -68,7 +68,7 @@ def clock_of(transport: Transport) -> LabRunClock | None:
 class LabShells:
     """Logs in to the lab's hosts without a wire."""
 
-    def __init__(self, lab: Lab, secrets: Mapping[str, str], calls: CallLog = NO_LOG) -> None:
+    def __init__(self, lab: Lab, secrets: Mapping[str, str], calls: Path | None = None) -> None:
         self._lab = lab
         self._secrets = secrets
         self._calls = calls
@@ -92,7 +92,7 @@ class LabShells:
             shell = open_shell(self._lab, host_name, access.user, password=secret, access=own)
             return DirectChannel(lambda line, _: shell.execute(line))
 
-        return EsxiShell(self._calls.opened(host_name, "ssh", log_in), host_name)
+        return EsxiShell(opened(self._calls, host_name, "ssh", log_in), host_name)
 
 
 def _see_key(text: str, host_name: str) -> None:
@@ -116,7 +116,9 @@ def bmcs_of(lab: Lab) -> Callable[[BmcRef], Transport]:
     return lambda bmc: LabBmc(lab, bmc.address)
 
 
-def guest_shells_of(lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str], calls: CallLog) -> GuestShells:
+def guest_shells_of(
+    lab: Lab, keys: PlanKeyRing, secrets: Mapping[str, str], calls: Path | None
+) -> GuestShells:
     """Return what logs in to the lab's guests."""
     from vgpu_cfg.cli.guest_logins import LabGuestShells
     from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell

@@ -41,22 +41,13 @@ def listed(file: Path, line: dict[str, object]) -> Iterator[dict[str, object]]:
         os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class CallLog:
-    """The file that the user named for calls, None for none."""
-
-    file: Path | None = None
-
-    def opened(self, to: str, way: str, connect: Callable[[], Opened]) -> Opened:
-        """Log in to a host or a guest, and list that and each of its commands."""
-        if self.file is None:
-            return connect()
-        with listed(self.file, {"to": to, "call": f"{way} login"}):
-            channel = connect()
-        return cast("Opened", _Listed(channel, to, way, self.file))
-
-
-NO_LOG = CallLog()
+def opened(file: Path | None, to: str, way: str, connect: Callable[[], Opened]) -> Opened:
+    """Log in to a host or a guest; if a file is named, list that and each command there."""
+    if file is None:
+        return connect()
+    with listed(file, {"to": to, "call": f"{way} login"}):
+        channel = connect()
+    return cast("Opened", _Listed(channel, to, way, file))
 
 
 @dataclass(frozen=True, slots=True)

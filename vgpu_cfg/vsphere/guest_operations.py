@@ -21,14 +21,15 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import CertificateRejected, GuestError, GuestNotReady, Unreachable, VgpuCfgError
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
-from vgpu_cfg.shells.call_log import NO_LOG, CallLog
+from vgpu_cfg.shells.call_log import opened
 from vgpu_cfg.shells.channel import Executed
 from vgpu_cfg.shells.root import RootShell
 from vgpu_cfg.vsphere.wire.allowances import believing
@@ -65,7 +66,7 @@ class GuestOperations:
         transport: Transport,
         clock: WaitingClock,
         secrets: Mapping[str, str],
-        calls: CallLog = NO_LOG,
+        calls: Path | None = None,
     ) -> None:
         self._session = session
         self._calls = calls
@@ -88,13 +89,8 @@ class GuestOperations:
         auth = vim.vm.guest.NamePasswordAuthentication(
             username=login.user, password=self._secrets[name], interactiveSession=False
         )
-        opened = _Channel(self._session, self._transport, self._clock, target, auth)
-
-        def log_in() -> _Channel:
-            opened.open()
-            return opened
-
-        channel = self._calls.opened(target.name, "guest operations", log_in)
+        made = _Channel(self._session, self._transport, self._clock, target, auth)
+        channel = opened(self._calls, target.name, "guest operations", made.open)
         shell = RootShell(channel, target.name, login.user)
         try:
             shell.check_rights()
@@ -120,12 +116,13 @@ class _Channel:
         self._certificate: str | None = None
         self._is_certificate_read = False
 
-    def open(self) -> None:
+    def open(self) -> Self:
         """Check the login, and make the folder."""
         with self._faults("checking the login"):
             self._managers.authManager.ValidateCredentialsInGuest(self._vm, self._auth)
         with self._faults("creating a folder"):
             self._folder = self._files.CreateTemporaryDirectoryInGuest(self._vm, self._auth, "vgpu-cfg-", "")
+        return self
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line and wait for its end, asking after it at intervals."""

@@ -10,7 +10,7 @@ import tenacity
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.plan_values import Limits
-from vgpu_cfg.shells.call_log import NO_LOG, CallLog
+from vgpu_cfg.shells.call_log import opened
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 ATTEMPTS = 6
@@ -40,7 +40,7 @@ class EsxiShells:
         timeout_seconds: float = 15.0,
         limits: Limits | None = None,
         sleep: Callable[[float], None] = tenacity.nap.sleep,
-        calls: CallLog = NO_LOG,
+        calls: Path | None = None,
     ) -> None:
         self._secrets = secrets
         self._pinned = pinned
@@ -93,5 +93,5 @@ class EsxiShells:
             sleep=self._sleep,
             reraise=True,
         )
-        channel = self._calls.opened(host_name, "ssh", lambda: retrying(open_channel, login))
+        channel = opened(self._calls, host_name, "ssh", lambda: retrying(open_channel, login))
         return EsxiShell(channel, host_name)

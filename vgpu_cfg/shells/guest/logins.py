@@ -11,7 +11,7 @@ from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import GuestShell, GuestTarget
-from vgpu_cfg.shells.call_log import NO_LOG, CallLog
+from vgpu_cfg.shells.call_log import opened
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.root import RootShell
 from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint, HostOptions, options_for, secret_value
@@ -42,7 +42,7 @@ class SshGuestShells:
         ssh_config: Path | None = None,
         timeout_seconds: float = 10.0,
         limits: Limits | None = None,
-        calls: CallLog = NO_LOG,
+        calls: Path | None = None,
     ) -> None:
         self._keys = keys
         self._secrets = secrets
@@ -68,7 +68,7 @@ class SshGuestShells:
             for endpoint in self._endpoints(target, login, options):
                 try:
                     log_in = partial(open_channel, endpoint, host_keys)
-                    channel = self._calls.opened(target.name, "ssh", log_in)
+                    channel = opened(self._calls, target.name, "ssh", log_in)
                     shell = RootShell(channel, target.name, endpoint.user)
                     shell.check_rights()
                 except GuestNotReady as error:

@@ -29,6 +29,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     remember,
     tools_to_give_back,
     with_facts,
+    with_open_shells,
     with_shell_facts,
 )
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
@@ -183,12 +184,10 @@ class _Applying:
             self.guests = guest_secrets(desired, seen, self.options, self.secrets, is_lab=self.estate.is_lab)
             if self.guests is not None and self.guests.seeds.former:
                 return False
-        if reaches_beyond_vms(desired) and not is_early:
-            tools = host_tools(desired, seen, self.estate, self.options, self.locks, self.secrets)
-            if closed_shells(desired, seen, self.options) or shell_locks(tools, seen):
+            has_marks = any(facts.mark for facts in seen.facts.hosts.values())
+            if has_marks or closed_shells(desired, seen, self.options):
                 return False
-            with tools:
-                seen = with_shell_facts(desired, seen, tools, self.options)
+            seen = with_open_shells(desired, seen, self.connection, self.options, self.secrets)
             if to_keep(desired, seen, load_catalog(), self.options):
                 return False
         plan = self.plan_for(seen)
