@@ -21,6 +21,7 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import Alarm, LabState, VirtualMachine
 from vgpu_cfg.lab.state.roles import Permission, Role
 from vgpu_cfg.planning.doctor.trials import CUSTOMIZED, EXPERIMENTS
+from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
 
 ESTATE = "two-a100"
 SERVER = f"--server=lab:{ESTATE}"
@@ -346,6 +347,15 @@ def test_ctrl_c_while_a_vm_is_made_removes_it(vgpu_cfg: CommandLine, watch: Watc
     watch.after_call = interrupt
     ran = vgpu_cfg(*VMS)
     assert ran.code == 130, ran.told
+    assert kept(vgpu_cfg) == before
+
+
+def test_a_clone_of_the_same_account_that_goes_on_keeps_no_object(
+    vgpu_cfg: CommandLine, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VCenterThrowAway, "is_busy", lambda *_: True)
+    before = kept(vgpu_cfg)
+    assert as_json(vgpu_cfg.done(*VMS, "--output", "json"))["left"] == []
     assert kept(vgpu_cfg) == before
 
 

@@ -118,7 +118,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         if not how.dry_run:
             ask("Make and remove these objects?", yes=how.yes)
             ended = _try_all(bench, tried, experiments)
-            left = _remove_all(tools.longer(timedelta(minutes=how.minutes * (1 - _TO_TRY))), mark)
+            left = _remove_all(tools, mark, timedelta(minutes=how.minutes * (1 - _TO_TRY)))
     found = all_tried(tried, steps)
     if how.is_json:
         show.data(trial_data(outline, found, left))
@@ -153,12 +153,16 @@ def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]
     return None
 
 
-def _remove_all(tools: Tools, mark: TrialMark) -> tuple[Remaining, ...]:
-    """Remove the objects of a trial; return those that remain, with the reasons."""
+def _remove_all(tools: Tools, mark: TrialMark, span: timedelta) -> tuple[Remaining, ...]:
+    """Remove the objects of a trial; return those that remain, with the reasons.
+
+    Half of the time is for tasks that go on, the other half for the removal.
+    """
     from vgpu_cfg.contact.cleaning import find_left, remove
 
     try:
-        return tuple(remove(find_left(tools, mark.start), tools))
+        found = find_left(tools.longer(span / 2), mark.start)
+        return tuple(remove(found, tools.longer(span / 2)))
     except (VgpuCfgError, KeyboardInterrupt):
         show.say(f"objects whose names begin with {mark.start} may remain: {_clean(tools.locks.server)}")
         raise
@@ -174,7 +178,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     from vgpu_cfg.render.text.trial import render_left
 
     connection = resolve_connection(flags)
-    with compose.connect_trial(connection, how.minutes) as tools:
+    with compose.connect_trial(connection, how.minutes / 2) as tools:
         now, found = tools.things.now(), find_left(tools)
         due = [one for one in found if with_all or one.is_due(now)]
         if not how.is_json or not (how.yes or how.dry_run):
@@ -184,7 +188,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
         left: tuple[Remaining, ...] = ()
         if due and not how.dry_run:
             ask(f"Remove {counted(len(due), 'object')}?", yes=how.yes)
-            left = tuple(remove(due, tools))
+            left = tuple(remove(due, tools.longer(timedelta(minutes=how.minutes / 2))))
     if how.is_json:
         show.data(clean_data(found, () if how.dry_run else due, left, connection.server))
     _refuse_left(left, connection.server)
