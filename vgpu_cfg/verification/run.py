@@ -421,7 +421,7 @@ def _carry_out(step: Step, machines: Machines) -> ShellResult:
         except ReachError as error:  # what was to be stopped ends by itself, and the reason is told already
             return ShellResult(status=1, stderr=error.message)
     if machines.stopped.is_set():
-        raise Interrupted("stopped", remedy="run it again")
+        raise Interrupted("stopped", remedy="run the command again")
     match step:
         case Command():
             return _run(step, machines)

@@ -225,7 +225,7 @@ class PcieLink(Frozen):
     def words(self) -> str:
         """Say "PCIe 16 GT/s x16", and of what where it could do more."""
         if self.speed is None or self.width is None:
-            return "PCIe link not told"
+            return "PCIe link not reported"
         now = f"PCIe {self.speed:g} GT/s x{self.width}"
         is_less = (self.most_speed or 0) > self.speed or (self.most_width or 0) > self.width
         return f"{now} of {self.most_speed or 0:g} GT/s x{self.most_width}" if is_less else now

@@ -62,7 +62,7 @@ def ask_same_setup(view: TrainingView) -> Asking:
         own = {nic.device for nic in worker.learned.rdma}
         for device in worker.learned.devices:
             if device.name in own and device.firmware:
-                kind = f"firmware of NICs {device.part_id or 'of no known model'}"
+                kind = f"firmware of NICs {device.part_id or 'of an unknown model'}"
                 seen.setdefault(kind, {})[f"{worker.name} {device.name}"] = device.firmware
         for gpu in worker.learned.gpus.gpus if worker.learned.gpus is not None else ():
             if gpu.ecc is not None:
@@ -84,7 +84,7 @@ def ask_names(view: TrainingView) -> Asking:
     """See whether the host file has all workers, and their names lead over the planned network on each."""
     module = view.launcher.launcher
     if module is None:
-        return skipped("no launcher starts training on them")
+        return skipped("no launcher is configured for these workers")
     answer = yield Command(("cat", HOST_FILE), on=view.launcher.name)
     if answer.status == 0:
         listed = {line.split()[0] for line in answer.stdout.splitlines() if line.split("#")[0].strip()}
@@ -92,7 +92,7 @@ def ask_names(view: TrainingView) -> Asking:
         if absent:
             return failed(
                 VerifyCode.GUEST_UNSTAGED,
-                f"the host file of {view.launcher.name} lacks {', '.join(absent)}",
+                f"the host file of {view.launcher.name} does not list {', '.join(absent)}",
                 f"{len(module.workers)} workers in {HOST_FILE}",
                 meaning="training silently starts without them",
                 remedy=f"run `sudo vgpu-cfg-stage launcher` in {view.launcher.name} to rewrite it",
@@ -115,7 +115,7 @@ def ask_names(view: TrainingView) -> Asking:
         return failed(
             VerifyCode.OTHER_MACHINE,
             "; ".join(wrong),
-            "the addresses of the plan",
+            "the addresses in the plan",
             meaning="/etc/hosts or DNS directs training to another network or machine",
             remedy="run `sudo vgpu-cfg-stage hosts` in that guest to rewrite /etc/hosts; then check its DNS",
         )
@@ -151,7 +151,7 @@ def ask_same_image(view: TrainingView) -> Asking:
             if answer.status == 0 and answer.stdout.strip() not in ("", ids[worker.name]):
                 old.append(worker.name)
     if any(not one for one in ids.values()):
-        return unproven("the image file is not readable on every worker")
+        return unproven("the image file could not be read on every worker")
     if not ids:
         return skipped("no worker has a training image")
     if len(set(ids.values())) > 1:
@@ -162,8 +162,8 @@ def ask_same_image(view: TrainingView) -> Asking:
     if old:
         return failed(
             VerifyCode.IMAGES_DIFFER,
-            f"the container of {', '.join(old)} runs a different image",
-            "the existing image",
+            f"the container of {', '.join(old)} runs an older image",
+            "the image currently on the worker",
             meaning="the container was started before the image was pulled again",
             remedy="`systemctl restart vgpu-cfg-worker` in the guest",
         )
@@ -189,7 +189,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
                 words = ("timeout", "--kill-after=5", "30", "ls", f"{path}/")
                 answer = yield Command(words, on=one.name, timeout_seconds=60)
                 if answer.status == TIMED_OUT:
-                    faults.append(f"{one.name} waits for the server of {path}")
+                    faults.append(f"{one.name} gets no response from the server of {path}")
                     continue
                 mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", path), on=one.name)
                 if answer.status != 0 or "nfs" not in mounted.stdout:
@@ -198,7 +198,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
                 export = _export_of(mounted.stdout)
                 if module.server and export and export.strip("[]") != module.server:
                     faults.append(
-                        f"{one.name} has mounted it from another server, {export}, not {module.server}"
+                        f"{one.name} has mounted it from a different server, {export}, not {module.server}"
                     )
                     continue
             written.append(one)
@@ -209,7 +209,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
         for one in sharing if not faults else ():
             answer = yield Command(("cat", *files.values()), on=one.name, timeout_seconds=60)
             if answer.stdout != "".join(files):
-                faults.append(f"{one.name} does not see files written by the others")
+                faults.append(f"{one.name} does not see the files written by other machines")
     finally:
         for one in written:
             yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)
@@ -217,7 +217,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
         return failed(
             VerifyCode.NOT_SHARED, "; ".join(faults), f"{path}, the same on {len(sharing)} machines"
         )
-    return passed(f"{path}: {len(sharing)} machines write and read")
+    return passed(f"{path}: {len(sharing)} machines can read and write")
 
 
 def _export_of(text: str) -> str:

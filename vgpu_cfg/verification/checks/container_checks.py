@@ -59,7 +59,7 @@ def ask_runtime(view: GuestView) -> Asking:
     """See whether the container runtime runs."""
     containers = view.containers
     if containers is None:
-        return skipped("the plan does not set up a container runtime in it")
+        return skipped("the plan does not set up a container runtime in the guest")
     if containers.runtime == "apptainer":
         answer = yield Command(("apptainer", "--version"))
         if answer.status != 0:
@@ -75,7 +75,7 @@ def ask_runtime(view: GuestView) -> Asking:
 def ask_container_gpus(view: GuestView) -> Asking:
     """See whether a container of the plan's image sees all GPUs of the guest."""
     if view.image is None or not view.gpus:
-        return skipped("it has no training image" if view.image is None else "it has no GPU")
+        return skipped("no training image" if view.image is None else "the VM has no GPU")
     image = view.image
     command = in_image(image.runtime, image.image, ("nvidia-smi", "-L"))
     answer = yield Command(command, timeout_seconds=_START_SECONDS)
@@ -95,14 +95,14 @@ def ask_horovod(view: GuestView) -> Asking:
     """See whether the image holds Horovod, with NCCL where there are GPUs."""
     image = view.image
     if image is None or image.framework != "horovod":
-        return skipped("it does not use Horovod")
+        return skipped("the training does not use Horovod")
     command = in_image(image.runtime, image.image, ("horovodrun", "--check-build"), gpus=bool(view.gpus))
     answer = yield Command(command, timeout_seconds=_START_SECONDS)
     expected = "Horovod with a framework and NCCL" if view.gpus else "Horovod with a framework"
     try:
         built = parse_check_build(answer.stdout)
     except UnreadableOutput:
-        observed = f"{image.image} has no horovodrun" if is_absent(answer) else said(answer)
+        observed = f"horovodrun is not installed in {image.image}" if is_absent(answer) else said(answer)
         return failed(VerifyCode.NO_HOROVOD, observed, expected)
     lacking = [
         word
@@ -128,7 +128,7 @@ def ask_framework(view: GuestView) -> Asking:
         return (yield from _ask_torch(view))
     if framework == "mpi":
         return (yield from _ask_mpi(view))
-    return skipped("it uses neither torchrun nor MPI")
+    return skipped("the training uses neither torchrun nor MPI")
 
 
 def _ask_torch(view: GuestView) -> Asking:
@@ -139,7 +139,7 @@ def _ask_torch(view: GuestView) -> Asking:
         found = parse_torch(answer.stdout)
     except UnreadableOutput:
         lacks = "torchrun" if "torchrun" not in answer.stderr else "PyTorch"
-        seen = said(answer) if lacks == "PyTorch" else f"{where} does not have {lacks}"
+        seen = said(answer) if lacks == "PyTorch" else f"{lacks} is not installed in {where}"
         return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
     words = f"PyTorch {found.version}, CUDA {found.cuda or 'none'}, NCCL {found.nccl or 'none'}"
     has_all = found.is_distributed and (not view.gpus or (found.cuda and found.nccl))
@@ -155,7 +155,7 @@ def _ask_mpi(view: GuestView) -> Asking:
     try:
         found = parse_mpirun(answer.stdout + answer.stderr)
     except UnreadableOutput:
-        seen = f"{where} does not have mpirun" if is_absent(answer) else said(answer)
+        seen = f"mpirun is not installed in {where}" if is_absent(answer) else said(answer)
         return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
     if not found.is_open_mpi:
         return failed(VerifyCode.NO_FRAMEWORK, f"{found.name}, which `train` does not support", expected)
@@ -172,7 +172,7 @@ def _within(view: GuestView, words: tuple[str, ...]) -> Command:
 def ask_worker(view: GuestView) -> Asking:
     """See whether the worker container runs."""
     if view.worker is None:
-        return skipped("it runs no worker container")
+        return skipped("the VM does not run a worker container")
     answer = yield Command(("systemctl", "is-active", WORKER_UNIT))
     state = parse_active(answer.stdout or answer.stderr)
     if state != "active":
@@ -181,9 +181,9 @@ def ask_worker(view: GuestView) -> Asking:
     if answer.stdout.strip().startswith(("disabled", "masked")):
         return failed(
             VerifyCode.WORKER_DOWN,
-            f"{WORKER_UNIT} is running and {answer.stdout.strip()}",
-            "active, and enabled at boot",
-            meaning="it does not start at the guest's next boot, so it will not respond after a restart",
+            f"{WORKER_UNIT} is running but {answer.stdout.strip()}",
+            "active and enabled at boot",
+            meaning="the worker container will not start when the guest reboots",
             remedy=f"run `systemctl enable {WORKER_UNIT}` in the guest",
         )
     return passed("active")
@@ -193,9 +193,9 @@ def ask_worker_limits(view: GuestView) -> Asking:
     """Check the worker container's actual settings, which a new one of its image does not show."""
     worker = view.worker
     if worker is None:
-        return skipped("it runs no worker container")
+        return skipped("the VM does not run a worker container")
     if worker.runtime == "apptainer":
-        return skipped("Apptainer containers use the guest's own limits, memory and devices")
+        return skipped("Apptainer containers use the guest's own limits, memory, and devices")
     inside = (CLIENTS[worker.runtime], "exec", CONTAINER)
     faults: list[str] = []
     words: list[str] = []
@@ -204,18 +204,18 @@ def ask_worker_limits(view: GuestView) -> Asking:
     words.append(f"memlock {locked or said(answer)}")
     if worker.rdma and locked != "unlimited":
         faults.append(
-            f"it can lock {locked or 'an unknown number of'} KiB, but RDMA requires unlimited locked memory"
+            f"it can lock {locked or 'an unknown number of'} KiB; RDMA requires unlimited locked memory"
         )
     answer = yield Command((*inside, "df", "-Pk", SHM))
     try:
         size_mib = parse_room(answer.stdout)[0].size_kib / 1024
     except UnreadableOutput:
-        faults.append("the size of its /dev/shm is unknown")
+        faults.append("the size of /dev/shm is unknown")
     else:
         words.append(f"{SHM} {size_mib:.0f} MiB")
         least = _least_shm(view)
         if size_mib < least:
-            faults.append(f"its /dev/shm has {size_mib:.0f} MiB of {least:.0f}")
+            faults.append(f"/dev/shm is {size_mib:.0f} MiB, but {least:.0f} MiB are required")
     if worker.gpus and view.gpus:
         answer = yield Command((*inside, "nvidia-smi", "-L"))
         try:
@@ -224,15 +224,15 @@ def ask_worker_limits(view: GuestView) -> Asking:
             count = 0
         words.append(f"{count} GPUs")
         if count != view.gpus:
-            faults.append(f"it sees {count} of {view.gpus} GPUs")
+            faults.append(f"only {count} of {view.gpus} GPUs are visible")
     if worker.rdma:
         answer = yield Command((*inside, "ls", "/dev/infiniband"))
         verbs = [one for one in answer.stdout.split() if one.startswith("uverbs")]
         words.append(f"{len(verbs)} RDMA devices")
         if len(verbs) < len(view.learned.rdma) or "rdma_cm" not in answer.stdout.split():
-            faults.append("it lacks devices of /dev/infiniband")
+            faults.append("devices are missing from /dev/infiniband")
     if faults:
-        return failed(VerifyCode.WORKER_SHORT, "; ".join(faults), "the settings of the plan")
+        return failed(VerifyCode.WORKER_SHORT, "; ".join(faults), "the settings in the plan")
     return passed(", ".join(words))
 
 

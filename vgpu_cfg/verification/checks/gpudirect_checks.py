@@ -59,7 +59,7 @@ _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
 def ask_peermem(view: GuestView) -> Asking:
     """See whether nvidia-peermem is loaded, or dma-buf goes: open driver, kernel, and the image's NCCL."""
     if not view.gpudirect:
-        return skipped("it has no NIC with `rdma: gpudirect`")
+        return skipped("the VM has no NIC with `rdma: gpudirect`")
     answer = yield Command(("lsmod",))
     modules = parse_modules(answer.stdout)
     loaded = sorted(modules & {"nvidia_peermem", "nv_peer_mem"})
@@ -87,17 +87,17 @@ def _ask_nccl(view: GuestView, so_far: str) -> Asking:
     versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("NCCL version ")]
     if not versions:
         return unproven(
-            f"{so_far}; the NCCL version of {image.image} is unknown, and it must support dma-buf"
+            f"{so_far}; the NCCL version in {image.image} is unknown and must support dma-buf"
         )
     version = versions[0]
     if DMABUF_WORD not in answer.stdout:
         return failed(
             VerifyCode.NO_PEERMEM,
-            f"NCCL {version} of {image.image} does not support dma-buf",
-            "nvidia_peermem, or an NCCL that supports dma-buf",
+            f"NCCL {version} in {image.image} does not support dma-buf",
+            "nvidia_peermem, or an NCCL version that supports dma-buf",
             meaning=(
-                "NCCL copies every message through the guest's memory, although driver and kernel support "
-                "direct transfers"
+                "NCCL copies every message through the guest's memory, although the driver and the kernel "
+                "support direct transfers"
             ),
             remedy="use an image with a newer NCCL, or `guest.ofed: mlnx` or `doca` for nvidia-peermem",
         )
@@ -107,7 +107,7 @@ def _ask_nccl(view: GuestView, so_far: str) -> Asking:
 def ask_ats(view: GuestView) -> Asking:
     """See in the NIC's own registers whether ATS is enabled."""
     if not view.gpudirect:
-        return skipped("it has no NIC with `rdma: gpudirect`")
+        return skipped("the VM has no NIC with `rdma: gpudirect`")
     functions: list[PciFunction] = []
     for nic in view.learned.rdma:
         answer = yield Command(("ethtool", "-i", nic.interface))
@@ -120,14 +120,14 @@ def ask_ats(view: GuestView) -> Asking:
     controllers = [one for one in functions if "controller" in one.kind and not one.kind.startswith("Memory")]
     if not controllers:
         return skipped(
-            "its RDMA NIC is not an NVIDIA PCI device; the host controls it and its ATS", is_asked=True
+            "the RDMA NIC is not an NVIDIA PCI device; the host controls its ATS setting", is_asked=True
         )
     if any(not one.is_readable for one in controllers):
         return failed(VerifyCode.NOT_UNDERSTOOD, "lspci cannot read the capabilities", "root privileges")
     off = [one for one in controllers if not one.ats]
     if off and all(one.ats is None and VIRTUAL in one.name for one in off):
         return skipped(
-            "its virtual functions do not show ATS; see the bandwidth from GPU memory", is_asked=True
+            "virtual functions do not report ATS; see the GPU memory bandwidth", is_asked=True
         )
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
@@ -137,11 +137,11 @@ def ask_ats(view: GuestView) -> Asking:
                     VerifyCode.ATS_OFF,
                     words,
                     "ATSCtl: Enable+",
-                    meaning="ATS is set in the NIC's firmware but not active: the host was not "
-                    "power-cycled since",
+                    meaning="ATS is enabled in the NIC's firmware but not active, because the "
+                    "host has not been power-cycled since",
                     remedy=(
-                        "shut down the host and power it on again; a restart may not be sufficient (cold "
-                        "boot)"
+                        "shut down the host and power it on again (cold boot); a restart may not be "
+                        "sufficient"
                     ),
                 )
         return failed(VerifyCode.ATS_OFF, words, "ATSCtl: Enable+")

@@ -60,15 +60,15 @@ def ask_reached(view: GuestView) -> Asking:
             f"its host {view.host} {view.host_state}",
             "a responding host",
             meaning="the state of the VM is unknown",
-            remedy=f"reconnect {view.host}; `vgpu-cfg plan` shows where the VM could start meanwhile",
+            remedy=f"reconnect {view.host}; in the meantime, `vgpu-cfg plan` shows where the VM could start",
         )
     if not view.powered_on and not view.shall_run:
-        return Verdict(CheckState.NOT_ASKED, why="the VM is off, as in the plan")
+        return Verdict(CheckState.NOT_ASKED, why="the VM is powered off, as planned")
     if not view.powered_on:
         return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a running VM", remedy="power it on")
     answer = yield Command(("uname", "-r"))
     if answer.status != 0:
-        return failed(VerifyCode.GUEST_UNREACHED, said(answer), "a guest that runs commands")
+        return failed(VerifyCode.GUEST_UNREACHED, said(answer), "a guest that can run commands")
     boot = yield Command(("cat", BOOT_ID))
     learned = view.learned.model_copy(update={"boot_id": boot.stdout.strip() if boot.status == 0 else ""})
     return passed(f"kernel {answer.stdout.strip()}", learned=learned)
@@ -77,10 +77,10 @@ def ask_reached(view: GuestView) -> Asking:
 def ask_staged(view: GuestView) -> Asking:
     """Check the guest's report of its last staging."""
     if not view.spec.modules:
-        return skipped("it has no staged components")
+        return skipped("nothing is staged in the guest")
     answer = yield Command(("cat", REPORT_FILE))
     if answer.status != 0:
-        return failed(VerifyCode.GUEST_UNSTAGED, "it has never been staged", "a staging report")
+        return failed(VerifyCode.GUEST_UNSTAGED, "the guest has never been staged", "a staging report")
     try:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
@@ -96,9 +96,9 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
-            f"from an earlier plan: {', '.join(old)}",
-            "the modules of this plan",
-            meaning="the plan has changed since",
+            f"staged from an earlier plan: {', '.join(old)}",
+            "the modules of the current plan",
+            meaning="the plan has changed since the guest was staged",
             remedy="vgpu-cfg apply",
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
@@ -109,7 +109,7 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
         "running": "still running",
     }
     return failed(
-        VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
+        VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'staging failed')}{at}", "all modules done"
     )
 
 
@@ -126,10 +126,10 @@ def _module_text(module: ModuleState) -> str:
 def ask_driver(view: GuestView) -> Asking:
     """See whether the driver is loaded and of a branch that the host's takes."""
     if not view.gpus:
-        return skipped("it has no GPU")
+        return skipped("the VM has no GPU")
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=60)
     if is_absent(answer):
-        return failed(VerifyCode.DRIVER_ABSENT, "nvidia-smi is not installed", "NVIDIA's driver")
+        return failed(VerifyCode.DRIVER_ABSENT, "nvidia-smi is not installed", "the NVIDIA driver")
     try:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
@@ -144,7 +144,7 @@ def ask_driver(view: GuestView) -> Asking:
     learned = view.learned.model_copy(update={"gpus": seen})
     if branches and seen.branch not in branches:
         why = (
-            f"no document states whether the host's driver supports {seen.driver_version}; it supports "
+            f"it is not documented whether the host driver supports {seen.driver_version}; it supports "
             f"{expected}"
         )
         return replace(unproven(why), learned=learned)
@@ -161,9 +161,9 @@ def _why_no_driver(observed: str) -> Asking:
         return failed(
             VerifyCode.DRIVER_ABSENT,
             observed,
-            "NVIDIA's driver",
-            meaning="its libraries were updated, but the previous version of the module is still loaded",
-            remedy="restart the guest to load the module of the same version",
+            "the NVIDIA driver",
+            meaning="the driver's libraries were updated, but the previous kernel module is still loaded",
+            remedy="restart the guest to load the matching module",
         )
     answer = yield Command(("lsmod",))
     with contextlib.suppress(UnreadableOutput):
@@ -171,8 +171,8 @@ def _why_no_driver(observed: str) -> Asking:
             return failed(
                 VerifyCode.DRIVER_ABSENT,
                 observed,
-                "NVIDIA's driver",
-                meaning="nouveau uses the GPU, so NVIDIA's driver cannot",
+                "the NVIDIA driver",
+                meaning="the GPU is in use by the nouveau driver, so the NVIDIA driver cannot use it",
                 remedy="run `sudo vgpu-cfg-stage nouveau` in the guest to disable it, then restart the guest",
             )
     kernel = yield Command(("uname", "-r"))
@@ -181,12 +181,12 @@ def _why_no_driver(observed: str) -> Asking:
         return failed(
             VerifyCode.DRIVER_ABSENT,
             observed,
-            "NVIDIA's driver",
-            meaning=f"no NVIDIA module exists for the running kernel, {kernel.stdout.strip()}",
-            remedy="install the headers of that kernel and build the driver for it (`dkms autoinstall`), "
+            "the NVIDIA driver",
+            meaning=f"there is no NVIDIA module for the running kernel, {kernel.stdout.strip()}",
+            remedy="install the headers for that kernel and build the driver for it (`dkms autoinstall`), "
             "or boot the previous kernel",
         )
-    return failed(VerifyCode.DRIVER_ABSENT, observed, "NVIDIA's driver")
+    return failed(VerifyCode.DRIVER_ABSENT, observed, "the NVIDIA driver")
 
 
 def ask_gpus(view: GuestView) -> Asking:
@@ -194,9 +194,9 @@ def ask_gpus(view: GuestView) -> Asking:
     yield from ()
     seen = view.learned.gpus
     if seen is None:
-        return skipped("it has no GPU")
+        return skipped("the VM has no GPU")
     found = len(seen.gpus)
-    names = ", ".join(sorted({gpu.name or "a GPU without a name" for gpu in seen.gpus}))
+    names = ", ".join(sorted({gpu.name or "unnamed GPU" for gpu in seen.gpus}))
     if found < view.gpus:
         return failed(VerifyCode.GPUS_MISSING, f"{found}: {names}", str(view.gpus))
     other = _other_gpus(view, seen.gpus)
@@ -221,14 +221,14 @@ def ask_held(view: GuestView) -> Asking:
         # Belief: idle-vgpu-uses-little.
         return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "unused GPU memory")
     if not any(gpu.used_mib is not None for gpu in gpus):
-        return skipped("it has no GPU that reports its memory usage", is_asked=bool(gpus))
+        return skipped("the VM has no GPU that reports its memory usage", is_asked=bool(gpus))
     most = max(gpu.used_mib or 0 for gpu in gpus)
     return passed(f"{most} MiB used")
 
 
 def _held_text(gpu: GuestGpu) -> str:
     by = f"by {', '.join(gpu.processes)}" if gpu.processes else "by no listed process"
-    return f"{gpu.used_mib} of {gpu.memory_mib} MiB of {gpu.pci_id} are used {by}"
+    return f"{gpu.used_mib} of {gpu.memory_mib} MiB on {gpu.pci_id} are used {by}"
 
 
 def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
@@ -243,14 +243,14 @@ def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
         left.remove(fits)
         size = next((view.framebuffers_mib[name] for name in fits if name in view.framebuffers_mib), None)
         if size and gpu.memory_mib is not None and abs(gpu.memory_mib - size) > _SIZE_SLACK * size:
-            other.append(f"{gpu.pci_id} has {gpu.memory_mib} MiB of {size}")
+            other.append(f"{gpu.pci_id} has {gpu.memory_mib} MiB, not {size}")
     for gpu in seen:
         if gpu.is_mig and gpu.mode != "VGPU":
             other.append(f"{gpu.pci_id} is partitioned with MIG")
         if gpu.compute_mode == "Prohibited":
-            other.append(f"{gpu.pci_id} allows no compute work (compute mode Prohibited)")
+            other.append(f"{gpu.pci_id} does not allow compute work (compute mode Prohibited)")
     held = [name for name in view.profiles if not any(name in names for names in view.wanted)]
-    return other + [f"vCenter assigns {name}" for name in held if view.wanted]
+    return other + [f"vCenter has assigned {name}" for name in held if view.wanted]
 
 
 def _is_one_of(gpu: GuestGpu, names: tuple[str, ...]) -> bool:
@@ -271,11 +271,11 @@ def ask_licence(view: GuestView) -> Asking:
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     needing = tuple(gpu for gpu in gpus if gpu.licence is not None or gpu.mode == "VGPU")
     if not needing:
-        return skipped("it has no vGPU, and its GPUs do not report a license")
+        return skipped("the VM has no vGPU, and its GPUs do not report a license")
     unlicensed = [gpu for gpu in needing if not gpu.is_licensed]
-    expected = f"Licensed, each of {len(needing)}" if len(needing) > 1 else "Licensed"
+    expected = f"Licensed on all {len(needing)}" if len(needing) > 1 else "Licensed"
     if unlicensed:
-        words = "; ".join(f"{gpu.pci_id} {gpu.licence or 'says nothing of a licence'}" for gpu in unlicensed)
+        words = "; ".join(f"{gpu.pci_id} {gpu.licence or 'does not report a license'}" for gpu in unlicensed)
         answer = yield Command(("systemctl", "is-active", "nvidia-gridd"))
         if answer.stdout.strip() in ("inactive", "failed"):
             words = f"{words}; nvidia-gridd is {answer.stdout.strip()}"
@@ -289,7 +289,7 @@ def ask_licence(view: GuestView) -> Asking:
     ended = [gpu for gpu in needing if gpu.expiry is not None and gpu.expiry <= view.now]
     if ended:
         words = "; ".join(f"{gpu.pci_id} Licensed until {_day(gpu)}" for gpu in ended)
-        return failed(VerifyCode.LICENCE_ENDS, words, "a license that has not expired")
+        return failed(VerifyCode.LICENCE_ENDS, words, "an unexpired license")
     ends = [gpu.expiry for gpu in needing if gpu.expiry is not None]
     if not ends:
         return passed("Licensed, expiry unknown", expected)
@@ -313,7 +313,7 @@ def _moment(moment: datetime) -> str:
 def ask_nvlink(view: GuestView) -> Asking:
     """See whether vGPUs that were asked for as peers are joined by NVLink, each to every other."""
     if view.peers < 2:
-        return skipped("no GPUs with NVLink were requested for it")
+        return skipped("no NVLink GPUs were requested for this VM")
     answer = yield Command(("nvidia-smi", "topo", "-m"))
     seen = parse_topology(answer.stdout or answer.stderr)
     if len(seen.gpus) < view.peers:
@@ -331,6 +331,6 @@ def ask_nvlink(view: GuestView) -> Asking:
     active = {one.gpu: one.active for one in lanes}
     if any(one.inactive for one in lanes if one.active) or len(set(active.values())) > 1:
         words = ", ".join(f"GPU{one.gpu} {one.active} of {one.active + one.inactive}" for one in lanes)
-        return failed(VerifyCode.NVLINK_LANES, words, "all links of all GPUs")
+        return failed(VerifyCode.NVLINK_LANES, words, "all links of all GPUs active")
     told = f", {max(active.values())} links each" if any(active.values()) else ""
     return passed(f"{', '.join(kinds)} between {joined} GPUs{told}", expected)

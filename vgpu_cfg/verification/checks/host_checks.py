@@ -29,7 +29,7 @@ CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
 TRUST_DSCP = 2
 
 _DRIVER = re.compile(r"NVD-AIE|NVD-VGPU|NVIDIA-VMware", re.IGNORECASE)
-_NO_SHELL = "readable only in the host's shell; set `access: {ssh: on}` and start the SSH service"
+_NO_SHELL = "readable only from the host's shell; set `access: {ssh: on}` and start the SSH service"
 
 
 def ask_connected(view: HostView) -> Asking:
@@ -40,7 +40,7 @@ def ask_connected(view: HostView) -> Asking:
     names = fold_names(vm.name for vm in view.vms)
     return failed(
         VerifyCode.HOST_SILENT,
-        f"it {view.host.connection.words}, with {names} on it",
+        f"the host {view.host.connection.words}; affected: {names}",
         Connection.CONNECTED.value,
     )
 
@@ -48,28 +48,28 @@ def ask_connected(view: HostView) -> Asking:
 def ask_host_driver(view: HostView) -> Asking:
     """See whether NVIDIA's host driver serves the GPUs that the plan's VMs hold."""
     if not view.vgpus:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     if view.has_shell:
         answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
         if is_absent(answer):
             return failed(
-                VerifyCode.HOST_DRIVER, "nvidia-smi is not installed on the host", "NVIDIA's host driver"
+                VerifyCode.HOST_DRIVER, "nvidia-smi is not installed on the host", "the NVIDIA host driver"
             )
         try:
             seen = parse_query(answer.stdout or answer.stderr)
         except UnreadableOutput as error:
-            return failed(VerifyCode.HOST_DRIVER, error.line or error.message, "NVIDIA's host driver")
+            return failed(VerifyCode.HOST_DRIVER, error.line or error.message, "the NVIDIA host driver")
         absent = [pci_id for pci_id in view.vgpus if seen.gpu(pci_id) is None]
         if absent:
             return failed(
-                VerifyCode.HOST_DRIVER, f"it does not serve {', '.join(absent)}", "every GPU in use"
+                VerifyCode.HOST_DRIVER, f"it does not list {', '.join(absent)}", "every GPU in use"
             )
         return passed(f"{seen.driver_version}, {len(seen.gpus)} GPUs")
     installed = [one for one in view.facts.software if _DRIVER.search(one.name)]
     if not installed and FactGroup.SOFTWARE in view.facts.groups:
-        return failed(VerifyCode.HOST_DRIVER, "its package is not installed", "NVIDIA's host driver")
+        return failed(VerifyCode.HOST_DRIVER, "the driver package is not installed", "the NVIDIA host driver")
     if not view.host.creatable_profiles and not view.host.profiles:
-        return failed(VerifyCode.HOST_DRIVER, "the host offers no vGPU profile", "the profiles of its GPUs")
+        return failed(VerifyCode.HOST_DRIVER, "the host offers no vGPU profile", "vGPU profiles for its GPUs")
     words = installed[0].version if installed else "it offers vGPU profiles"
     return passed(words)
 
@@ -81,7 +81,7 @@ def ask_graphics(view: HostView) -> Asking:
     """
     yield from ()
     if not view.vgpus:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     gpus = _gpus(view)
     wrong = [f"{gpu.pci_id} {gpu.graphics_type}" for gpu in gpus if gpu.gives_vgpus is False]
     if not wrong and any(gpu.gives_vgpus is None for gpu in gpus):
@@ -98,7 +98,7 @@ def _gpus(view: HostView) -> list[Gpu]:
 def ask_mig(view: HostView) -> Asking:
     """See whether each GPU is in the mode that the profiles on it need."""
     if not view.vgpus:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     reported = {gpu.pci_id: gpu.sharing for gpu in _gpus(view)}
     if view.has_shell:
         answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
@@ -117,7 +117,7 @@ def ask_mig(view: HostView) -> Asking:
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
     if all(mode is None for mode in reported.values()):
-        return skipped(f"vCenter does not report the mode of GPUs before 8.0.3; {_NO_SHELL}", is_asked=True)
+        return skipped(f"vCenter reports the mode of GPUs only from 8.0.3 on; {_NO_SHELL}", is_asked=True)
     return passed(expected, expected)
 
 
@@ -129,9 +129,9 @@ def ask_host_ats(view: HostView) -> Asking:
     """See whether the VMkernel runs with ATS."""
     yield from ()
     if not view.wants_ats:
-        return skipped("no VM of the plan uses `rdma: gpudirect` here")
+        return skipped("no VM in the plan uses `rdma: gpudirect` on this host")
     if FactGroup.KERNEL in view.facts.unread:
-        return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}", is_asked=True)
+        return skipped(f"could not be read: {view.facts.unread[FactGroup.KERNEL]}", is_asked=True)
     name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
     if name is None:
         return skipped("vCenter does not report the kernel settings of this host", is_asked=True)
@@ -139,12 +139,12 @@ def ask_host_ats(view: HostView) -> Asking:
     if seen.runtime.upper() == "TRUE":
         return passed(f"{name} TRUE", "TRUE, active")
     waits = seen.configured.upper() == "TRUE"
-    observed = f"{name} {seen.runtime}{', and TRUE after a restart' if waits else ''}"
+    observed = f"{name} {seen.runtime}{', TRUE after a restart' if waits else ''}"
     return failed(
         VerifyCode.HOST_ATS,
         observed,
         "TRUE, active",
-        remedy="restart the host; the value is configured but not active" if waits else "",
+        remedy="restart the host to activate the configured value" if waits else "",
     )
 
 
@@ -189,7 +189,7 @@ def _number(text: str | None) -> int | None:
 def ask_nic_firmware(view: HostView) -> Asking:
     """Check that ATS is on in the firmware of NICs that the host still has; guests check the others."""
     if not view.wants_ats:
-        return skipped("no VM of the plan uses `rdma: gpudirect` here")
+        return skipped("no VM in the plan uses `rdma: gpudirect` on this host")
     functions = sorted({address for vm in view.vms for address in vm.nic_functions})
     devices = (view.host.device(address) for address in functions)
     own = [device.pci_id for device in devices if device is not None and not device.passthrough_active]
@@ -203,7 +203,7 @@ def ask_nic_firmware(view: HostView) -> Asking:
         answer = yield Command((MLXCONFIG, "-d", address, "-e", "query", "ATS_ENABLED"))
         seen = parse_firmware(answer.stdout or answer.stderr).parameters.get("ATS_ENABLED")
         value = (seen.current or seen.next_boot) if seen is not None else None
-        (on if value == "True" else off).append(f"{address} {value or 'has no ATS_ENABLED'}")
+        (on if value == "True" else off).append(f"{address} {value or 'does not list ATS_ENABLED'}")
     if off:
         return failed(VerifyCode.HOST_NIC_FIRMWARE, ", ".join(off), "ATS_ENABLED True")
     return passed(", ".join(on), "ATS_ENABLED True")
@@ -229,7 +229,7 @@ def ask_near(view: HostView) -> Asking:
     if near:
         return passed("; ".join(near))
     return skipped(
-        "no GPUDirect here, or the host does not report nodes; see the measured bandwidth",
+        "no GPUDirect on this host, or NUMA nodes not reported; see the measured bandwidth",
         is_asked=view.wants_ats,
     )
 
@@ -238,7 +238,7 @@ def ask_tenants(view: HostView) -> Asking:
     """Check that other VMs do not use time of the training GPUs."""
     yield from ()
     if not view.vgpus:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     taken = [f"{', '.join(names)} on {pci_id}" for pci_id, names in view.tenants.items()]
     if taken and view.thresholds.shared_gpus:
         return passed("; ".join(taken), "GPUs that can be shared with other VMs")
@@ -247,7 +247,7 @@ def ask_tenants(view: HostView) -> Asking:
             VerifyCode.GPU_TAKEN,
             "; ".join(taken),
             "GPUs used only by VMs of the plan",
-            meaning="other vGPUs share time with the training VMs, and every worker waits for the slowest",
+            meaning="other vGPUs time-share these GPUs, and all workers wait for the slowest one",
             remedy="move them to another GPU, use a full-GPU profile, or set `verify: {shared_gpus: "
             "true}` if this is intended",
         )
@@ -257,7 +257,7 @@ def ask_tenants(view: HostView) -> Asking:
 def ask_host_licences(view: HostView) -> Asking:
     """Check the host driver's state of vGPU licenses, without entering a guest."""
     if not view.vgpus and not view.licence_of_all:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     if not view.has_shell:
         return skipped(_NO_SHELL, is_asked=True)
     answer = yield Command(("nvidia-smi", "vgpu", "-q"), timeout_seconds=120)
@@ -267,9 +267,9 @@ def ask_host_licences(view: HostView) -> Asking:
     running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
     assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
     if not assessed:
-        return skipped("no vGPU to check is running here")
+        return skipped("no vGPU to check is running on this host")
     bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
-    expected = f"Licensed, each of {len(assessed)}"
+    expected = f"Licensed on all {len(assessed)}"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
     return passed(expected, expected)

@@ -74,7 +74,7 @@ def pcie_files(interface: str) -> tuple[str, ...]:
 def ask_port(view: GuestView) -> Asking:
     """See whether each RDMA NIC's port runs at the line rate of its board."""
     if not view.learned.rdma:
-        return skipped("it has no NIC for RDMA")
+        return skipped("the VM has no RDMA NIC")
     slow: list[str] = []
     unknown: list[str] = []
     right: list[str] = []
@@ -120,10 +120,10 @@ def _nominal(view: GuestView, nic: RdmaNic, port: PortSpeed) -> tuple[float | No
     if listed is None:
         if port.most_gbps is not None:
             return port.most_gbps, ""
-        return None, "neither the port nor the catalog lists its maximum"
+        return None, "neither the port nor the catalog lists its maximum speed"
     if port.most_gbps is not None and port.most_gbps < listed:
         return None, (
-            f"its port supports {port.most_gbps:g}, while most boards of the model support {listed:g}"
+            f"its port supports {port.most_gbps:g} Gb/s, while most boards of this model support {listed:g}"
         )
     return listed, ""
 
@@ -131,7 +131,7 @@ def _nominal(view: GuestView, nic: RdmaNic, port: PortSpeed) -> tuple[float | No
 def ask_pcie(view: GuestView) -> Asking:
     """Check that the PCIe link of each RDMA NIC has all its lanes and enough bandwidth for the port."""
     if not view.learned.rdma:
-        return skipped("it has no NIC for RDMA")
+        return skipped("the VM has no RDMA NIC")
     bad: list[str] = []
     words: list[str] = []
     for nic in view.learned.rdma:
@@ -141,8 +141,8 @@ def ask_pcie(view: GuestView) -> Asking:
         (bad if fault else words).append(f"{nic.interface} {link.words}{fault}")
     if bad:
         needed = max((nic.line_rate_gbps or 0 for nic in view.learned.rdma), default=0)
-        return failed(VerifyCode.PCIE_NARROW, "; ".join(bad), f"all lanes, and {needed:g} Gb/s")
-    if all("not told" in one for one in words):
+        return failed(VerifyCode.PCIE_NARROW, "; ".join(bad), f"all lanes and {needed:g} Gb/s")
+    if all("not reported" in one for one in words):
         return skipped("the guest's kernel does not report the link; see the measured bandwidth")
     return passed("; ".join(words))
 
@@ -152,7 +152,7 @@ def _link_fault(view: GuestView, nic: RdmaNic, link: PcieLink) -> str:
         return ""
     needed = nic.line_rate_gbps
     if needed is not None and link.gbps < needed:
-        return f", with {link.gbps:.0f} Gb/s"
+        return f" ({link.gbps:.0f} Gb/s)"
     # A board in a slot of fewer lanes is somebody's choice only where the plan file says what it shall carry.
     is_narrow = link.width is not None and link.most_width is not None and link.width < link.most_width
     return ", fewer lanes than supported" if is_narrow and view.thresholds.line_gbps is None else ""
@@ -243,12 +243,12 @@ def ask_congestion(view: PairView) -> Asking:
     if not counts and not any(
         end.roce is not None and end.roce.owns_port for end in (view.source, view.target)
     ):
-        return skipped("these guests have no physical port; the hosts' NICs count losses", is_asked=True)
+        return skipped("these guests have no physical port; the hosts' NICs count packet loss", is_asked=True)
     if measured is None or not counts:
         return unproven("their NICs have no counters, so packet loss is unknown")
     damaged = damaged_words(view, counts)
     if damaged:
-        return failed(VerifyCode.LINK_ERRORS, damaged, "no damaged packets", measured=counts)
+        return failed(VerifyCode.LINK_ERRORS, damaged, "no corrupted packets", measured=counts)
     lost = lost_words(view, counts)
     if lost:
         return failed(VerifyCode.RDMA_LOSS, lost, "no lost or reordered packets", measured=counts)

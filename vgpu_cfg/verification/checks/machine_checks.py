@@ -54,7 +54,7 @@ _MOST_LINES = 3
 def ask_gpu_health(view: GuestView) -> Asking:
     """See whether a GPU has errors of its memory, is slowed down, or has lost lanes."""
     if not view.gpus:
-        return skipped("it has no GPU")
+        return skipped("the VM has no GPU")
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=60)
     return _assess(parse_health(answer.stdout or answer.stderr))
 
@@ -62,10 +62,10 @@ def ask_gpu_health(view: GuestView) -> Asking:
 def ask_host_gpu_health(view: HostView) -> Asking:
     """Check the GPUs of vGPUs in the same way, if the host's shell may be used."""
     if not view.vgpus:
-        return skipped("no VM of the plan has a vGPU here")
+        return skipped("no VM in the plan has a vGPU on this host")
     if not view.has_shell:
         return skipped(
-            "readable only in the host's shell; set `access: {ssh: on}` and start the SSH service",
+            "readable only from the host's shell; set `access: {ssh: on}` and start the SSH service",
             is_asked=True,
         )
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
@@ -81,7 +81,7 @@ def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
     if capped:
         return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
     if not any(one.is_told for one in seen):
-        return skipped("a vGPU driver does not report GPU health; see the check on the host", is_asked=True)
+        return skipped("vGPU drivers do not report GPU health; see the check on the host", is_asked=True)
     return passed("no memory errors, no slowdown")
 
 
@@ -95,10 +95,10 @@ def ask_kernel_log(view: GuestView) -> Asking:  # noqa: ARG001 - asked of every 
         shown = list(seen.troubles[:_MOST_LINES])
         more = len(seen.troubles) - len(shown)
         words = "; ".join([*shown, *([f"{more} more"] if more else [])])
-        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no messages about failing hardware")
+        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no hardware errors in the log")
     numbers = ", ".join(map(str, seen.of_programs))
     return passed(
-        f"only Xid {numbers}, caused by programs" if numbers else "no messages about failing hardware"
+        f"only Xid {numbers}, caused by applications" if numbers else "no hardware errors in the log"
     )
 
 
@@ -116,7 +116,7 @@ def ask_room(view: GuestView) -> Asking:
     inodes = parse_room(answer.stdout)
     spent = [one for one in inodes if one.size_kib and one.free_share < LEAST_SHARE]
     if spent:
-        words = "; ".join(f"{one.path} has {one.free_kib} of {one.size_kib} inodes left" for one in spent)
+        words = "; ".join(f"{one.path} has {one.free_kib} of {one.size_kib} inodes free" for one in spent)
         return failed(VerifyCode.NO_ROOM, words, f"at least {LEAST_SHARE:.0%}")
     answer = yield Command(("grep", " / ", "/proc/mounts"))
     if answer.status == 0 and is_read_only(answer.stdout):
@@ -147,7 +147,7 @@ def ask_clock(view: GuestView) -> Asking:
         return failed(
             VerifyCode.CLOCK_OFF, f"{off:.1f} s {side} vCenter's clock", f"at most {limit:g} s difference"
         )
-    words = "the same as vCenter's" if off < 1 else f"{off:.1f} s from vCenter's"
+    words = "matches vCenter's" if off < 1 else f"{off:.1f} s from vCenter's"
     kept = yield from _kept()
     if view.time is not None and (kept is None or not kept.is_synchronised):
         if kept is None:

@@ -28,7 +28,7 @@ def ask_exporters(view: GuestView) -> Asking:
     """Check that the exporters answer for every GPU, and that Prometheus reaches them."""
     monitoring = view.monitoring
     if monitoring is None:
-        return skipped("the plan does not set up monitoring in it")
+        return skipped("the plan does not set up monitoring in the guest")
     if monitoring.role == "server":
         return (yield from _ask_server(len(monitoring.targets)))
     node = yield from _get(f"http://127.0.0.1:{NODE_PORT}/metrics")
@@ -37,7 +37,7 @@ def ask_exporters(view: GuestView) -> Asking:
     names = names_in_metrics(node.stdout)
     if not any(name.startswith("node_") for name in names):
         return failed(
-            VerifyCode.EXPORTER_SILENT, "the node exporter returns no data about the guest", "its samples"
+            VerifyCode.EXPORTER_SILENT, "the node exporter returns no data about the guest", "metrics"
         )
     if not view.gpus:
         return passed("the node exporter responds")
@@ -50,10 +50,10 @@ def ask_exporters(view: GuestView) -> Asking:
     if len(told) < view.gpus:
         return failed(
             VerifyCode.EXPORTER_SILENT,
-            f"samples of {len(told)} GPUs",
-            f"of {view.gpus}, by {monitoring.exporter}",
+            f"metrics for {len(told)} GPUs",
+            f"for {view.gpus}, from {monitoring.exporter}",
         )
-    return passed(f"samples of {len(told)} GPUs by {monitoring.exporter}, and of the guest")
+    return passed(f"metrics for {len(told)} GPUs from {monitoring.exporter}, and for the guest")
 
 
 def _ask_server(targets: int) -> Asking:
@@ -65,7 +65,7 @@ def _ask_server(targets: int) -> Asking:
     if down or len(up) < targets:
         words = f"{', '.join(down)} down" if down else f"{len(up)} targets"
         return failed(VerifyCode.EXPORTER_SILENT, words, f"{max(targets, len(up))} targets that are up")
-    return passed(f"Prometheus reaches {len(up)} targets")
+    return passed(f"Prometheus can reach {len(up)} targets")
 
 
 def _get(address: str) -> Generator[Step, ShellResult, ShellResult]:
@@ -79,4 +79,4 @@ def _get(address: str) -> Generator[Step, ShellResult, ShellResult]:
 
 
 def _silent(who: str, port: int, answer: ShellResult) -> Verdict:
-    return failed(VerifyCode.EXPORTER_SILENT, f"{who} on port {port}: {said(answer)}", "its samples")
+    return failed(VerifyCode.EXPORTER_SILENT, f"{who} on port {port}: {said(answer)}", "metrics")

@@ -14,7 +14,7 @@ def ask_nccl(view: GuestView) -> Asking:
     """See whether NCCL's settings name the interface, devices and GIDs that are there now."""
     module = view.spec.get(NcclModule)
     if module is None:
-        return skipped("it runs no training")
+        return skipped("no training runs in the VM")
     answer = yield Command(("cat", SETTINGS))
     if answer.status != 0:
         return failed(VerifyCode.NCCL_SETTINGS, f"{SETTINGS} does not exist", "NCCL settings")
@@ -28,12 +28,12 @@ def ask_nccl(view: GuestView) -> Asking:
     if topology:
         there = yield Command(("cat", topology))
         if there.status != 0 or "<system " not in there.stdout:
-            wrong.append(f"NCCL_TOPO_FILE names {topology}, which contains no topology")
+            wrong.append(f"NCCL_TOPO_FILE points to {topology}, which contains no topology")
     elif module.gpu_wires:
         wrong.append(_without_topology(settings))
     if wrong:
         expected = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "the existing hardware")
+        return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "settings for the hardware")
     words = ", ".join(f"{name}={value}" for name, value in sorted(given.items()))
     return passed(words or "no topology information available")
 

@@ -81,7 +81,7 @@ def ask_nics(view: GuestView) -> Asking:
     for nic in view.nics:
         seen = learned.interface_of(nic)
         faults = _faults_of(nic, seen)
-        name = seen.name if seen is not None else nic.name or nic.mac or f"the NIC of {nic.driver}"
+        name = seen.name if seen is not None else nic.name or nic.mac or f"the {nic.driver} NIC"
         (wrong if faults else right).append(f"{name} {', '.join(faults)}" if faults else _nic_text(seen))
     if wrong:
         return failed(VerifyCode.NIC_WRONG, "; ".join(wrong), "as planned")
@@ -104,9 +104,9 @@ def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
     faults = [] if seen.is_up else ["is down"]
     if nic.mtu is not None and seen.mtu != nic.mtu:
         faults.append(f"has MTU {seen.mtu}, not {nic.mtu}")
-    faults += [f"lacks {address}" for address in nic.addresses if address not in seen.addresses]
+    faults += [f"is missing {address}" for address in nic.addresses if address not in seen.addresses]
     if nic.dhcp and not seen.addresses:
-        faults.append("got no address by DHCP")
+        faults.append("got no DHCP address")
     return faults
 
 
@@ -122,7 +122,7 @@ def _nic_text(seen: Interface | None) -> str:
 def ask_rdma(view: GuestView) -> Asking:
     """See whether each RDMA NIC has a device whose port is active, on Ethernet, with the right MTU."""
     if not view.rdma_nics:
-        return skipped("it has no NIC for RDMA")
+        return skipped("the VM has no RDMA NIC")
     answer = yield Command(("ibv_devinfo",))
     if is_absent(answer):
         return missing("ibv_devinfo", "ibverbs-utils (Debian, Ubuntu) or libibverbs-utils (Red Hat)")
@@ -140,7 +140,7 @@ def ask_rdma(view: GuestView) -> Asking:
     for nic in view.rdma_nics:
         interface = view.learned.interface_of(nic)
         if interface is None:
-            wrong.append(f"{nic.name or nic.mac or nic.driver} has no interface")
+            wrong.append(f"{nic.name or nic.mac or nic.driver} has no network interface")
             continue
         device, port = _port_of(interface, devices, gids, only=len(view.rdma_nics) == 1)
         if device is None or port is None:
@@ -153,7 +153,7 @@ def ask_rdma(view: GuestView) -> Asking:
         )
     if wrong:
         return failed(
-            VerifyCode.RDMA_DOWN, "; ".join(wrong), "PORT_ACTIVE, Ethernet, the MTU of its interface"
+            VerifyCode.RDMA_DOWN, "; ".join(wrong), "PORT_ACTIVE, Ethernet, and the interface's MTU"
         )
     learned = view.learned.model_copy(update={"devices": devices, "gids": gids, "rdma": tuple(found)})
     words = "; ".join(_rdma_text(one) for one in found)
@@ -176,9 +176,9 @@ def _port_of(
 
 
 def _port_faults(port: RdmaPort, interface: Interface) -> list[str]:
-    faults = [] if port.is_active else [f"is {port.state or 'in no known state'}"]
+    faults = [] if port.is_active else [f"is {port.state or 'in an unknown state'}"]
     if port.link_layer != "Ethernet":
-        faults.append(f"runs {port.link_layer or 'an unknown link layer'}, not Ethernet")
+        faults.append(f"uses {port.link_layer or 'an unknown link layer'}, not Ethernet")
     wanted = rdma_mtu(interface.mtu) if interface.mtu is not None else None
     if port.is_active and wanted is not None and (port.active_mtu or 0) < wanted:
         faults.append(f"has active_mtu {port.active_mtu}, not {wanted}")
@@ -226,7 +226,7 @@ def ask_gid(view: GuestView) -> Asking:
     """See whether each RDMA NIC has a RoCE v2 GID with its IPv4 address, and at which index."""
     yield from ()
     if not view.learned.rdma:
-        return skipped("it has no NIC for RDMA")
+        return skipped("the VM has no RDMA NIC")
     without = [nic for nic in view.learned.rdma if nic.gid is None]
     if without:
         words = "; ".join(_gids_of(view.learned, nic) for nic in without)
@@ -253,7 +253,7 @@ def ask_roce(view: GuestView) -> Asking:
     """Check that trust, PFC, ECN and traffic class are as planned; a port's hidden values are no pass."""
     roce = view.roce
     if roce is None or not view.learned.rdma:
-        return skipped("it has no NIC for RDMA")
+        return skipped("the VM has no RDMA NIC")
     wrong: list[str] = []
     reported: list[str] = []
     unknown: list[str] = []
@@ -278,7 +278,7 @@ def ask_roce(view: GuestView) -> Asking:
         return failed(VerifyCode.ROCE_UNKNOWN, "; ".join(unknown), expected)
     if not reported:
         return skipped(
-            f"the inbox driver does not show it; training marks its packets itself ({expected})",
+            f"not reported by the inbox driver; training marks its own packets ({expected})",
             is_asked=True,
         )
     return passed(", ".join(dict.fromkeys(reported)), expected)
@@ -314,7 +314,7 @@ def _assess(roce: RoceModule, nic: RdmaNic, seen: PortQos, found: PortAnswer) ->
     faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
     if seen.protected != {roce.priority}:
         now = ", ".join(map(str, sorted(seen.protected))) or "none"
-        faults.append(f"protects priority {now} by PFC, not {roce.priority}")
+        faults.append(f"has PFC on priority {now}, not {roce.priority}")
     priority = seen.priority_of.get(roce.dscp)
     if roce.trust == "dscp" and priority is not None and priority != roce.priority:
         faults.append(f"maps DSCP {roce.dscp} to priority {priority}, not {roce.priority}")
@@ -356,7 +356,7 @@ def _ask_ecn(roce: RoceModule, nic: RdmaNic, found: PortAnswer) -> Generator[Ste
         masks = yield from _firmware_masks(nic)
         if not masks:
             found.unknown.append(
-                f"neither driver nor firmware reports whether {nic.interface} reacts to ECN marks"
+                f"neither the driver nor the firmware reports whether {nic.interface} reacts to ECN marks"
             )
             return
         is_on = all(mask >> roce.priority & 1 for mask in masks)

@@ -74,7 +74,7 @@ def ask_ssh(view: PairView) -> Asking:
     peers = mesh.peers if mesh is not None else ()
     peer = next((one for one in peers if one.vm == view.target.name), None)
     if peer is None or not peer.names:
-        return skipped("it is not in the ssh mesh")
+        return skipped("not part of the SSH mesh")
     options = ("-F", MESH_CONFIG, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
     answer = yield Command(("ssh", *options, peer.names[0], "cat", BOOT_ID), timeout_seconds=40)
     if is_absent(answer):
@@ -83,7 +83,7 @@ def ask_ssh(view: PairView) -> Asking:
         return failed(VerifyCode.NO_SSH, said(answer), f"a login on port {mesh.port if mesh else 22}")
     wanted, seen = view.target.learned.boot_id, answer.stdout.strip()
     if not wanted:
-        return unproven("login works, but none of the guests reports the identity of the machine")
+        return unproven("login works, but the target does not report a boot ID to verify its identity")
     if seen.splitlines()[-1:] != [wanted]:
         return failed(
             VerifyCode.OTHER_MACHINE,
@@ -141,7 +141,7 @@ def ask_bandwidth(view: PairView) -> Asking:
 def ask_gpu_bandwidth(view: PairView) -> Asking:
     """Measure RDMA writes from GPU memory to GPU memory, against the line rate."""
     if not (view.source.gpudirect and view.target.gpudirect):
-        return skipped("they do not use `rdma: gpudirect`")
+        return skipped("not both of them use `rdma: gpudirect`")
     return (yield from _measure(view, gpu=True))
 
 
@@ -170,12 +170,12 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
 
 
 def _without_cuda() -> Verdict:
-    return unproven("perftest in these guests was built without CUDA (the default of distributions)")
+    return unproven("perftest in these guests was built without CUDA (the distribution default)")
 
 
 def _result_of(answer: ShellResult) -> Bandwidth:
     if answer.status == TIMED_OUT:
-        raise UnreadableOutput("ib_write_bw", "did not end in time", line=said(answer))
+        raise UnreadableOutput("ib_write_bw", "did not finish in time", line=said(answer))
     return parse_bandwidth(answer.stdout + answer.stderr)
 
 
@@ -259,10 +259,10 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
     """Explain slow host memory by the NIC counters during the test; blank without evidence."""
     if damaged := damaged_words(view, counts):
         return (
-            f"a link damages packets: {damaged}",
+            f"a link corrupts packets: {damaged}",
             (
-                "clean or replace cable and transceiver at the end that counts the errors, then check its "
-                "switch port"
+                "clean or replace the cable and transceiver at the end that reports the errors, then check "
+                "its switch port"
             ),
         )
     if lost := lost_words(view, counts):
@@ -282,11 +282,11 @@ def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
     if not host or rate > _HALF * host:
         return "", ""
     off = [vm for vm in (view.source.name, view.target.name) if _has_failed(view, "ats", vm)]
-    half = f"{rate / host:.0%} of the host memory bandwidth: data passes the root port"
+    half = f"{rate / host:.0%} of the host memory bandwidth: data passes through the root port"
     if off:
         return (
             f"{half}, because ATS is off on {' and '.join(off)}",
-            f"fix {VerifyCode.ATS_OFF} of {' and '.join(off)} first",
+            f"fix {VerifyCode.ATS_OFF} on {' and '.join(off)} first",
         )
     return (
         f"{half}, although ATS is enabled in the NICs",

@@ -53,7 +53,7 @@ def seen_from_outside(
     """Return the facts from vCenter alone about a clone without guest access."""
     unknown = [
         _row("VMware Tools", needs=True, has=has_tools or None, found="running" if has_tools else ""),
-        _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=reported, found="no report"),
+        _row("cloud-init (VMware datasource)", needs=needs.cloud_init, has=reported, found="no report"),
     ]
     rest = ("sshd", "root privileges", "kernel headers", "NVIDIA driver", "disk space")
     return (
@@ -70,7 +70,7 @@ def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
     yield _row("VMware Tools", needs=True, has=tools.status == 0, found=_first_line(tools.stdout))
     source = run(("cat", _CLOUD_ID))
     seen = source.stdout.strip() if source.status == 0 else ""
-    yield _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=seen == "vmware", found=seen)
+    yield _row("cloud-init (VMware datasource)", needs=needs.cloud_init, has=seen == "vmware", found=seen)
     has_sshd = _is_there(run, _SSHD)
     yield _row("sshd", needs=needs.ssh, has=has_sshd, found=_SSHD if has_sshd else "")
     user = run(("id", "-u")).stdout.strip()
@@ -89,7 +89,7 @@ def _headers(kernel: str, needs: TemplateNeeds, *, has: bool) -> TemplateRow:
         "building the driver requires them; the module installs them if the guest can access its package "
         "sources"
     )
-    return TemplateRow(name="kernel headers", state=TemplateState.UNKNOWN, found=f"none of {kernel}", why=why)
+    return TemplateRow(name="kernel headers", state=TemplateState.UNKNOWN, found=f"none ({kernel})", why=why)
 
 
 def _driver(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:

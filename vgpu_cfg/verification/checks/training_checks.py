@@ -91,9 +91,9 @@ def ask_allreduce(view: TrainingView) -> Asking:
     if module is None:
         return skipped("the plan does not start training")
     if module.framework == "none":
-        return skipped("the plan's training starts one command on each worker, without a framework")
+        return skipped("training in the plan runs one command per worker, without a framework")
     if len(module.workers) > len(view.workers):
-        return skipped("not all of its workers are verified in this run", is_asked=True)
+        return skipped("this run does not verify all of the workers", is_asked=True)
     if view.ranks < 2:
         return skipped("only one process, so no allreduce")
     match module.framework:
@@ -109,7 +109,7 @@ def ask_allreduce(view: TrainingView) -> Asking:
             if (yield from _holds(view, _HAS_TORCH, "True")):
                 return (yield from _by_probe(view, TORCH_PROBE))
             return unproven(
-                "no allreduce test over MPI available: install nccl-tests (all_reduce_perf, built with "
+                "no MPI allreduce test is available: install nccl-tests (all_reduce_perf, built with "
                 "MPI) or PyTorch"
             )
         case _ as never:
@@ -163,14 +163,14 @@ def _read_sum(view: TrainingView, answer: ShellResult, parse: Callable[[str], Al
 def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
     ways = ", ".join(sorted(way for way in transports(text) if way.startswith("NET")))
     words = (
-        f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, "
+        f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth (by {result.by}), {result.ranks} ranks, "
         f"{ways or 'transport unknown'}"
     )
     measured = {"busbw_gigabytes": result.busbw_gigabytes, "ranks": float(result.ranks)}
     if result.ranks != view.ranks:
         return failed(
             VerifyCode.ALLREDUCE_FAILED,
-            f"{result.ranks} ranks took part",
+            f"{result.ranks} ranks participated",
             f"{view.ranks}",
             remedy="check the host file and GPUs of each worker; nccl-tests must be built with MPI",
         )
@@ -183,12 +183,12 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
             VerifyCode.ALLREDUCE_FAILED,
             f"{words}, on CPUs",
             "sums on the GPUs",
-            remedy="check whether the image's framework was built for GPUs, and with which CUDA version",
+            remedy="check whether the image's framework was built for GPUs and with which CUDA version",
         )
     reached = transports(text)
     has_gpus = any(worker.gpus for worker in view.trained)
     if has_gpus and (not reached or (len(view.trained) > 1 and not ways)):
-        return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's report of its transport", measured=measured)
+        return failed(VerifyCode.NO_TRANSPORT, words, "a transport reported by NCCL", measured=measured)
     has_rdma = bool(view.trained) and all(worker.learned.rdma for worker in view.trained)
     if (
         has_gpus
