@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 WHERE_TO_LOOK = (
-    "the task's error stack (VM > Monitor > Tasks and Events): it names a reason for each host",
-    "vmware.log in the VM's folder: the lines with vmiop_log, and the last ones before the failure",
+    "the task's error stack (VM > Monitor > Tasks and Events): it gives a reason for each host",
+    "vmware.log in the VM's folder: the lines with vmiop_log, and the last lines before the failure",
     "/var/log/vmkernel.log and hostd.log on the host, at the same time; dmesg | grep -E 'NVRM|Xid'",
     "nvidia-smi -q; nvidia-smi vgpu; /etc/init.d/nvdGpuMgmtDaemon status on the host",
     "in the guest: dmesg | grep -iE 'nvidia|nvrm|nouveau|mlx5'; journalctl -u nvidia-gridd; nvidia-smi -q",
-    "of a container: docker logs, docker info; of training: the first NCCL WARN with NCCL_DEBUG=INFO",
-    "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA's support; vm-support for Broadcom's",
+    "containers: docker logs and docker info; training: the first NCCL WARN line with NCCL_DEBUG=INFO",
+    "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA support; vm-support for Broadcom support",
 )
 """Further sources for an unknown text, from vCenter down to the training."""
 

@@ -12,18 +12,18 @@ CONTAINER_ROWS = (
             'docker: Error response from daemon: could not select device driver "" with capabilities:'
             " [[gpu]]."
         ),
-        symptom="Docker knows no driver for GPUs",
+        symptom="Docker has no driver for GPUs",
         cause=(
-            "in this order: NVIDIA's container toolkit is not installed, Docker was not restarted after it,"
-            " Docker is a snap that does not see it"
+            "in this order: the NVIDIA Container Toolkit is not installed, Docker was not restarted after its"
+            " installation, Docker is installed as a snap and cannot see it"
         ),
         check=(
-            "nvidia-ctk --version; nvidia-smi in the guest, outside any container: both must answer",
-            "docker info: Runtimes names nvidia; snap list docker: it should not be there",
+            "nvidia-ctk --version; nvidia-smi in the guest, outside any container: both must work",
+            "docker info: nvidia is listed under Runtimes; snap list docker: Docker should not be listed",
         ),
         remedy=(
-            "install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, systemctl"
-            " restart docker"
+            "install nvidia-container-toolkit, then run nvidia-ctk runtime configure --runtime=docker and"
+            " systemctl restart docker"
         ),
         source="github.com/NVIDIA/nvidia-docker/issues/1034 and 1637",
     ),
@@ -33,14 +33,17 @@ CONTAINER_ROWS = (
         sample="nvidia-container-cli: initialization error: nvml error: driver not loaded",
         symptom="a container does not start: the NVIDIA driver is not loaded in the guest",
         cause=(
-            "the guest's own driver is not installed, not built for its kernel, or was kept out by nouveau"
-            " or Secure Boot"
+            "the guest's driver is not installed, not built for its kernel, or was blocked by nouveau or"
+            " Secure Boot"
         ),
         check=(
-            "nvidia-smi in the guest, outside any container: it fails, too",
+            "nvidia-smi in the guest, outside any container: it also fails",
             "lsmod | grep nvidia; dmesg | grep -i nvidia",
         ),
-        remedy="bring the guest's driver up first: `vgpu-cfg explain` what nvidia-smi says there",
+        remedy=(
+            "fix the guest driver first: run `vgpu-cfg explain` on the error that nvidia-smi reports in the"
+            " guest"
+        ),
         source=(
             "github.com/NVIDIA/nvidia-docker/issues/1393;"
             " github.com/NVIDIA/nvidia-container-toolkit/issues/1269"
@@ -55,16 +58,16 @@ CONTAINER_ROWS = (
         ),
         symptom="a container does not start: libnvidia-ml is not found",
         cause=(
-            "the driver's libraries are not installed in the guest, or the runtime is in a snap or a VM of"
-            " its own that does not see them"
+            "the driver's libraries are not installed in the guest, or the runtime runs in a snap or a"
+            " separate VM that cannot see them"
         ),
         check=(
-            "ldconfig -p | grep libnvidia-ml in the guest: where it is",
-            "snap list docker; docker context ls: which daemon answers",
+            "ldconfig -p | grep libnvidia-ml in the guest: its location",
+            "snap list docker; docker context ls: which daemon responds",
         ),
         remedy=(
-            "install the guest driver whole (libraries, too); use Docker from its packages, not the snap or"
-            " Docker Desktop"
+            "install the complete guest driver, including its libraries; use Docker from its packages, not"
+            " the snap or Docker Desktop"
         ),
         source=(
             "github.com/docker/for-win/issues/13835; github.com/NVIDIA/nvidia-container-toolkit/issues/154"
@@ -74,28 +77,36 @@ CONTAINER_ROWS = (
         "cdi-unresolvable",
         (r"unresolvable CDI devices?", r"\bCDI\b[^\n]*(unresolv|not found|no such device)"),
         sample="CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all",
-        symptom="the runtime finds no CDI device of that name",
-        cause="the CDI specification was never generated, or before GPUs or the driver changed",
+        symptom="the runtime finds no CDI device with that name",
+        cause=(
+            "the CDI specification was never generated, or was generated before the GPUs or the driver"
+            " changed"
+        ),
         check=(
-            "nvidia-ctk cdi list: the names there are",
-            "ls /etc/cdi /var/run/cdi: the specifications, and their age",
+            "nvidia-ctk cdi list: the available names",
+            "ls -l /etc/cdi /var/run/cdi: the specifications and their age",
         ),
         remedy=(
-            "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, again after each change of driver, GPUs"
-            " or MIG"
+            "run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, and again after each change of the"
+            " driver, GPUs, or MIG"
         ),
-        source="NVIDIA Container Toolkit documentation: Container Device Interface; the wording is recalled",
+        source=(
+            "NVIDIA Container Toolkit documentation: Container Device Interface; wording from memory, not"
+            " verified"
+        ),
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "runtime-nvidia-unknown",
         (r"unknown or invalid runtime name: nvidia", r"unknown runtime[^\n]*nvidia"),
         sample="docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
-        symptom="Docker does not know the runtime nvidia",
-        cause="daemon.json names no such runtime, or Docker was not restarted after it was written",
+        symptom="Docker does not recognize the nvidia runtime",
+        cause=(
+            "daemon.json does not define this runtime, or Docker was not restarted after the file was changed"
+        ),
         check=("cat /etc/docker/daemon.json: runtimes; docker info: Runtimes",),
-        remedy="nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker",
-        source="NVIDIA Container Toolkit installation guide; the wording is recalled",
+        remedy="run nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker",
+        source="NVIDIA Container Toolkit installation guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -105,14 +116,16 @@ CONTAINER_ROWS = (
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your"
             " driver to a newer version"
         ),
-        symptom="the image wants a newer CUDA than the guest's driver has",
+        symptom="the image requires a newer CUDA version than the guest driver supports",
         cause=(
-            "the image states the lowest CUDA that it runs with (NVIDIA_REQUIRE_CUDA), and the driver is"
-            " older"
+            "the image specifies the minimum CUDA version that it requires (NVIDIA_REQUIRE_CUDA), and the"
+            " driver is too old"
         ),
-        check=("nvidia-smi in the guest: CUDA Version at its top",),
-        remedy="take an older image, or a newer guest driver of a branch that the host's vGPU manager takes",
-        source="NVIDIA Container Toolkit documentation: NVIDIA_REQUIRE_*; the wording is recalled",
+        check=("nvidia-smi in the guest: CUDA Version in the header",),
+        remedy=(
+            "use an older image, or a newer guest driver from a branch that the host's vGPU manager supports"
+        ),
+        source="NVIDIA Container Toolkit documentation: NVIDIA_REQUIRE_*; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         words="image too new",
     ),
@@ -121,14 +134,15 @@ CONTAINER_ROWS = (
         (r"dev/shm/nccl-", r"insufficient shared memory", r"shared memory segment[^\n]*(size|creat|nccl)"),
         sample="NCCL WARN Error while creating shared memory segment /dev/shm/nccl-9vUQ7L (size 9637888)",
         symptom="a container runs out of shared memory",
-        cause="Docker gives a container 64 MB of /dev/shm; NCCL and data loaders need more",
+        cause="Docker's default /dev/shm size is 64 MB per container; NCCL and data loaders need more",
         check=("df -h /dev/shm in the container: its size",),
         remedy=(
-            "docker run with --shm-size=1g --ulimit memlock=-1 (or --ipc=host); `vgpu-cfg` workers have it"
+            "use docker run with --shm-size=1g --ulimit memlock=-1 (or --ipc=host); `vgpu-cfg` sets this for"
+            " its workers"
         ),
         source=(
-            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html; the wording is"
-            " recalled"
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html; wording from"
+            " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
         words="bus error dataloader",

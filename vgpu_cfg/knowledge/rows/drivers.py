@@ -12,24 +12,27 @@ DRIVER_ROWS = (
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that"
             " the latest NVIDIA driver is installed and running."
         ),
-        symptom="nvidia-smi cannot talk to the NVIDIA driver",
+        symptom="nvidia-smi cannot communicate with the NVIDIA driver",
         cause=(
-            "the driver is not loaded; in this order: not installed, or not built for the kernel that runs"
-            " since an update; nouveau holds the GPU; Secure Boot refused it; it was built and found no"
-            " device it may drive (another branch than the host's, no GPU in the VM); on ESXi: the host"
-            " driver is not installed, or the host was not restarted since"
+            "the driver is not loaded; in this order: it is not installed, or was not built for the running"
+            " kernel after an update; nouveau is using the GPU; Secure Boot rejected it; it found no device"
+            " that it supports (different branch from the host's, no GPU in the VM); on ESXi: the host driver"
+            " is not installed, or the host was not restarted afterward"
         ),
         check=(
-            "lsmod | grep -E 'nvidia|nouveau' in the guest: nothing, or nouveau",
+            "lsmod | grep -E 'nvidia|nouveau' in the guest: no output, or nouveau",
             "uname -r; dkms status; ls /lib/modules/$(uname -r) in the guest: a module for this kernel",
-            "mokutil --sb-state; dmesg | grep -iE 'nvidia|nvrm|nouveau|lockdown' in the guest: its reason",
-            "lspci -d 10de: in the guest: the GPU is there",
-            "vmkload_mod -l | grep nvidia; esxcli software vib list | grep -i nv on ESXi: loaded, installed",
+            "mokutil --sb-state; dmesg | grep -iE 'nvidia|nvrm|nouveau|lockdown' in the guest: the reason",
+            "lspci -d 10de: in the guest: the GPU is listed",
+            (
+                "vmkload_mod -l | grep nvidia; esxcli software vib list | grep -i nv on ESXi: loaded and"
+                " installed"
+            ),
         ),
         remedy=(
-            "do the first of these that applies: install the driver (with headers of the running kernel) and"
-            " load it by modprobe nvidia; blacklist nouveau; sign the module or switch Secure Boot off; take"
-            " the host's branch; on ESXi install the host driver and restart the host"
+            "take the first step that applies: install the driver (with headers for the running kernel) and"
+            " load it with modprobe nvidia; blacklist nouveau; sign the module or disable Secure Boot; use"
+            " the host's driver branch; on ESXi, install the host driver and restart the host"
         ),
         source=(
             "NVIDIA Linux driver README: common problems; NVIDIA AI Enterprise 5.0 user guide; Broadcom KB"
@@ -50,16 +53,16 @@ DRIVER_ROWS = (
             " driver such as: nouveau, rivafb, nvidiafb or rivatv was loaded and obtained ownership of the"
             " NVIDIA device(s)."
         ),
-        symptom="another driver, most often nouveau, holds the GPU",
-        cause="the kernel's own driver for NVIDIA's GPUs was loaded before NVIDIA's",
+        symptom="another driver, usually nouveau, is using the GPU",
+        cause="the kernel's built-in driver for NVIDIA GPUs was loaded before the NVIDIA driver",
         check=("lsmod | grep nouveau in the guest; lspci -nnk -d 10de: in the guest: Kernel driver in use",),
         remedy=(
-            "write 'blacklist nouveau' and 'options nouveau modeset=0' to /etc/modprobe.d, rebuild the"
-            " initramfs, restart the guest"
+            "add 'blacklist nouveau' and 'options nouveau modeset=0' to a file in /etc/modprobe.d, rebuild"
+            " the initramfs, and restart the guest"
         ),
         source=(
-            "the kernel module's own words (github.com/NVIDIA/open-gpu-kernel-modules); NVIDIA Linux driver"
-            " README"
+            "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules); NVIDIA Linux"
+            " driver README"
         ),
     ),
     FaultRow(
@@ -73,17 +76,17 @@ DRIVER_ROWS = (
             "NVRM: API mismatch: the client has the version 535.54.03, but NVRM: this kernel module has the"
             " version 530.30.02."
         ),
-        symptom="the driver's libraries and its kernel module are of two versions (kernel module mismatch)",
-        cause=(
-            "the driver was updated (often by unattended upgrades), and the module of the old one is still"
-            " loaded"
-        ),
+        symptom="the driver's libraries and kernel module have different versions (kernel module mismatch)",
+        cause="the driver was updated (often by unattended upgrades), but the old module is still loaded",
         check=(
-            "cat /proc/driver/nvidia/version: the loaded one; modinfo -F version nvidia: the installed one",
+            (
+                "cat /proc/driver/nvidia/version: the loaded version; modinfo -F version nvidia: the"
+                " installed version"
+            ),
         ),
         remedy=(
-            "restart the guest (or stop what uses the GPU and load the module again); hold the driver's"
-            " packages: apt-mark hold"
+            "restart the guest (or stop the programs that use the GPU and reload the module); hold the driver"
+            " packages with apt-mark hold"
         ),
         source=(
             "github.com/stackhpc/ansible-slurm-appliance/issues/287;"
@@ -102,19 +105,19 @@ DRIVER_ROWS = (
             r"unable to find the kernel source tree",
         ),
         sample="modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
-        symptom="there is no NVIDIA module for the kernel that runs",
+        symptom="there is no NVIDIA module for the running kernel",
         cause=(
-            "the kernel was updated and the module was not built for it: headers, compiler or dkms are"
+            "the kernel was updated, but the module was not built for it: headers, compiler, or dkms are"
             " missing"
         ),
         check=("uname -r; dkms status; cat /var/lib/dkms/nvidia/*/build/make.log in the guest",),
         remedy=(
-            "install linux-headers-$(uname -r), then dkms autoinstall; or hold the kernel at the version"
-            " that the driver has"
+            "install linux-headers-$(uname -r), then run dkms autoinstall; or hold the kernel at the version"
+            " the driver was built for"
         ),
         source=(
-            "https://download.nvidia.com/XFree86/Linux-x86_64/455.38/README/commonproblems.html; the wording"
-            " is recalled"
+            "https://download.nvidia.com/XFree86/Linux-x86_64/455.38/README/commonproblems.html; wording from"
+            " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -127,18 +130,19 @@ DRIVER_ROWS = (
             r"loading of unsigned module is (rejected|restricted)",
         ),
         sample="modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
-        symptom="the kernel refuses NVIDIA's module because of its signature",
+        symptom="the kernel rejects the NVIDIA module because of its signature",
         cause=(
-            "Secure Boot is on in the VM, and the module was built there and signed by no key that the VM"
-            " knows"
+            "Secure Boot is enabled in the VM, and the module was built in the guest and is not signed with a"
+            " key that the VM trusts"
         ),
         check=(
             "mokutil --sb-state in the guest: SecureBoot enabled",
             "VM > Edit Settings > VM Options > Boot Options: Secure Boot",
         ),
-        remedy="switch Secure Boot off for the VM, take signed modules, or enrol the key (mokutil --import)",
+        remedy="disable Secure Boot for the VM, use signed modules, or enroll the key (mokutil --import)",
         source=(
-            "the Linux kernel's words for EKEYREJECTED; NVIDIA Linux driver README; recalled in this place"
+            "the Linux kernel's message for EKEYREJECTED; NVIDIA Linux driver README; its use here is from"
+            " memory"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -149,17 +153,22 @@ DRIVER_ROWS = (
             r"no NVIDIA (graphics )?(device|adapter)[^\n]*(found|probe)",
         ),
         sample="modprobe: ERROR: could not insert 'nvidia': No such device",
-        symptom="NVIDIA's module finds no GPU that it can drive",
+        symptom="the NVIDIA module finds no supported GPU",
         cause=(
-            "the VM has no GPU, the driver is a bare-metal one without support for this vGPU, or open"
-            " modules meet a GPU older than Turing"
+            "the VM has no GPU, the driver is a bare-metal driver without support for this vGPU, or the open"
+            " modules do not support the GPU (older than Turing)"
         ),
         check=(
-            "lspci -nn -d 10de: in the guest: the GPU and its ids",
-            "dmesg | grep NVRM in the guest: why each device was left",
+            "lspci -nn -d 10de: in the guest: the GPU and its IDs",
+            "dmesg | grep NVRM in the guest: why each device was skipped",
         ),
-        remedy="give the VM its GPU; in a vGPU's guest install the guest (grid) driver of the host's branch",
-        source="NVIDIA vGPU software user guide: installing the guest driver; the wording is recalled",
+        remedy=(
+            "assign the VM its GPU; in a guest with a vGPU, install the guest (grid) driver of the host's"
+            " branch"
+        ),
+        source=(
+            "NVIDIA vGPU software user guide: installing the guest driver; wording from memory, not verified"
+        ),
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -174,22 +183,25 @@ DRIVER_ROWS = (
             "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid: NVRM: BAR1 is 0M @ 0x0"
             " (PCI:0000:02:01.0)"
         ),
-        symptom="the GPU's memory window (64-bit BAR) got no place in the guest's address space",
-        cause="the VM boots by BIOS, or its 64-bit MMIO window is off or too small for the GPU's memory",
+        symptom="the GPU's memory window (64-bit BAR) was not mapped in the guest's address space",
+        cause=(
+            "the VM boots with BIOS firmware, or its 64-bit MMIO window is disabled or too small for the"
+            " GPU's memory"
+        ),
         check=(
-            "ls /sys/firmware/efi in the guest: it must be there",
+            "ls /sys/firmware/efi in the guest: the directory must exist",
             (
-                "govc vm.info -e VM: pciPassthru.use64bitMMIO TRUE, pciPassthru.64bitMMIOSizeGB of twice the"
-                " GPUs' memory, in powers of two"
+                "govc vm.info -e VM: pciPassthru.use64bitMMIO is TRUE, and pciPassthru.64bitMMIOSizeGB is"
+                " twice the GPUs' memory, rounded up to a power of two"
             ),
         ),
         remedy=(
-            "make the VM an EFI one (from an EFI template) with use64bitMMIO and a larger 64bitMMIOSizeGB:"
-            " `vgpu-cfg` sets both"
+            "recreate the VM with EFI firmware (from an EFI template), with use64bitMMIO and a larger"
+            " 64bitMMIOSizeGB: `vgpu-cfg` sets both"
         ),
         source=(
-            "the kernel module's own words (github.com/NVIDIA/open-gpu-kernel-modules);"
-            " https://www.dell.com/support/kbdoc/en-us/000199172; the wording is recalled"
+            "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules);"
+            " https://www.dell.com/support/kbdoc/en-us/000199172; wording from memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -197,22 +209,19 @@ DRIVER_ROWS = (
         "adapter-init-failed",
         (r"RmInitAdapter failed", r"rm_init_adapter failed"),
         sample="NVRM: GPU 0000:02:01.0: RmInitAdapter failed! (0x26:0x56:1474)",
-        symptom="the driver cannot initialise the GPU",
+        symptom="the driver cannot initialize the GPU",
         cause=(
-            "a passed-through GPU with too small a 64-bit MMIO window, a GPU left in a bad state by the VM"
-            " before, or GSP firmware that does not load"
+            "a passed-through GPU whose 64-bit MMIO window is too small, a GPU left in a bad state by the"
+            " previous VM, or GSP firmware that does not load"
         ),
         check=(
-            "dmesg | grep NVRM in the guest: the first lines, not the last",
-            "lspci -vv -d 10de: in the guest: sizes of the memory regions",
+            "dmesg | grep NVRM in the guest: the first lines, not the last ones",
+            "lspci -vv -d 10de: in the guest: the sizes of the memory regions",
         ),
-        remedy=(
-            "see the MMIO window and EFI first; power the VM off and on; then switch the host's power off"
-            " and on"
-        ),
+        remedy="check the MMIO window and EFI first; power-cycle the VM; then power-cycle the host",
         source=(
-            "the kernel module's own words (github.com/NVIDIA/open-gpu-kernel-modules); the causes are"
-            " recalled"
+            "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules); causes from"
+            " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -225,15 +234,15 @@ DRIVER_ROWS = (
         sample="modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
         symptom="nvidia-peermem does not load",
         cause=(
-            "the NVIDIA driver was built before the RDMA stack (DOCA or MLNX_OFED) was installed, so it"
-            " lacks the calls"
+            "the NVIDIA driver was built before the RDMA stack (DOCA or MLNX_OFED) was installed, so it does"
+            " not include the required calls"
         ),
         check=("dmesg | tail in the guest, after modprobe nvidia-peermem; ofed_info -s: the RDMA stack",),
         remedy=(
-            "install the RDMA stack first, then build the NVIDIA driver again (dkms); `vgpu-cfg` installs in"
+            "install the RDMA stack first, then rebuild the NVIDIA driver (dkms); `vgpu-cfg` installs them in"
             " this order"
         ),
-        source="NVIDIA GPUDirect RDMA documentation: nvidia-peermem; the wording is recalled",
+        source="NVIDIA GPUDirect RDMA documentation: nvidia-peermem; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -242,15 +251,17 @@ DRIVER_ROWS = (
         sample="CUDA error: no CUDA-capable device is detected",
         symptom="CUDA finds no GPU",
         cause=(
-            "the program sees none: CUDA_VISIBLE_DEVICES, a container without --gpus, a MIG GPU without"
-            " compute instances, or no driver"
+            "no GPU is visible to the program: CUDA_VISIBLE_DEVICES, a container without --gpus, a MIG GPU"
+            " without compute instances, or no driver"
         ),
         check=(
-            "echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L, where the program runs",
-            "nvidia-smi mig -lci in the guest, where the GPU is in MIG mode",
+            "echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L, in the program's environment",
+            "nvidia-smi mig -lci in the guest, if the GPU is in MIG mode",
         ),
-        remedy="start the container with --gpus all, make the compute instance, or name the GPU by its UUID",
-        source="CUDA runtime API: error types; the wording is recalled",
+        remedy=(
+            "start the container with --gpus all, create the compute instance, or specify the GPU by its UUID"
+        ),
+        source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -261,11 +272,11 @@ DRIVER_ROWS = (
             r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         ),
         sample="CUDA error: CUDA driver version is insufficient for CUDA runtime version",
-        symptom="the driver is older than the program's CUDA",
-        cause="the program or image was built for a newer CUDA than the guest's driver has",
-        check=("nvidia-smi in the guest: CUDA Version at its top; nvcc --version in the image",),
-        remedy="take an older image, or a newer guest driver of a branch that the host takes",
-        source="CUDA runtime API: error types; the wording is recalled",
+        symptom="the driver is too old for the program's CUDA version",
+        cause="the program or image was built for a newer CUDA version than the guest driver supports",
+        check=("nvidia-smi in the guest: CUDA Version in the header; nvcc --version in the image",),
+        remedy="use an older image, or a newer guest driver from a branch that the host supports",
+        source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -276,14 +287,14 @@ DRIVER_ROWS = (
             r"CUDA error: out of memory",
         ),
         sample="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
-        symptom="a program wants more GPU memory than there is",
-        cause="the vGPU's profile is smaller than the program needs, or another process holds memory",
+        symptom="a program requires more GPU memory than is available",
+        cause="the vGPU profile is too small for the program, or another process is using the memory",
         check=("nvidia-smi in the guest: memory used, and by which process",),
         remedy=(
-            "make batches smaller, stop the other process, or give the VM a larger profile (`vgpu-cfg"
+            "reduce the batch size, stop the other process, or use a larger profile for the VM (`vgpu-cfg"
             " profiles BOARD`)"
         ),
-        source="CUDA runtime API: error types; the wording is recalled",
+        source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -294,33 +305,35 @@ DRIVER_ROWS = (
             r"cudaErrorDevicesUnavailable",
         ),
         sample="CUDA error: CUDA-capable device(s) is/are busy or unavailable",
-        symptom="CUDA says that the GPUs are busy or unavailable",
+        symptom="CUDA reports that the GPUs are busy or unavailable",
         cause=(
-            "another process holds a GPU in exclusive mode, or the GPU is in MIG mode and has no compute"
+            "another process is using the GPU in exclusive mode, or the GPU is in MIG mode without a compute"
             " instance"
         ),
         check=(
             "nvidia-smi -q -d COMPUTE in the guest: Compute Mode",
-            "nvidia-smi mig -lci in the guest: instances",
+            "nvidia-smi mig -lci in the guest: the instances",
         ),
-        remedy="nvidia-smi -c DEFAULT, stop the other process, or make the compute instance",
-        source="CUDA runtime API: error types; the wording is recalled",
+        remedy="run nvidia-smi -c DEFAULT, stop the other process, or create the compute instance",
+        source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "cuda-ecc",
         (r"uncorrectable ECC error", r"CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"),
         sample="CUDA error: uncorrectable ECC error encountered",
-        symptom="a program was stopped by an ECC error that could not be corrected",
-        cause="memory of the GPU failed while it was used (the host and the guest log an Xid 48, 94 or 95)",
+        symptom="a program was stopped by an uncorrectable ECC error",
+        cause="GPU memory failed while in use (the host and the guest log Xid 48, 94, or 95)",
         check=(
-            "dmesg | grep -i xid, in the guest and on the host",
+            "dmesg | grep -i xid in the guest and on the host",
             "nvidia-smi -q -d ECC,ROW_REMAPPER on the host",
         ),
-        remedy="restart the host so that the bad row is remapped; have the board replaced where it repeats",
+        remedy=(
+            "restart the host so that the bad row is remapped; if the error recurs, have the board replaced"
+        ),
         source=(
-            "CUDA runtime API: error types; https://docs.nvidia.com/deploy/xid-errors/; the wording is"
-            " recalled"
+            "CUDA runtime API: error types; https://docs.nvidia.com/deploy/xid-errors/; wording from memory,"
+            " not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -332,27 +345,38 @@ DRIVER_ROWS = (
             r"error 802\b",
         ),
         sample="CUDA error 802: system not yet initialized",
-        symptom="CUDA waits for the NVLink fabric of an NVSwitch server",
-        cause="the Fabric Manager does not run, or is of another version than the driver",
+        symptom="CUDA is waiting for the NVLink fabric of an NVSwitch server",
+        cause="the Fabric Manager is not running, or its version differs from the driver's",
         check=(
             (
-                "nvidia-smi -q: Fabric State; systemctl status nvidia-fabricmanager, where it belongs (the"
-                " host's, for vGPUs)"
+                "nvidia-smi -q: Fabric State; systemctl status nvidia-fabricmanager on the machine that runs"
+                " it (for vGPUs, the host)"
             ),
         ),
-        remedy="start the Fabric Manager of the driver's version, then what uses the GPUs",
-        source="NVIDIA Fabric Manager user guide; CUDA runtime API: error types; the wording is recalled",
+        remedy=(
+            "start the Fabric Manager that matches the driver version, then restart the programs that use the"
+            " GPUs"
+        ),
+        source=(
+            "NVIDIA Fabric Manager user guide; CUDA runtime API: error types; wording from memory, not"
+            " verified"
+        ),
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "no-kernel-image",
         (r"no kernel image is available for execution",),
         sample="CUDA error: no kernel image is available for execution on the device",
-        symptom="the program has no code for this GPU",
-        cause="it was built for older GPUs (a new board, an old image)",
-        check=("nvidia-smi --query-gpu=compute_cap --format=csv in the guest: what it must be built for",),
-        remedy="take an image that knows the GPU, or build with its compute capability",
-        source="CUDA runtime API: error types; the wording is recalled",
+        symptom="the program contains no code for this GPU",
+        cause="it was built for older GPUs (new board, old image)",
+        check=(
+            (
+                "nvidia-smi --query-gpu=compute_cap --format=csv in the guest: the compute capability to"
+                " build for"
+            ),
+        ),
+        remedy="use an image that supports the GPU, or build for its compute capability",
+        source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
 )

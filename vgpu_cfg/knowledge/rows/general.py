@@ -12,10 +12,10 @@ GENERAL_ROWS = (
         "concurrent-access",
         (r"changed by another (client|user|session) since", r"\bConcurrentAccess\b"),
         sample="vim.fault.ConcurrentAccess",
-        symptom="the VM was changed by somebody else",
-        cause="somebody changed the VM after it was read",
-        check=("govc tasks VM: who reconfigured it, and when",),
-        remedy="run the same command again: it plans again from what is there now",
+        symptom="the VM was changed by another user or process",
+        cause="the VM was changed after vgpu-cfg read its state",
+        check=("govc tasks VM: who reconfigured it and when",),
+        remedy="run the same command again: it replans from the current state",
         source="vSphere API reference: ConcurrentAccess",
         faults=frozenset({"ConcurrentAccess"}),
     ),
@@ -23,10 +23,10 @@ GENERAL_ROWS = (
         "duplicate-name",
         (r"the name '[^']+' already exists",),
         sample="The name 'hvd-01' already exists.",
-        symptom="the name exists already",
-        cause="a VM of this name stands in the folder already, and its owner mark is not this plan's",
-        check=("govc find / -type m -name NAME: where VMs of this name are",),
-        remedy="rename one of the two, or give the plan's VMs another folder",
+        symptom="the name already exists",
+        cause="a VM with this name already exists in the folder, and its owner mark is not from this plan",
+        check=("govc find / -type m -name NAME: the locations of VMs with this name",),
+        remedy="rename one of them, or use another folder for the plan's VMs",
         source="vSphere API reference: DuplicateName",
         faults=frozenset({"DuplicateName"}),
     ),
@@ -36,8 +36,8 @@ GENERAL_ROWS = (
         sample="Another task is already in progress.",
         symptom="another task is in progress",
         cause="vCenter is busy with another task on the same object",
-        check=("govc tasks VM: the one that is running, and who began it",),
-        remedy="wait for it to end (see the recent tasks in vCenter), then run the same command again",
+        check=("govc tasks VM: the running task and who started it",),
+        remedy="wait for it to complete (see Recent Tasks in vCenter), then run the same command again",
         source="vSphere API reference: TaskInProgress",
         faults=frozenset({"TaskInProgress"}),
     ),
@@ -46,12 +46,12 @@ GENERAL_ROWS = (
         (r"permission to perform this operation was denied",),
         sample="Permission to perform this operation was denied.",
         symptom="permission is denied",
-        cause="the account lacks a privilege for this operation",
+        cause="the account does not have a privilege required for this operation",
         check=(
-            "govc permissions.ls PATH: the account's role there, and whether it propagates",
-            "govc role.ls ROLE: the privileges of that role",
+            "govc permissions.ls PATH: the account's role on the object, and whether it propagates",
+            "govc role.ls ROLE: the privileges in that role",
         ),
-        remedy="give the account the privilege that the message names, then run the same command again",
+        remedy="grant the account the privilege shown in the message, then run the same command again",
         source="vSphere API reference: NoPermission",
         faults=frozenset({"NoPermission"}),
     ),
@@ -63,13 +63,13 @@ GENERAL_ROWS = (
             r"amount of memory resource available in the parent resource pool is insufficient",
         ),
         sample="The host does not have sufficient memory resources to satisfy the reservation.",
-        symptom="there is not enough memory to reserve",
+        symptom="there is not enough unreserved memory",
         cause="the host has less unreserved memory than this VM must reserve",
         check=(
-            "Cluster > Monitor > Resource Allocation > Memory: what is reserved, and the pools' limits",
+            "Cluster > Monitor > Resource Allocation > Memory: reserved memory and the pools' limits",
             "vgpu-cfg inventory --host HOST: the host's memory",
         ),
-        remedy="free memory on the host, give the VM less, or place it on another host",
+        remedy="free memory on the host, reduce the VM's memory, or place the VM on another host",
         source="vSphere API reference: InsufficientMemoryResourcesFault",
         faults=frozenset({"InsufficientMemoryResourcesFault"}),
     ),
@@ -84,11 +84,11 @@ GENERAL_ROWS = (
         cause="the host is too old for the VM's hardware version",
         check=(
             (
-                "VM > Summary > Compatibility: the VM's version; ESXi 7.0 U2 runs up to 19, 8.0 up to 20,"
+                "VM > Summary > Compatibility: the VM's version; ESXi 7.0 U2 supports up to 19, 8.0 up to 20,"
                 " 8.0 U2 up to 21, 9.0 up to 22"
             ),
         ),
-        remedy="place the VM on a newer host, or clone a template of an older version",
+        remedy="place the VM on a newer host, or clone a template with an older hardware version",
         source="vSphere API reference: VirtualHardwareVersionNotSupported",
         faults=frozenset({"VirtualHardwareVersionNotSupported"}),
     ),
@@ -96,16 +96,19 @@ GENERAL_ROWS = (
         "device-power-on",
         (r"module '?DevicePowerOn'? power on failed",),
         sample="Module 'DevicePowerOn' power on failed.",
-        symptom="the module DevicePowerOn fails, and vCenter says no more",
+        symptom="the module DevicePowerOn fails, and vCenter gives no further details",
         cause=(
-            "ESXi could not attach one of the VM's devices; the reason stands in the VM's vmware.log, most"
-            " often a 64-bit MMIO window that is too small or a GPU that is taken"
+            "ESXi could not attach one of the VM's devices; the reason is in the VM's vmware.log, usually a"
+            " 64-bit MMIO window that is too small or a GPU that is in use"
         ),
         check=(
-            "vgpu-cfg explain --vm NAME --server VCENTER: reads vmware.log, and says what it can rule out",
+            (
+                "vgpu-cfg explain --vm NAME --server VCENTER: reads vmware.log and reports the causes it can"
+                " rule out"
+            ),
             "govc datastore.tail -n 200 -ds DATASTORE FOLDER/vmware.log: the lines before this one",
         ),
-        remedy="`vgpu-cfg explain --vm NAME` reads its vmware.log, and says which it is",
+        remedy="`vgpu-cfg explain --vm NAME` reads vmware.log and reports the cause",
         source="https://www.dell.com/support/kbdoc/en-us/000199172 and Broadcom KB 323402",
         is_general=True,
     ),
@@ -113,11 +116,14 @@ GENERAL_ROWS = (
         "cpu-resources",
         (r"insufficient CPU resources", r"host does not have sufficient CPU"),
         sample="The host does not have sufficient CPU resources to satisfy the reservation.",
-        symptom="there is not enough CPU to reserve",
-        cause="the VM reserves more MHz (latency sensitivity high does) than the host or its pool has left",
-        check=("Cluster > Monitor > Resource Allocation > CPU: what is reserved",),
-        remedy="give the VM fewer CPUs or no reservation, or place it on another host",
-        source="vSphere API reference: InsufficientCpuResourcesFault; the wording is recalled",
+        symptom="there is not enough unreserved CPU",
+        cause=(
+            "the VM reserves more MHz than the host or its resource pool has available (latency sensitivity"
+            " set to high reserves CPU)"
+        ),
+        check=("Cluster > Monitor > Resource Allocation > CPU: reserved CPU",),
+        remedy="reduce the VM's CPUs or remove its reservation, or place it on another host",
+        source="vSphere API reference: InsufficientCpuResourcesFault; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InsufficientCpuResourcesFault"}),
     ),
@@ -126,10 +132,12 @@ GENERAL_ROWS = (
         (r"insufficient disk space on datastore", r"no space left on (device|datastore)"),
         sample="Insufficient disk space on datastore 'vsan-01'.",
         symptom="the datastore is full",
-        cause="the disks, or the swap file of the VM's unreserved memory, do not fit",
+        cause="there is not enough space for the VM's disks or for the swap file of its unreserved memory",
         check=("govc datastore.info DATASTORE: its free space",),
-        remedy="free space, or name another datastore",
-        source="vSphere API reference: NoDiskSpace, InsufficientStorageSpace; the wording is recalled",
+        remedy="free up space, or specify another datastore",
+        source=(
+            "vSphere API reference: NoDiskSpace, InsufficientStorageSpace; wording from memory, not verified"
+        ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"NoDiskSpace", "InsufficientStorageSpace"}),
     ),
@@ -139,17 +147,17 @@ GENERAL_ROWS = (
         sample="Unable to access file [vsan-01] hvd-01/hvd-01.vmdk since it is locked",
         symptom="a file of the VM is locked",
         cause=(
-            "another host still runs the VM or holds its disk (a backup, a clone that runs, a host that lost"
-            " its network)"
+            "another host is still running the VM or locking its disk (a backup, a running clone, a host that"
+            " lost its network)"
         ),
         check=(
             (
-                "vmkfstools -D FILE on a host: the owner's MAC; govc tasks VM: a task that runs. Place:"
-                " /vmfs/volumes/ > the VM's folder"
+                "vmkfstools -D FILE on a host: the MAC address of the lock owner; govc tasks VM: a running"
+                " task. Location: /vmfs/volumes/ > the VM's folder"
             ),
         ),
-        remedy="let the other task end, or stop the VM where it runs",
-        source="vSphere API reference: FileLocked; the wording is recalled",
+        remedy="wait for the other task to complete, or stop the VM on the host where it is running",
+        source="vSphere API reference: FileLocked; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"FileLocked"}),
     ),
@@ -158,10 +166,15 @@ GENERAL_ROWS = (
         (r"uses network '[^']*', which is not accessible",),
         sample="Network interface 'Network adapter 1' uses network 'training', which is not accessible.",
         symptom="the host does not have the VM's network",
-        cause="the portgroup is not on this host, or the host is not a member of the distributed switch",
-        check=("vgpu-cfg inventory --host HOST -v: the networks of the host",),
-        remedy="add the host to the switch (or the portgroup to the host), or choose another host",
-        source="vSphere API reference: CannotAccessNetwork; the wording is recalled",
+        cause=(
+            "the port group does not exist on this host, or the host is not a member of the distributed"
+            " switch"
+        ),
+        check=("vgpu-cfg inventory --host HOST -v: the host's networks",),
+        remedy=(
+            "add the host to the distributed switch (or the port group to the host), or choose another host"
+        ),
+        source="vSphere API reference: CannotAccessNetwork; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CannotAccessNetwork"}),
     ),

@@ -15,31 +15,34 @@ GUEST_ROWS = (
         sample="topology shows PIX instead of NV12",
         symptom="NCCL is slow, and the guest's topology shows PIX where NVLink should be",
         cause=(
-            "the GPUs of the VM talk over PCIe although NVLink joins them: unified memory is on for a VM"
-            " with several vGPUs"
+            "the VM's GPUs communicate over PCIe although they are connected by NVLink: unified memory is"
+            " enabled on a VM with several vGPUs"
         ),
         check=(
             "nvidia-smi topo -m in the guest: PIX instead of NV12",
             "govc vm.info -e VM: pciPassthru<n>.cfg.enable_uvm is 1",
         ),
-        remedy="set pciPassthru<n>.cfg.enable_uvm to 0 on every vGPU of the VM",
+        remedy="set pciPassthru<n>.cfg.enable_uvm to 0 for every vGPU of the VM",
         source="NVIDIA AI Enterprise: peer-to-peer CUDA transfers over NVLink",
     ),
     FaultRow(
         "ats-half-speed",
         (r"GPUDirect[^\n]*half", r"half[^\n]*bandwidth[^\n]*(ATS|GPUDirect)"),
         sample="GPUDirect reaches half the bandwidth after enabling ATS",
-        symptom="GPUDirect reaches half the bandwidth after ATS was switched on",
+        symptom="GPUDirect reaches only half the bandwidth after ATS was enabled",
         cause=(
-            "ATS is not in force: the host was rebooted but not switched off after it was set, or GPU and"
-            " NIC hang on different root complexes"
+            "ATS is not active: the host was rebooted but not power-cycled after ATS was enabled, or the GPU"
+            " and NIC are on different root complexes"
         ),
         check=(
             "lspci -vvv -s NIC in the guest: ATSCtl must be Enable+",
-            "mlxconfig -d DEVICE -e query, where the NIC is: ATS_ENABLED must be True(1) as Current too",
+            (
+                "mlxconfig -d DEVICE -e query, on the machine with the NIC: Current for ATS_ENABLED must also"
+                " be True(1)"
+            ),
             "vgpu-cfg inventory --host HOST -v: GPU and NIC on the same NUMA node",
         ),
-        remedy="switch the host's power off and on; if that does not help, move the NIC beside the GPU",
+        remedy="power-cycle the host; if that does not help, move the NIC next to the GPU",
         source="NVIDIA AI Enterprise 5.0 user guide, chapter 4: GPUDirect RDMA with ATS",
     ),
     FaultRow(
@@ -47,10 +50,10 @@ GUEST_ROWS = (
         (r"mlxconfig[^\n]*grep[^\n]*ATS", r"ATS_ENABLED[^\n]*(not (found|supported)|unknown parameter)"),
         sample="mlxconfig -d 0000:3c:00.0 query | grep -i ATS prints nothing",
         symptom="mlxconfig does not list ATS_ENABLED",
-        cause="the NIC's firmware is too old to know ATS_ENABLED",
+        cause="the NIC's firmware is too old to support ATS_ENABLED",
         check=(
-            "mlxconfig -d DEVICE query | grep -i ATS: prints nothing",
-            "cat /sys/class/infiniband/mlx5_0/fw_ver in the guest: the firmware's version",
+            "mlxconfig -d DEVICE query | grep -i ATS: no output",
+            "cat /sys/class/infiniband/mlx5_0/fw_ver in the guest: the firmware version",
         ),
         remedy="update the NIC's firmware, then set ATS_ENABLED",
         source="NVIDIA AI Enterprise 5.0 user guide, chapter 4: GPUDirect RDMA with ATS",
@@ -62,14 +65,14 @@ GUEST_ROWS = (
             "Invalid feature requested for the underlying GSP firmware configuration. Disable GSP firmware"
             " to use this feature."
         ),
-        symptom="the guest's driver refuses a feature because of the GSP firmware",
+        symptom="the guest driver rejects a feature because of the GSP firmware",
         cause=(
-            "the guest's driver uses the GSP firmware, which this licence does not go with on a passthrough"
-            " GPU"
+            "the guest driver uses the GSP firmware, which does not support this license type on a"
+            " passthrough GPU"
         ),
         check=(
-            "nvidia-smi -q in the guest: a version at GSP Firmware Version means that it is in use",
-            "FeatureType in /etc/nvidia/gridd.conf: 2 is the workstation licence, 4 that for compute",
+            "nvidia-smi -q in the guest: if GSP Firmware Version shows a version, the GSP firmware is in use",
+            "FeatureType in /etc/nvidia/gridd.conf: 2 is the workstation license, 4 the compute license",
         ),
         remedy="set NVreg_EnableGpuFirmware=0 for the nvidia module in the guest",
         source="NVIDIA vGPU software user guide: disabling the GSP firmware",
@@ -78,15 +81,16 @@ GUEST_ROWS = (
         "no-peer-access",
         (r"cuDeviceCanAccessPeer", r"peer access is not supported between these two devices"),
         sample="cuDeviceCanAccessPeer = 0",
-        symptom="cuDeviceCanAccessPeer answers 0 although P2P is allowed",
+        symptom="cuDeviceCanAccessPeer returns 0 although P2P is allowed",
         cause=(
-            "passed-through GPUs under different root ports cannot reach each other; vGPUs never do over PCIe"
+            "passthrough GPUs under different root ports cannot access each other; vGPUs can never do so over"
+            " PCIe"
         ),
         check=(
-            "nvidia-smi topo -m on the host, or in the guest: PIX or NV between the GPUs, not SYS or PHB",
+            "nvidia-smi topo -m on the host or in the guest: PIX or NV between the GPUs, not SYS or PHB",
             "govc vm.info -e VM: pciPassthru.allowP2P is TRUE",
         ),
-        remedy="take GPUs under one switch, or GPUs joined by NVLink",
+        remedy="use GPUs under the same PCIe switch, or GPUs connected by NVLink",
         source="NVIDIA forums; CUDA driver API: cuDeviceCanAccessPeer",
     ),
     FaultRow(
@@ -102,13 +106,16 @@ GUEST_ROWS = (
             "vmiop_log: (0x0): Incompatible Guest/Host drivers: Guest VGX version is older than the minimum"
             " version supported by the Host. Disabling vGPU."
         ),
-        symptom="nvidia-smi in the guest finds no device, or the vGPU is disabled",
-        cause="the guest's driver is too new or too old for the host's vGPU manager",
+        symptom="nvidia-smi in the guest finds no devices, or the vGPU is disabled",
+        cause="the guest driver is too new or too old for the host's vGPU manager",
         check=(
-            "dmesg | grep NVRM in the guest, and grep vmiop_log vmware.log: both name the versions",
-            "nvidia-smi on the host: its driver; the guest's is of the same release or the branch before",
+            "dmesg | grep NVRM in the guest, and grep vmiop_log vmware.log: both show the versions",
+            (
+                "nvidia-smi on the host: its driver version; the guest driver must be from the same release"
+                " or the previous branch"
+            ),
         ),
-        remedy="install the guest driver of the host's branch",
+        remedy="install a guest driver from the host's branch",
         source=(
             "https://docs.nvidia.com/vgpu/19.0/grid-vgpu-release-notes-vmware-vsphere (compatibility);"
             " github.com/mbilker/vgpu_unlock-rs/issues/10"
@@ -120,28 +127,31 @@ GUEST_ROWS = (
         sample="training hangs at hvd.init()",
         symptom="training hangs at hvd.init()",
         cause=(
-            "Horovod's workers do not find each other: it took the docker0 interface, or ssh works one way"
-            " only"
+            "Horovod's workers cannot find each other: Horovod chose the docker0 interface, or SSH works in"
+            " one direction only"
         ),
         check=(
-            "ip -br address in every guest: whether docker0 has an address too",
-            "ssh -p PORT OTHER true, from each VM's container to each other one: none may ask anything",
+            "ip -br address in every guest: whether docker0 also has an address",
+            "ssh -p PORT OTHER true, from each VM's container to every other one: none may prompt for input",
         ),
-        remedy="exclude docker0 and lo from its interfaces, and exchange ssh keys both ways",
+        remedy="exclude docker0 and lo from its interfaces, and exchange SSH keys in both directions",
         source="github.com/horovod/horovod/issues/468 and its documentation",
     ),
     FaultRow(
         "nvml-lost",
         (r"failed to initialize NVML(?!: driver/library)",),
         sample="Failed to initialize NVML: Unknown Error",
-        symptom="a container that had a GPU has lost it",
-        cause="a container lost its GPU: systemd manages cgroups and reloaded its units",
+        symptom="a container has lost its GPU",
+        cause=(
+            "systemd manages the cgroups and reloaded its units, which removed the container's access to the"
+            " GPU"
+        ),
         check=(
             "docker info: Cgroup Driver is systemd",
-            "nvidia-smi in the guest, outside the container: it still shows the GPU",
+            "nvidia-smi in the guest, outside the container: the GPU is still listed",
         ),
-        remedy="pass the devices by name or CDI, or use the cgroupfs driver",
-        source="github.com/NVIDIA/nvidia-container-toolkit: its troubleshooting page; recalled",
+        remedy="pass the devices by name or with CDI, or use the cgroupfs driver",
+        source="github.com/NVIDIA/nvidia-container-toolkit: its troubleshooting page; from memory",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -151,11 +161,11 @@ GUEST_ROWS = (
             r"half[^\n]*MIG[^\n]*(count|devices|instances)",
         ),
         sample="compute instances are gone after the reboot",
-        symptom="a VM has fewer MIG devices after its restart",
-        cause="compute instances made inside a guest do not outlive its restart",
-        check=("nvidia-smi mig -lci in the guest: the instances that are there",),
-        remedy="make them again at each boot",
-        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; the wording is recalled",
+        symptom="a VM has fewer MIG devices after a restart",
+        cause="compute instances created inside a guest do not survive its restart",
+        check=("nvidia-smi mig -lci in the guest: the existing instances",),
+        remedy="create them again at each boot",
+        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -167,16 +177,16 @@ GUEST_ROWS = (
         sample="RoCE is unstable, with drops",
         symptom="RoCE is unstable and drops packets",
         cause=(
-            "flow control differs on the way: pfctx and pfcrx are not alike, the trust mode differs, or the"
-            " switch's MTU is smaller than the NIC's"
+            "flow control is inconsistent along the path: pfctx and pfcrx differ, the trust mode differs, or"
+            " the switch's MTU is smaller than the NIC's"
         ),
         check=(
             "esxcli system module parameters list -m nmlx5_core on the host: pfctx equals pfcrx; trust_state",
             "mlnx_qos -i INTERFACE in the guest: the trust state, and PFC for priority 3",
-            "ping -M do -s 8972 PEER between guests with MTU 9000: it must get through",
+            "ping -M do -s 8972 PEER between guests with MTU 9000: the ping must succeed",
         ),
-        remedy="set pfctx equal to pfcrx, one trust mode everywhere, and an MTU of 9216 on the switch",
-        source="NVIDIA's RoCE documents; the wording is recalled",
+        remedy="set pfctx equal to pfcrx, the same trust mode everywhere, and an MTU of 9216 on the switch",
+        source="NVIDIA's RoCE documents; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
 )

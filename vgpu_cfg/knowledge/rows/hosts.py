@@ -20,16 +20,17 @@ GPU_ROWS = (
         sample="MIG mode is pending enable",
         symptom="MIG mode stays pending",
         cause=(
-            "the change of MIG mode waits: something still uses the GPU, or an Ampere host was not rebooted"
+            "the MIG mode change is pending: something still uses the GPU, or an Ampere host has not been"
+            " rebooted"
         ),
         check=(
             (
                 "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv on the"
                 " host: the two modes differ"
             ),
-            "nvidia-smi vgpu on the host: the VMs whose vGPUs hold the GPU",
+            "nvidia-smi vgpu on the host: the VMs whose vGPUs use the GPU",
         ),
-        remedy="stop what uses the GPU; on Ampere reboot the host",
+        remedy="stop everything that uses the GPU; on Ampere, reboot the host",
         source=(
             "https://docs.nvidia.com/datacenter/tesla/mig-user-guide and the NVIDIA AI Enterprise user guide"
         ),
@@ -39,12 +40,12 @@ GPU_ROWS = (
         (r"larger profile[^\n]*(cannot|does not|fails)", r"GPUs? half[- ]empty"),
         sample="a larger profile cannot start",
         symptom="a larger profile does not start although GPUs are half empty",
-        cause="the host spreads small vGPUs over all GPUs, so that none is left whole for a large one",
+        cause="the host spreads small vGPUs across all GPUs, which leaves no empty GPU for a large one",
         check=(
             "vgpu-cfg inventory --host HOST -v: small vGPUs on every GPU",
             "esxcli graphics host get: Shared Passthru Assignment Policy is Performance",
         ),
-        remedy="set the assignment policy to consolidation, or power the large ones on first",
+        remedy="set the assignment policy to consolidation, or power on the large VMs first",
         source="frankdenneman.nl, 2026-02-17",
     ),
     FaultRow(
@@ -55,16 +56,16 @@ GPU_ROWS = (
             r"fits by (the )?sum",
         ),
         sample="no free placement id for this vGPU",
-        symptom="a vGPU of another size fits by the sum and does not start",
+        symptom="a vGPU of another size does not start although the total free memory is sufficient",
         cause=(
-            "mixed-size vGPUs may start only at set places of the framebuffer, and the free ones do not"
-            " hold it"
+            "mixed-size vGPUs can start only at fixed positions in the framebuffer, and none of the free"
+            " positions is large enough"
         ),
         check=(
-            "nvidia-smi vgpu -s -v on the host: the places where each type may start",
-            "vgpu-cfg inventory --host HOST -v: what stands on the GPU",
+            "nvidia-smi vgpu -s -v on the host: the valid start positions for each type",
+            "vgpu-cfg inventory --host HOST -v: the vGPUs on the GPU",
         ),
-        remedy="power the large vGPUs on first; power off a small one that stands in the way",
+        remedy="power on the large vGPUs first, or power off a small vGPU that blocks the position",
         source="NVIDIA vGPU software user guide: placement of mixed-size vGPUs",
     ),
     FaultRow(
@@ -76,19 +77,19 @@ GPU_ROWS = (
         ),
         sample="unable to create GPU instance 4g.20gb",
         symptom="a four-slice MIG profile does not start while other slices are in use",
-        cause="a four-slice MIG instance may start at slice 0 only, and something stands there",
-        check=("nvidia-smi mig -lgi on the host: the column Start:Size of the instances",),
-        remedy="power the four-slice VM on first",
+        cause="a four-slice MIG instance can start only at slice 0, which is in use",
+        check=("nvidia-smi mig -lgi on the host: the Start:Size column of the instances",),
+        remedy="power on the VM with the four-slice instance first",
         source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide: placements of GPU instances",
     ),
     FaultRow(
         "graphics-driver-only",
         (r"only B(-series)?[^\n]*Q(-series)?[^\n]*(profiles|types)", r"no C-series (profiles|types)"),
         sample="no C-series profiles shown",
-        symptom="profiles are missing: only B and Q types are shown",
+        symptom="profiles are missing: only B-series and Q-series types are listed",
         cause=(
-            "the host has the vGPU driver for graphics, not that of NVIDIA AI Enterprise: it offers B and Q"
-            " profiles only"
+            "the host has the graphics vGPU driver instead of the NVIDIA AI Enterprise driver; it offers only"
+            " B and Q profiles"
         ),
         check=(
             "esxcli software vib list: the driver's name does not begin with NVD-AIE",
@@ -102,23 +103,26 @@ GPU_ROWS = (
         (r"module name: pciPassthru",),
         sample="   Module Name: pciPassthru",
         symptom="the NVIDIA driver does not claim the GPU: its module is pciPassthru",
-        cause="the GPU was handed through before the NVIDIA driver came, so the driver does not claim it",
+        cause=(
+            "passthrough was enabled for the GPU before the NVIDIA driver was installed, so the driver does"
+            " not claim it"
+        ),
         check=(
             "esxcli hardware pci list: Module Name of the GPU is pciPassthru, not nvidia",
             "Host > Configure > Hardware > PCI Devices: the GPU is among those enabled for passthrough",
         ),
-        remedy="take passthrough off the GPU, then reboot the host",
-        source="recalled: no document was found for the wording",
+        remedy="disable passthrough for the GPU, then reboot the host",
+        source="from memory; no document was found for the wording",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "t4-sriov",
         (r"\bT4\b[^\n]*SR-?IOV[^\n]*reboot", r"SR-?IOV[^\n]*reboot[^\n]*\bT4\b"),
         sample="Tesla T4: SR-IOV enabled, needs reboot",
-        symptom="a T4 shows for ever that SR-IOV needs a reboot",
-        cause="SR-IOV was switched on in vCenter for a T4, which neither has nor needs it",
+        symptom="a T4 permanently shows that SR-IOV needs a reboot",
+        cause="SR-IOV was enabled in vCenter for a T4, which does not support or require it",
         check=("Host > Configure > Hardware > PCI Devices: SR-IOV of the T4, Enabled / Needs reboot",),
-        remedy="switch SR-IOV off for the T4 again",
+        remedy="disable SR-IOV for the T4",
         source="NVIDIA forums; NVIDIA vGPU software release notes for VMware vSphere",
     ),
     FaultRow(
@@ -127,15 +131,15 @@ GPU_ROWS = (
         sample="Fabric Manager is not running",
         symptom="no NVLink on an HGX B200 or B300",
         cause=(
-            "the Fabric Manager does not run on the host; NVIDIA AI Enterprise Infra 9.0 lacks it for B200"
-            " and B300"
+            "the Fabric Manager is not running on the host; NVIDIA AI Enterprise Infra 9.0 does not include"
+            " it for B200 and B300"
         ),
         check=(
             "/etc/init.d/nvdGpuMgmtDaemon status on the host: it must be running",
             "esxcli software component list: the version of the NVD component",
         ),
         remedy=(
-            "use a driver that carries it (Infra 8.2), and see /etc/init.d/nvdGpuMgmtDaemon status on the"
+            "use a driver that includes it (Infra 8.2), and check /etc/init.d/nvdGpuMgmtDaemon status on the"
             " host"
         ),
         source="NVIDIA AI Enterprise release notes: Infra 9.0 on HGX B200 and B300",
@@ -144,9 +148,9 @@ GPU_ROWS = (
         "passthrough-on-nvswitch",
         (r"\b(HGX|NVSwitch)\b[^\n]*passthrough", r"passthrough[^\n]*\b(HGX|NVSwitch)\b"),
         sample="GPU passthrough fails on HGX",
-        symptom="GPU passthrough on an HGX server fails, or has no NVLink",
+        symptom="GPU passthrough on an HGX server fails or has no NVLink",
         cause="GPU passthrough is not supported on NVSwitch servers up to NVIDIA AI Enterprise Infra 8",
-        check=("esxcli hardware pci list: the host has NVSwitch bridges beside its GPUs",),
+        check=("esxcli hardware pci list: the host has NVSwitch bridges in addition to its GPUs",),
         remedy="use full vGPUs or NVLink device groups",
         source="NVIDIA AI Enterprise Infra 8: NVSwitch",
     ),
@@ -158,12 +162,15 @@ GPU_ROWS = (
         ),
         sample="The host cannot enter maintenance mode",
         symptom="a host does not enter maintenance mode",
-        cause="running vGPU VMs are not moved away by themselves (before 7.0 U3f, or with the option unset)",
+        cause="running vGPU VMs are not migrated automatically (before 7.0 U3f, or if the option is not set)",
         check=(
-            "nvidia-smi vgpu on the host: the VMs that still run there with a vGPU",
+            "nvidia-smi vgpu on the host: the vGPU VMs that are still running",
             "Cluster > Configure > vSphere DRS > Advanced Options: VgpuMMAutomationTimeoutSecs",
         ),
-        remedy="power them off or move them; or set VgpuMMAutomationTimeoutSecs to -1 for the cluster's DRS",
+        remedy=(
+            "power off or migrate the VMs, or set VgpuMMAutomationTimeoutSecs to -1 in the cluster's DRS"
+            " advanced options"
+        ),
         source="VMware KB 88271 and VMware's blog on vSphere 8.0 U2",
     ),
     FaultRow(
@@ -174,15 +181,15 @@ GPU_ROWS = (
         ),
         sample="mixed-size mode was reset by a reboot",
         symptom="mixed-size or MIG mode is off again after a reboot",
-        cause="a reboot of the host resets the mixed-size mode, and MIG mode from Hopper on",
+        cause="a reboot of the host resets mixed-size mode and, on Hopper and later, MIG mode",
         check=(
             "vgpu-cfg inventory --host HOST: the mode of each GPU",
             "nvidia-smi --query-gpu=pci.bus_id,name,mig.mode.current --format=csv on the host",
         ),
         remedy="set the mode again after each reboot, before the first VM is powered on",
         source=(
-            "NVIDIA AI Enterprise 5.0 user guide and"
-            " https://docs.nvidia.com/datacenter/tesla/mig-user-guide; the wording is recalled"
+            "NVIDIA AI Enterprise 5.0 user guide and https://docs.nvidia.com/datacenter/tesla/mig-user-guide;"
+            " wording from memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -193,10 +200,10 @@ GPU_ROWS = (
             "Warning: MIG mode is in pending enable state for GPU 00000000:36:00.0:In use by another client"
         ),
         symptom="MIG mode cannot be changed now: the GPU is in use by another client",
-        cause="a VM's vGPU, a monitoring program (dcgm, nvsm) or a container holds the GPU",
-        check=("nvidia-smi vgpu on the host: VMs on it; nvidia-smi: processes",),
+        cause="a VM's vGPU, a monitoring program (dcgm, nvsm), or a container is using the GPU",
+        check=("nvidia-smi vgpu on the host: VMs using the GPU; nvidia-smi: processes",),
         remedy=(
-            "power the VMs off or move them, stop monitoring (systemctl stop nvsm dcgm), then set the mode"
+            "power off or migrate the VMs, stop monitoring (systemctl stop nvsm dcgm), then set the mode"
             " again"
         ),
         source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide",
@@ -209,21 +216,21 @@ GPU_ROWS = (
             r"failed to (create|allocate) (a )?(GPU|MIG|compute) instance",
         ),
         sample="vmiop_log: Unable to allocate MIG instance",
-        symptom="no MIG instance can be made for the VM",
+        symptom="no MIG instance can be created for the VM",
         cause=(
-            "the GPU has no free slices at a place where an instance of this size may begin, is not in MIG"
-            " mode, or was divided by hand"
+            "no free slices at a valid start position for an instance of this size, MIG mode is off, or the"
+            " GPU was partitioned manually"
         ),
         check=(
-            "nvidia-smi mig -lgi on the host: the instances there, and where each begins (Start:Size)",
-            "nvidia-smi mig -lgipp on the host: where each size may begin",
+            "nvidia-smi mig -lgi on the host: the existing instances and their start positions (Start:Size)",
+            "nvidia-smi mig -lgipp on the host: the valid start positions for each size",
             "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current --format=csv on the host: Enabled",
         ),
         remedy=(
-            "start the large VMs before the small ones; destroy instances made by hand (nvidia-smi mig -dci,"
+            "power on large VMs before small ones; destroy manually created instances (nvidia-smi mig -dci,"
             " then -dgi); see `vgpu-cfg fit`"
         ),
-        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; the wording is recalled",
+        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         words="slices insufficient resources",
     ),
@@ -236,22 +243,22 @@ GPU_ROWS = (
             r"cannot query ECC status",
         ),
         sample="vmiop_log: (0x0): Initialization: VGX not supported with ECC Enabled.",
-        symptom="a vGPU is refused because ECC is on",
+        symptom="a vGPU is refused because ECC is enabled",
         cause=(
-            "the board or the host driver's release has no vGPU with ECC (support came with vGPU 9.0), or"
-            " hosts of the cluster differ in it"
+            "the board or the host driver release does not support vGPU with ECC (supported since vGPU 9.0),"
+            " or the ECC setting differs between hosts in the cluster"
         ),
         check=(
             "nvidia-smi -q -d ECC on the host: Current and Pending",
-            "nvidia-smi on the host: the driver's release",
+            "nvidia-smi on the host: the driver release",
         ),
         remedy=(
-            "update the host driver, or nvidia-smi -e 0 on the host and restart it; do the same on every"
-            " host of the cluster"
+            "update the host driver, or run nvidia-smi -e 0 on the host and restart it; do the same on every"
+            " host in the cluster"
         ),
         source=(
             "https://docs.nvidia.com/vgpu/9.0/grid-vgpu-release-notes-generic-linux-kvm (ECC since 9.0);"
-            " NVIDIA vGPU software user guide; the wording is recalled"
+            " NVIDIA vGPU software user guide; wording from memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -264,17 +271,17 @@ GPU_ROWS = (
             r"failed to (enable|create|allocate)[^\n]*(SR-?IOV|virtual functions?)",
         ),
         sample="Host VGPU Mode : Non SR-IOV",
-        symptom="the GPU has no virtual functions, which vGPUs of Ampere and later need (SR-IOV)",
+        symptom="the GPU has no virtual functions, which vGPUs on Ampere and later require (SR-IOV)",
         cause=(
-            "SR-IOV or the 64-bit MMIO space (above 4G decoding) is off in the server's firmware, or too"
-            " small there"
+            "SR-IOV or the 64-bit MMIO space (above 4G decoding) is disabled in the server's firmware, or the"
+            " MMIO space is too small"
         ),
         check=(
             "nvidia-smi -q on the host: Host VGPU Mode is SR-IOV on Ampere and later",
-            "esxcli hardware pci list on the host: whether the GPU's virtual functions are there",
+            "esxcli hardware pci list on the host: whether the GPU's virtual functions are listed",
         ),
         remedy=(
-            "switch SR-IOV, VT-d (or AMD-Vi) and above 4G decoding on in the server's firmware, then restart"
+            "enable SR-IOV, VT-d (or AMD-Vi), and above 4G decoding in the server's firmware, then restart"
             " the host"
         ),
         source="NVIDIA AI Enterprise 5.0 user guide: prerequisites; the Linux kernel: drivers/pci/iov.c",
@@ -288,19 +295,20 @@ GPU_ROWS = (
             r"host shows no (vGPU )?profiles",
         ),
         sample="the NVIDIA driver loads cleanly on the host while zero vGPU profiles appear",
-        symptom="the host driver is loaded, and the host offers no vGPU profile",
+        symptom="the host driver is loaded, but the host offers no vGPU profiles",
         cause=(
             "in this order: the graphics type is not sharedDirect, the host was not restarted after the"
-            " driver came, SR-IOV or large BARs are off in the server's firmware, the board has no vGPU"
+            " driver was installed, SR-IOV or large BARs are disabled in the server's firmware, the board"
+            " does not support vGPU"
         ),
         check=(
             "esxcli graphics host get: Default Graphics Type must be SharedPassthru",
-            "nvidia-smi vgpu -s on the host: what the driver itself offers",
+            "nvidia-smi vgpu -s on the host: the profiles the driver itself offers",
             "vgpu-cfg inventory --host HOST -v: graphics types, driver, profiles",
         ),
         remedy=(
-            "`vgpu-cfg apply` sets the graphics type; switch SR-IOV and above 4G decoding on in the"
-            " firmware; restart the host"
+            "`vgpu-cfg apply` sets the graphics type; enable SR-IOV and above 4G decoding in the firmware;"
+            " restart the host"
         ),
         source="drpranayjha.com, Private AI Foundation, parts 4 and 8; NVIDIA AI Enterprise 5.0 user guide",
     ),
@@ -309,9 +317,9 @@ GPU_ROWS = (
         (r"IOMMU fault detected for \(?vmgp", r"IOMMU fault[^\n]*nvidia"),
         sample="IOMMU Fault detected for (vmgp0/nvidia) Reason: 0x6 (PTE not set to allow Read.)",
         symptom="ESXi stopped with a purple screen: IOMMU fault of an NVIDIA GPU",
-        cause="a fault of the host driver on Hopper and Ada GPUs, with an Xid 32 before it",
-        check=("nvidia-smi on the host: its driver; grep -i xid /var/log/vmkernel.log",),
-        remedy="install the host driver of vGPU 16.10 or later (or a newer branch)",
+        cause="a host driver bug on Hopper and Ada GPUs, preceded by an Xid 32",
+        check=("nvidia-smi on the host: its driver version; grep -i xid /var/log/vmkernel.log",),
+        remedy="install the host driver from vGPU 16.10 or later (or a newer branch)",
         source="https://knowledge.broadcom.com/external/article/394974",
         words="PSOD purple screen crash",
     ),
@@ -323,9 +331,12 @@ GPU_ROWS = (
             " DevSts: 0xd, AERUeSts: 0x2000."
         ),
         symptom="ESXi stopped with a purple screen: a PCI device reported a fatal error",
-        cause="the device whose address it names failed on PCIe: the board, its riser, its slot or power",
-        check=("lspci | grep ADDRESS on the host: which device it is; the BMC's log at the same time",),
-        remedy="ask the server's vendor with the address; reseat or replace the device",
+        cause=(
+            "the device at the listed address failed on PCIe: the board, its riser, its slot, or its power"
+            " supply"
+        ),
+        check=("lspci | grep ADDRESS on the host: the device at that address; the BMC log at the same time",),
+        remedy="give the address to the server vendor's support; reseat or replace the device",
         source="https://knowledge.broadcom.com/external/article/399748",
         words="PSOD purple screen NMI hardware",
     ),
@@ -336,16 +347,19 @@ GPU_ROWS = (
             "[AcceptanceConfigError] VIB NVD_bootbank_NVD-AIE_ESXi's acceptance level is community, which is"
             " not compliant with the ImageProfile acceptance level partner"
         ),
-        symptom="ESXi refuses to install the host driver: its acceptance level",
-        cause="the host takes only packages that are signed at its own level or above",
+        symptom="ESXi refuses to install the host driver because of its acceptance level",
+        cause="the host accepts only packages signed at its own acceptance level or higher",
         check=(
             (
                 "esxcli software acceptance get on the host: its level; esxcli software sources vib list -d"
-                " DEPOT: the package's"
+                " DEPOT: the package's level"
             ),
         ),
-        remedy="take NVIDIA's signed package for this ESXi; lower the level only where your rules allow it",
-        source="Broadcom's documents on acceptance levels; the wording is recalled",
+        remedy=(
+            "use NVIDIA's signed package for this ESXi version; lower the level only if your policies allow"
+            " it"
+        ),
+        source="Broadcom's documents on acceptance levels; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -357,10 +371,12 @@ GPU_ROWS = (
         ),
         sample="The operation is not allowed in the current connection state of the host.",
         symptom="vCenter is not connected to the host",
-        cause="the host is off, restarting, or its management network or hostd does not answer",
+        cause="the host is off or restarting, or its management network or hostd does not respond",
         check=("govc host.info HOST: its connection state; ping HOST; /etc/init.d/hostd status on the host",),
-        remedy="wait for a restart to end, or connect the host again; then run the same command again",
-        source="vSphere API reference: HostNotConnected, HostCommunication; the wording is recalled",
+        remedy="wait for the restart to complete, or reconnect the host; then run the same command again",
+        source=(
+            "vSphere API reference: HostNotConnected, HostCommunication; wording from memory, not verified"
+        ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"HostNotConnected", "HostCommunication"}),
     ),
@@ -372,17 +388,20 @@ GPU_ROWS = (
             r"\bHostConnectionLostEvent\b|\bVmDisconnectedEvent\b",
         ),
         sample="Host esx-01.lab in dc1 is not responding",
-        symptom="vCenter hears nothing from a host, and shows its VMs as they were last",
-        cause="the host is dead, or it runs on and its management network or hostd does not answer",
+        symptom="a host is not responding, and vCenter shows the last known state of its VMs",
+        cause="the host is down, or it is running but its management network or hostd does not respond",
         check=(
-            "ping HOST; its console or management controller: whether it runs",
-            "vgpu-cfg plan PLAN: which VMs of the plan are there, and where each could start",
+            "ping HOST; check its console or management controller to see whether it is running",
+            "vgpu-cfg plan PLAN: which VMs of the plan are on the host, and where each could start",
         ),
         remedy=(
-            "power it on or give it its network back; start its VMs elsewhere only once it is off for "
-            "certain: docs/how-to/troubleshooting.md#a-host-does-not-respond"
+            "power on the host or restore its network; start its VMs elsewhere only when you are certain that"
+            " it is off: docs/how-to/troubleshooting.md#a-host-does-not-respond"
         ),
-        source="vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; the wording is recalled",
+        source=(
+            "vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; wording from memory, not"
+            " verified"
+        ),
         confidence=Confidence.INFERRED,
     ),
 )

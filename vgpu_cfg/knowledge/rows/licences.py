@@ -15,21 +15,24 @@ LICENCE_ROWS = (
             r"gridd[^\n]*failed to (register client|renew|borrow|check ?out)",
         ),
         sample="nvidia-gridd: Failed to acquire license from nls.example.com",
-        symptom="the guest gets no vGPU licence from its server",
+        symptom="the guest cannot get a vGPU license from its server",
         cause=(
-            "in this order: no way to the licence server (ports 443 and 80), a token of another server or"
-            " one that was revoked, a clock that is wrong, no licence left"
+            "in this order: no network access to the license server (ports 443 and 80), a token that was"
+            " revoked or belongs to another server, a wrong clock, no licenses available"
         ),
         check=(
-            "journalctl -u nvidia-gridd in the guest: the lines just before it name the reason",
-            "ls -l /etc/nvidia/ClientConfigToken in the guest: one token, readable for all",
-            "timedatectl status in the guest, beside date on the licence server: the same time",
+            "journalctl -u nvidia-gridd in the guest: the preceding lines give the reason",
+            "ls -l /etc/nvidia/ClientConfigToken in the guest: one token, readable by all users",
+            "timedatectl status in the guest and date on the license server: the same time",
             (
-                "docker logs, or the event page of the licence server (DLS) or the portal (CLS): whether the"
+                "docker logs or the events page of the license server (DLS) or the portal (CLS): whether the"
                 " request arrived"
             ),
         ),
-        remedy="open the way, set the clock, or put a fresh token there; then systemctl restart nvidia-gridd",
+        remedy=(
+            "allow access to the server, correct the clock, or install a new token; then run systemctl"
+            " restart nvidia-gridd"
+        ),
         source="github.com/NVIDIA/nvidia-docker/issues/1787; NVIDIA virtual GPU client licensing user guide",
         words="license server unreachable token checkout",
     ),
@@ -37,12 +40,12 @@ LICENCE_ROWS = (
         "licence-not-configured",
         (r"configuration parameter \([^)]*\) not set", r"unable to open directory /etc/nvidia/license"),
         sample="nvidia-gridd: Configuration parameter ( ServerAddress FeatureType) not set",
-        symptom="gridd does not know of any licence server",
-        cause="neither a client configuration token nor gridd.conf names one",
-        check=("ls /etc/nvidia/ClientConfigToken /etc/nvidia/gridd.conf in the guest: what is there",),
+        symptom="gridd has no license server configured",
+        cause="neither a client configuration token nor gridd.conf specifies one",
+        check=("ls /etc/nvidia/ClientConfigToken /etc/nvidia/gridd.conf in the guest: which of them exist",),
         remedy=(
-            "put the token into /etc/nvidia/ClientConfigToken (guest.licence does), and systemctl restart"
-            " nvidia-gridd"
+            "copy the token to /etc/nvidia/ClientConfigToken (guest.licence does this), then run systemctl"
+            " restart nvidia-gridd"
         ),
         source="github.com/MicrosoftDocs/azure-docs/issues/32746",
     ),
@@ -50,17 +53,17 @@ LICENCE_ROWS = (
         "licence-feature-type",
         (r"invalid feature type requested", r"FeatureType[^\n]*(invalid|wrong|not supported)"),
         sample="nvidia-gridd: Invalid feature type requested",
-        symptom="gridd asks for a licence of a kind that the vGPU cannot use",
-        cause="FeatureType in gridd.conf does not go with the vGPU's series",
+        symptom="gridd requests a license type that the vGPU cannot use",
+        cause="FeatureType in gridd.conf does not match the vGPU's series",
         check=(
             (
-                "grep FeatureType /etc/nvidia/gridd.conf in the guest: 1 for a vGPU, 2 a workstation, 4 for"
-                " compute on passthrough"
+                "grep FeatureType /etc/nvidia/gridd.conf in the guest: 1 for a vGPU, 2 for a workstation, 4"
+                " for compute on passthrough"
             ),
         ),
         remedy=(
-            "set FeatureType as the licence and the device are (1 for every vGPU), and systemctl restart"
-            " nvidia-gridd"
+            "set FeatureType to match the license and the device (1 for every vGPU), then run systemctl"
+            " restart nvidia-gridd"
         ),
         source=(
             "github.com/MicrosoftDocs/azure-docs/issues/32746; NVIDIA virtual GPU client licensing user guide"
@@ -70,15 +73,18 @@ LICENCE_ROWS = (
         "licence-unlicensed",
         (r"licen[sc]e status\s*:\s*unlicensed", r"vGPU[^\n]*\bunlicensed\b"),
         sample="License Status : Unlicensed (Unrestricted)",
-        symptom="nvidia-smi says that the vGPU is unlicensed",
-        cause="no licence was acquired yet: for 20 minutes it runs at full speed, then slower and slower",
+        symptom="nvidia-smi reports that the vGPU is unlicensed",
+        cause=(
+            "no license has been acquired yet: the vGPU runs at full speed for 20 minutes, then becomes"
+            " slower and slower"
+        ),
         check=(
             "nvidia-smi -q in the guest: License Status under vGPU Software Licensed Product",
-            "journalctl -u nvidia-gridd in the guest: why",
+            "journalctl -u nvidia-gridd in the guest: the reason",
         ),
         remedy=(
-            "`vgpu-cfg explain` the last line of gridd; see whether the service runs at all: systemctl"
-            " status nvidia-gridd"
+            "run `vgpu-cfg explain` on the last line logged by gridd; check that the service is running:"
+            " systemctl status nvidia-gridd"
         ),
         source="github.com/NVIDIA/gpu-operator/issues/220; NVIDIA virtual GPU client licensing user guide",
         words="restricted slow throttled after twenty minutes",
@@ -90,14 +96,17 @@ LICENCE_ROWS = (
             r"(lease|licen[sc]e) (has )?expired",
         ),
         sample="License Status : Expired",
-        symptom="the vGPU's licence has expired",
+        symptom="the vGPU's license has expired",
         cause=(
-            "gridd could not renew its lease in time: the server was away longer than the lease, or the"
-            " clock jumped"
+            "gridd could not renew its lease in time: the server was unavailable for longer than the lease,"
+            " or the clock jumped"
         ),
         check=("nvidia-smi -q in the guest: License Status and its expiry; timedatectl status: the clock",),
-        remedy="see that the server is reached and the clock is right, then systemctl restart nvidia-gridd",
-        source=f"{_LICENSING}; the wording is recalled",
+        remedy=(
+            "check that the server is reachable and the clock is correct, then run systemctl restart"
+            " nvidia-gridd"
+        ),
+        source=f"{_LICENSING}; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -108,22 +117,22 @@ LICENCE_ROWS = (
             r"gridd[^\n]*(SSL|TLS|certificate)",
         ),
         sample="nvidia-gridd: SSL certificate problem: certificate is not yet valid",
-        symptom="gridd refuses the licence server's certificate",
+        symptom="gridd rejects the license server's certificate",
         cause=(
-            "the guest's clock is wrong (a new VM without NTP), or the server's certificate is not the one"
-            " that the token names"
+            "the guest's clock is wrong (a new VM without NTP), or the server's certificate does not match"
+            " the token"
         ),
         check=(
-            "timedatectl status in the guest: synchronised, and the right day",
+            "timedatectl status in the guest: synchronized, with the correct date",
             "curl -v https://SERVER/ in the guest: the certificate's dates",
         ),
         remedy=(
-            "set the clock (NTP, or VMware Tools), or fetch a new token after the server's certificate was"
+            "correct the clock (NTP or VMware Tools), or download a new token if the server's certificate was"
             " changed"
         ),
         source=(
-            "libcurl's words for a certificate; NVIDIA virtual GPU client licensing user guide; recalled in"
-            " this place"
+            "libcurl's certificate error message; NVIDIA virtual GPU client licensing user guide; its use"
+            " here is from memory"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -135,15 +144,16 @@ LICENCE_ROWS = (
             r"\bNotEnoughLicenses\b",
         ),
         sample="License not available to perform the operation.",
-        symptom="vCenter lacks a licence for the operation",
+        symptom="vCenter has no license for the operation",
         cause=(
-            "the host's or vCenter's licence has no such feature (vGPU needs vSphere Enterprise Plus, or a"
-            " subscription that includes it)"
+            "the host's or vCenter's license does not include this feature (vGPU requires vSphere Enterprise"
+            " Plus, or a subscription that includes it)"
         ),
-        check=("Administration > Licensing > Licenses > Assets: the host's licence and its features",),
-        remedy="assign a licence that has the feature to the host",
+        check=("Administration > Licensing > Licenses > Assets: the host's license and its features",),
+        remedy="assign the host a license that includes the feature",
         source=(
-            "vSphere API reference: LicenseRestricted, NotEnoughLicenses; which edition has vGPU is recalled"
+            "vSphere API reference: LicenseRestricted, NotEnoughLicenses; the edition required for vGPU is"
+            " from memory"
         ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"LicenseRestricted", "NotEnoughLicenses"}),

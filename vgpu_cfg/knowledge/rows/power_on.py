@@ -13,16 +13,18 @@ POWER_ON_ROWS = (
         "mmio-too-small",
         (r"total number of pages needed \(\d+\) exceeds limit",),
         sample="PCIPassthru: total number of pages needed (4206594) exceeds limit (917504), failing",
-        symptom="the power-on ends in DevicePowerOn, and vmware.log tells of pages that exceed a limit",
-        cause="the 64-bit MMIO window is too small for the GPU's memory, or the VM boots by BIOS",
+        symptom="the power-on fails in DevicePowerOn, and vmware.log reports pages that exceed a limit",
+        cause="the 64-bit MMIO window is too small for the GPU's memory, or the VM boots with BIOS firmware",
         check=(
             (
                 "govc vm.info -e VM: pciPassthru.use64bitMMIO must be TRUE, and pciPassthru.64bitMMIOSizeGB"
-                " the sum of the GPUs' memory, rounded up to a power of two, times two"
+                " must be twice the sum of the GPUs' memory, rounded up to a power of two"
             ),
             "VM > Edit Settings > VM Options > Boot Options: Firmware must be EFI",
         ),
-        remedy="use EFI firmware, pciPassthru.use64bitMMIO TRUE and a larger pciPassthru.64bitMMIOSizeGB",
+        remedy=(
+            "use EFI firmware, set pciPassthru.use64bitMMIO to TRUE, and increase pciPassthru.64bitMMIOSizeGB"
+        ),
         source="https://www.dell.com/support/kbdoc/en-us/000199172 and Broadcom KB 323402",
     ),
     FaultRow(
@@ -34,17 +36,17 @@ POWER_ON_ROWS = (
         ),
         symptom="vCenter finds no graphics resource for the VM",
         cause=(
-            "no GPU of the host can take this profile as they are held now: each is full, locked to another"
-            " size, or has no free slice where it may start; or the graphics type is not sharedDirect"
+            "no GPU on the host currently has room for this profile: each one is full, locked to another"
+            " size, or has no free slice at a valid start position; or the graphics type is not sharedDirect"
         ),
         check=(
-            "vgpu-cfg inventory --host HOST: what each GPU holds, its mode, and what is free",
+            "vgpu-cfg inventory --host HOST: the vGPUs on each GPU, its mode, and its free space",
             "esxcli graphics host get: Default Graphics Type must be SharedPassthru",
-            "nvidia-smi vgpu -c on the host: the profiles that it can create now",
+            "nvidia-smi vgpu -c on the host: the profiles that can be created now",
         ),
         remedy=(
-            "see `vgpu-cfg inventory` for what holds the GPUs, and free or move what is in the way; where it"
-            " shows another graphics type, set sharedDirect and restart the host's graphics service"
+            "use `vgpu-cfg inventory` to see which VMs use the GPUs, and stop or move the blocking ones; if"
+            " it shows another graphics type, set sharedDirect and restart the host's graphics service"
         ),
         source="NVIDIA forums and the vSphere API reference: InsufficientGraphicsResourcesFault",
         faults=frozenset({"InsufficientGraphicsResourcesFault"}),
@@ -57,18 +59,21 @@ POWER_ON_ROWS = (
             r"vmiop[^\n]*plugin[^\n]*fail",
         ),
         sample="Could not initialize plugin 'libnvidia-vgx.so' for vGPU 'grid_a100-40c'",
-        symptom="the host's vGPU plugin libnvidia-vgx.so does not initialise",
+        symptom="the host's vGPU plugin libnvidia-vgx.so fails to initialize",
         cause=(
-            "the vGPU manager refused to start the vGPU: SR-IOV is off in the BIOS, ECC is on where it is"
+            "the vGPU manager refused to start the vGPU: SR-IOV is disabled in the BIOS, ECC is enabled but"
             " not supported, the graphics type is not sharedDirect, or not all memory is reserved"
         ),
         check=(
-            "grep vmiop_log vmware.log, in the VM's folder: the manager's own reason",
-            "nvidia-smi -q on the host: Host VGPU Mode is SR-IOV on Ampere and later; Ecc Mode as wanted",
+            "grep vmiop_log vmware.log, in the VM's folder: the reason given by the vGPU manager",
+            (
+                "nvidia-smi -q on the host: Host VGPU Mode is SR-IOV on Ampere and later; Ecc Mode is as"
+                " intended"
+            ),
             "esxcli graphics device list: Graphics Type must be Shared Passthru",
-            "VM > Edit Settings > Memory: Reserve all guest memory must be ticked",
+            "VM > Edit Settings > Memory: Reserve all guest memory must be selected",
         ),
-        remedy="check these in this order; the lines vmiop_log in the VM's vmware.log say more",
+        remedy="check these in order; for details, see the vmiop_log lines in the VM's vmware.log",
         source="NVIDIA AI Enterprise 5.0 user guide and NVIDIA forums",
     ),
     FaultRow(
@@ -77,19 +82,20 @@ POWER_ON_ROWS = (
         sample="No graphics device is available for vGPU 'nvidia_a40-1a'.",
         symptom="no graphics device is available for the vGPU's profile",
         cause=(
-            "every GPU that offers this profile runs another size or type already, is in MIG mode, or the"
-            " host driver does not match the product that is licensed"
+            "every GPU that offers this profile already runs another size or type or is in MIG mode, or the"
+            " host driver does not match the licensed product"
         ),
         check=(
-            "vgpu-cfg inventory --host HOST: which sizes run on which GPU, and which are in MIG mode",
+            "vgpu-cfg inventory --host HOST: which sizes run on which GPU, and which GPUs are in MIG mode",
             (
-                "nvidia-smi vgpu -s on the host (the profiles of its driver) against nvidia-smi vgpu -c"
-                " (those that it can create now)"
+                "compare nvidia-smi vgpu -s (all profiles of the host driver) with nvidia-smi vgpu -c"
+                " (profiles that can be created now) on the host"
             ),
-            "esxcli software vib list: the driver's name begins with NVD-AIE for NVIDIA AI Enterprise",
+            "esxcli software vib list: for NVIDIA AI Enterprise, the driver's name begins with NVD-AIE",
         ),
         remedy=(
-            "take the size that runs there, set mixed-size mode where the board can, or choose another GPU"
+            "use the size that already runs on the GPU, set mixed-size mode if the board supports it, or"
+            " choose another GPU"
         ),
         source="NVIDIA vGPU software user guide and NVIDIA forums",
     ),
@@ -103,11 +109,11 @@ POWER_ON_ROWS = (
         sample=(
             "Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize(32768)."
         ),
-        symptom="the memory reservation is not the memory size",
+        symptom="the memory reservation does not equal the memory size",
         cause="a VM with a GPU must reserve all its memory",
-        check=("VM > Edit Settings > Memory: Reserve all guest memory must be ticked",),
-        remedy="reserve all guest memory (memoryReservationLockedToMax) and apply again",
-        source="github.com/vmware/vhpc-toolkit: what its GPU commands ask for; NVIDIA forums",
+        check=("VM > Edit Settings > Memory: Reserve all guest memory must be selected",),
+        remedy="reserve all guest memory (memoryReservationLockedToMax) and run apply again",
+        source="github.com/vmware/vhpc-toolkit: requirements of its GPU commands; NVIDIA forums",
     ),
     FaultRow(
         "not-a-passthrough-device",
@@ -115,21 +121,21 @@ POWER_ON_ROWS = (
         sample="Failed to start the virtual machine. Device 6:0.0 is not a passthrough device.",
         symptom="the VM's device is not a passthrough device of the host",
         cause=(
-            "the PCI address is not passed through now: passthrough is set but not active yet, or hot-plug"
-            " renumbered the devices (seen on HPE servers)"
+            "the PCI address is not currently passed through: passthrough is configured but not active yet,"
+            " or hot-plug renumbered the devices (seen on HPE servers)"
         ),
         check=(
             (
-                "vgpu-cfg inventory --host HOST -v: the address that the device has now, and whether its"
-                " passthrough is active"
+                "vgpu-cfg inventory --host HOST -v: the device's current address, and whether passthrough is"
+                " active for it"
             ),
-            "Host > Configure > Hardware > PCI Devices: enabled, and whether it waits for a reboot",
+            "Host > Configure > Hardware > PCI Devices: passthrough enabled, and whether a reboot is pending",
             "esxcli system settings kernel list -o enablePCIEHotplug: its Runtime value",
         ),
         remedy=(
-            "see whether passthrough is active after a reboot; on servers that renumber, switch PCIe"
-            " hot-plug off: esxcli system settings kernel set -s enablePCIEHotplug -v FALSE, then reboot"
-            " the host"
+            "check whether passthrough is active after a reboot; on servers that renumber devices, disable"
+            " PCIe hot-plug: esxcli system settings kernel set -s enablePCIEHotplug -v FALSE, then reboot the"
+            " host"
         ),
         source="Broadcom KB on GPU passthrough and HPE's advisory a00121002en_us",
     ),
@@ -140,15 +146,19 @@ POWER_ON_ROWS = (
             "The systemId does not match the current system or the deviceId, and the vendorId does not match"
             " the device currently at 97:0.0."
         ),
-        symptom="the device's systemId or deviceId is not the host's",
+        symptom="the device's systemId or deviceId does not match the host's",
         cause=(
-            "the VM holds a fixed passthrough device of another host, or its ids were written in another form"
+            "the VM has a fixed passthrough device from another host, or the IDs were written in a different"
+            " format"
         ),
         check=(
-            "govc device.info -json -vm VM 'pcipassthrough-*': systemId, deviceId, vendorId of the backing",
-            "VM > Summary > Host: the host that the device must be of",
+            (
+                "govc device.info -json -vm VM 'pcipassthrough-*': systemId, deviceId, and vendorId of the"
+                " backing"
+            ),
+            "VM > Summary > Host: the host that must have the device",
         ),
-        remedy="remove the device and add it as the VM's present host offers it",
+        remedy="remove the device and add it again as listed by the VM's current host",
         source="github.com/vmware/vhpc-toolkit and Broadcom community threads",
     ),
     FaultRow(
@@ -157,15 +167,15 @@ POWER_ON_ROWS = (
         sample=(
             "The virtual machine cannot be powered on because IOMMU virtualization is not allowed with VGPU"
         ),
-        symptom="a virtual IOMMU is refused beside a vGPU",
-        cause="the VM has a virtual IOMMU, which more than 128 vCPUs need, and a vGPU",
+        symptom="a virtual IOMMU is not allowed in a VM with a vGPU",
+        cause="the VM has both a vGPU and a virtual IOMMU, which is required for more than 128 vCPUs",
         check=(
-            "VM > Edit Settings > CPU: the number of vCPUs, and I/O MMU",
+            "VM > Edit Settings > CPU: the number of vCPUs and the I/O MMU setting",
             "govc vm.info -e VM: vvtd.enable and pciPassthru.vmiop.allowViommu",
         ),
         remedy=(
-            "use 128 vCPUs at most, or allow it: vvtd.enable, pciPassthru.vmiop.allowViommu (on AMD also"
-            " amd.iommu.supportsPcip), guest kernel option iommu=pt"
+            "use at most 128 vCPUs, or allow both: vvtd.enable, pciPassthru.vmiop.allowViommu (on AMD also"
+            " amd.iommu.supportsPcip), and the guest kernel option iommu=pt"
         ),
         source="VMware KB 88161",
     ),
@@ -177,13 +187,16 @@ POWER_ON_ROWS = (
             r"interrupt[- ]vectors? exhaust",
         ),
         sample="vmkernel: out of interrupt vectors",
-        symptom="a VM with many devices does not start, and vmkernel.log tells of interrupt vectors",
+        symptom="a VM with many devices does not start, and vmkernel.log reports missing interrupt vectors",
         cause="the host ran out of MSI-X interrupt vectors (ESXi 7.0.1 to 8.0, many passthrough devices)",
         check=(
             "grep -i vector /var/log/vmkernel.log on the host, at the time of the power-on",
-            "esxcli system settings kernel list -o intrFirstMsixVector: 0x70 where nobody changed it",
+            "esxcli system settings kernel list -o intrFirstMsixVector: 0x70 unless it was changed",
         ),
-        remedy="set the kernel option intrFirstMsixVector as Broadcom KB 313395 says, then reboot the host",
+        remedy=(
+            "set the kernel option intrFirstMsixVector as described in Broadcom KB 313395, then reboot the"
+            " host"
+        ),
         source="https://knowledge.broadcom.com/external/article/313395",
     ),
     FaultRow(
@@ -195,29 +208,32 @@ POWER_ON_ROWS = (
         ),
         sample="EFI Network... unsuccessful.",
         symptom="the guest does not boot after its firmware was changed to EFI",
-        cause="the guest was installed in BIOS mode, and its VM now boots by EFI",
+        cause="the guest was installed in BIOS mode, but its VM now boots with EFI firmware",
         check=(
-            "VM > Edit Settings > VM Options > Boot Options: with Firmware BIOS again the guest boots",
-            "in the guest, booted so: /sys/firmware/efi is missing, and its disk has no EFI system partition",
+            "VM > Edit Settings > VM Options > Boot Options: the guest boots again with Firmware set to BIOS",
+            (
+                "in the guest booted with BIOS: /sys/firmware/efi is missing, and the disk has no EFI system"
+                " partition"
+            ),
         ),
-        remedy="reinstall the guest in EFI mode, or clone a template that is EFI already",
-        source="recalled: no document was found for the wording",
+        remedy="reinstall the guest in EFI mode, or clone a template that already uses EFI",
+        source="from memory; no document was found for the wording",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "device-backing",
         (r"invalid (device backing|configuration for device|backing)",),
         sample="Invalid device backing specified for the operation.",
-        symptom="the device's backing is invalid, or another device than meant is attached",
+        symptom="the device's backing is invalid, or the wrong device is attached",
         cause=(
-            "a device's backing does not fit the host: often a PCI id written as another number than"
-            " vSphere's (device ids are signed 16-bit there)"
+            "a device's backing does not match the host: often a PCI ID is not in vSphere's format (device"
+            " IDs are signed 16-bit numbers in vSphere)"
         ),
         check=(
-            "govc device.info -json -vm VM 'pcipassthrough-*': the ids of the backing",
-            "esxcli hardware pci list: Vendor ID and Device ID of the function that is meant",
+            "govc device.info -json -vm VM 'pcipassthrough-*': the IDs of the backing",
+            "esxcli hardware pci list: Vendor ID and Device ID of the intended function",
         ),
-        remedy="take the ids as the host's own configuration target lists them",
+        remedy="use the IDs as listed in the host's configuration target",
         source="vSphere API reference: InvalidDeviceBacking, VirtualPCIPassthroughDeviceBackingInfo",
         faults=frozenset({"InvalidDeviceBacking", "DeviceBackingNotSupported"}),
     ),
@@ -229,24 +245,25 @@ POWER_ON_ROWS = (
             r"\bNoCompatibleHost\b",
         ),
         sample="No host is compatible with the virtual machine.",
-        symptom="vCenter finds no host that could run the VM",
+        symptom="vCenter finds no host that can run the VM",
         cause=(
-            "every host lacks something; in this order for a VM with GPUs: a free GPU that takes the"
-            " profile, the profile itself (driver, graphics type), memory that is not reserved, a network or"
-            " datastore of the VM, the hardware version, or a rule forbids it"
+            "no host meets all requirements; for a VM with GPUs, the usual reasons in this order: no free GPU"
+            " for the profile, the profile not offered (driver, graphics type), not enough unreserved memory,"
+            " a missing network or datastore, an unsupported hardware version, or a rule that forbids the"
+            " host"
         ),
         check=(
-            "VM > Monitor > Tasks and Events: the task's error stack names a reason for each host",
+            "VM > Monitor > Tasks and Events: the task's error stack gives a reason for each host",
             "vgpu-cfg fit PROFILE: where there is room now",
-            "vgpu-cfg explain --vm NAME --server VCENTER: what of the VM and its hosts stands in the way",
+            "vgpu-cfg explain --vm NAME --server VCENTER: what prevents the VM from starting on each host",
         ),
         remedy=(
-            "make right what the error stack names for the host that you mean; for GPUs see `vgpu-cfg"
+            "fix the problem that the error stack reports for the intended host; for GPUs, see `vgpu-cfg"
             " inventory -v`"
         ),
         source=(
             "vSphere API reference: NoCompatibleHost; docs.vmware.com, vSphere 8.0:"
-            " GUID-3A657A5B-011C-4C21-B1E4-1038D828C45B; the wording is recalled"
+            " GUID-3A657A5B-011C-4C21-B1E4-1038D828C45B; wording from memory, not verified"
         ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"NoCompatibleHost", "NoCompatibleHostWithAccessToDevice"}),
@@ -261,20 +278,20 @@ POWER_ON_ROWS = (
             "Insufficient resources. One or more devices (pciPassthru0) required by VM hvd-01 are not"
             " available on host esx-01.example.com."
         ),
-        symptom="the host lacks a PCI device or a vGPU that the VM has",
+        symptom="the host does not have a PCI device or vGPU that the VM requires",
         cause=(
-            "the GPU's slot is taken by another VM, the host does not offer the profile, or the passthrough"
-            " device is not active there"
+            "the GPU is in use by another VM, the host does not offer the profile, or passthrough is not"
+            " active for the device on that host"
         ),
         check=(
             (
-                "vgpu-cfg inventory --host HOST -v: what holds each GPU, the profiles offered, active"
+                "vgpu-cfg inventory --host HOST -v: the users of each GPU, the profiles offered, and active"
                 " passthrough"
             ),
-            "govc device.info -json -vm VM 'pcipassthrough-*': what the VM asks for",
+            "govc device.info -json -vm VM 'pcipassthrough-*': the devices the VM requires",
         ),
-        remedy="free the GPU, place the VM on another host, or give it a profile that the host offers",
-        source="recalled: no document was found for the wording",
+        remedy="free the GPU, place the VM on another host, or use a profile that the host offers",
+        source="from memory; no document was found for the wording",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -290,22 +307,22 @@ POWER_ON_ROWS = (
             ),
         ),
         sample='A specified parameter was not correct: configSpec.extraConfig["pciPassthru0.vgpu"]',
-        symptom="pciPassthru0.vgpu is refused",
+        symptom="the setting pciPassthru0.vgpu is refused",
         cause=(
-            "the profile is written as a pair of extraConfig, where a device belongs; or the host has no"
-            " profile of that name (its driver, its board, its mode)"
+            "the profile was set in extraConfig instead of being added as a device, or the host has no"
+            " profile with that name (because of its driver, board, or mode)"
         ),
         check=(
             "govc device.info -json -vm VM 'pcipassthrough-*': the VM's vGPUs and their profiles",
-            "govc object.collect -json HOST config.sharedPassthruGpuTypes: the names that the host takes",
+            "govc object.collect -json HOST config.sharedPassthruGpuTypes: the names that the host accepts",
         ),
         remedy=(
-            "add the vGPU as a device (`gpus` of a plan file does), with a name that the host offers:"
+            "add the vGPU as a device (`gpus` in a plan file does this), with a name that the host offers:"
             " `vgpu-cfg profiles BOARD`"
         ),
         source=(
-            "vSphere API reference: VirtualPCIPassthroughVmiopBackingInfo, InvalidArgument; the wording is"
-            " recalled"
+            "vSphere API reference: VirtualPCIPassthroughVmiopBackingInfo, InvalidArgument; wording from"
+            " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -321,21 +338,21 @@ POWER_ON_ROWS = (
             "The firmware could not allocate 33587200 KB of PCI MMIO. Increase the size of PCI MMIO and try"
             " again."
         ),
-        symptom="the VM's MMIO space is exhausted: its firmware finds no place for the GPUs' memory",
-        cause="pciPassthru.64bitMMIOSizeGB is smaller than all GPUs and NICs of the VM need together",
+        symptom="the VM's MMIO space is exhausted: its firmware finds no room for the GPUs' memory",
+        cause="pciPassthru.64bitMMIOSizeGB is smaller than the total that the VM's GPUs and NICs require",
         check=(
             (
-                "govc vm.info -e VM: pciPassthru.64bitMMIOSizeGB must be the GPUs' memory, rounded up to a"
-                " power of two, times two"
+                "govc vm.info -e VM: pciPassthru.64bitMMIOSizeGB must be twice the GPUs' memory, rounded up"
+                " to a power of two"
             ),
-            "govc device.ls -vm VM: how many passthrough devices it has",
+            "govc device.ls -vm VM: the number of passthrough devices",
         ),
         remedy=(
-            "power the VM off and raise pciPassthru.64bitMMIOSizeGB (80 GB: 256, two of them: 512);"
-            " `vgpu-cfg apply` computes it"
+            "power off the VM and increase pciPassthru.64bitMMIOSizeGB (one 80 GB GPU: 256, two: 512);"
+            " `vgpu-cfg apply` calculates it"
         ),
         source=(
-            "met on a PowerEdge R760 with L4 (notes in a public repository); Broadcom KB 323402 for the sum"
+            "seen on a PowerEdge R760 with L4 (notes in a public repository); Broadcom KB 323402 for the sum"
         ),
     ),
     FaultRow(
@@ -344,17 +361,17 @@ POWER_ON_ROWS = (
         sample="DRS cannot find a host to power on or migrate the virtual machine.",
         symptom="DRS finds no host for the VM",
         cause=(
-            "as where no host is compatible; with vGPUs also: DRS is not automated for them, or each free"
-            " GPU is in another mode"
+            'the same reasons as for "no compatible host"; with vGPUs also: DRS is not automated for these'
+            " VMs, or every free GPU is in another mode"
         ),
         check=(
-            "VM > Monitor > Tasks and Events: the fault of each host",
+            "VM > Monitor > Tasks and Events: the fault for each host",
             "vgpu-cfg fit PROFILE: where there is room now",
         ),
-        remedy="name the host (`place.hosts` of a plan file), or make right what the events name",
+        remedy="specify the host (`place.hosts` in a plan file), or fix the faults shown in the events",
         source=(
-            "vSphere API reference: NoCompatibleHost; NVIDIA vGPU software user guide; the wording is"
-            " recalled"
+            "vSphere API reference: NoCompatibleHost; NVIDIA vGPU software user guide; wording from memory,"
+            " not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -362,19 +379,19 @@ POWER_ON_ROWS = (
         "ha-failover-level",
         (r"insufficient resources to satisfy configured failover level",),
         sample="Insufficient resources to satisfy configured failover level for vSphere HA.",
-        symptom="vSphere HA's admission control refuses the start",
+        symptom="vSphere HA admission control refuses the power-on",
         cause=(
-            "the cluster keeps memory and CPU free for a host that fails, and VMs that reserve all their"
-            " memory use it up"
+            "the cluster reserves memory and CPU for host failures, and VMs that reserve all their memory use"
+            " up the rest"
         ),
         check=(
             (
-                "Cluster > Monitor > vSphere HA > Summary: capacity kept and free; Cluster > Configure >"
-                " vSphere Availability: its policy"
+                "Cluster > Monitor > vSphere HA > Summary: reserved and free capacity; Cluster > Configure >"
+                " vSphere Availability: the admission control policy"
             ),
         ),
-        remedy="add memory or hosts, or change the admission control policy; it is no matter of GPUs",
-        source="vSphere API reference: InsufficientFailoverResourcesFault; the wording is recalled",
+        remedy="add memory or hosts, or change the admission control policy; GPUs are not the cause",
+        source="vSphere API reference: InsufficientFailoverResourcesFault; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InsufficientFailoverResourcesFault"}),
     ),
@@ -385,13 +402,13 @@ POWER_ON_ROWS = (
             "Virtual machine 'hvd-01' on host 'esx-01' would violate a virtual machine - host affinity rule."
         ),
         symptom="a DRS rule forbids this host",
-        cause="a must-rule ties the VM to other hosts, or keeps it from VMs that run there",
+        cause='a "must" rule restricts the VM to other hosts or separates it from VMs running on this host',
         check=("Cluster > Configure > VM/Host Rules: the rules that name the VM or its group",),
         remedy=(
-            "choose a host that the rule allows, or change the rule (`apart` and `together` of a plan file"
-            " write them)"
+            "choose a host that the rule allows, or change the rule (`apart` and `together` in a plan file"
+            " create such rules)"
         ),
-        source="vSphere API reference: VmHostAffinityRuleViolation; the wording is recalled",
+        source="vSphere API reference: VmHostAffinityRuleViolation; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"VmHostAffinityRuleViolation", "RuleViolation"}),
     ),

@@ -21,7 +21,7 @@ VM_ROWS = (
             " enabled."
         ),
         symptom="vMotion is refused: vGPU hot migration is not enabled",
-        cause="vCenter's advanced setting for migrating running vGPU VMs is off",
+        cause="the vCenter advanced setting that allows migrating running vGPU VMs is off",
         check=("govc option.ls vgpu.hotmigrate.enabled: it must be true",),
         remedy="set vgpu.hotmigrate.enabled to true in vCenter's advanced settings",
         source="docs.vmware.com, vSphere 7.0: GUID-8FE6A0DA-49E9-472B-815B-D630CF2014AD",
@@ -36,8 +36,8 @@ VM_ROWS = (
         sample='A required migration feature is not supported on the "Source" host',
         symptom="vMotion is refused: a required feature is not supported on the source host",
         cause=(
-            "unified memory, debugging or profiling is on for the vGPU, or the VM has a device that cannot"
-            " move"
+            "unified memory, debugging, or profiling is enabled for the vGPU, or the VM has a device that"
+            " cannot be migrated"
         ),
         check=(
             (
@@ -46,7 +46,7 @@ VM_ROWS = (
             ),
             "govc device.ls -vm VM: no fixed passthrough device, no SR-IOV NIC",
         ),
-        remedy="switch these vGPU options off, or migrate the VM while it is off",
+        remedy="disable these vGPU options, or migrate the VM while it is powered off",
         source="NVIDIA vGPU software user guide: migrating a VM configured with vGPU",
         faults=frozenset({"MigrationFeatureNotSupported"}),
     ),
@@ -57,13 +57,13 @@ VM_ROWS = (
             rf"{_MOVE}[^.\n]*{_TRAIT}[^.\n]*{_DIFFERS}",
         ),
         sample="Cannot migrate: the destination host's ECC state is not the same",
-        symptom="vMotion is refused: ECC, MIG mode, NVLink topology or the GPU's type differs",
-        cause="source and destination host differ in ECC, MIG mode, NVLink topology or GPU model",
+        symptom="vMotion is refused: ECC, MIG mode, NVLink topology, or GPU type differs",
+        cause="the source and destination hosts differ in ECC, MIG mode, NVLink topology, or GPU model",
         check=(
             "nvidia-smi -q on both hosts: Product Name, Ecc Mode and MIG Mode must be the same",
             "nvidia-smi topo -m on both hosts: the same NVLinks between the GPUs",
         ),
-        remedy="set both hosts alike, or migrate the VM while it is off",
+        remedy="configure both hosts identically, or migrate the VM while it is powered off",
         source="NVIDIA vGPU software user guide: migrating a VM configured with vGPU",
     ),
     FaultRow(
@@ -73,20 +73,26 @@ VM_ROWS = (
             r"plugin parameter[^\n]*(ignored|no effect)",
         ),
         sample="pciPassthru0.cfg.enable_uvm is ignored",
-        symptom="a vGPU parameter such as enable_uvm is set and has no effect",
+        symptom="a vGPU parameter such as enable_uvm is set but has no effect",
         cause=(
-            "a vGPU parameter was set while the VM ran, carries the number of another device, or was lost"
-            " when the host restarted"
+            "a vGPU parameter was set while the VM was running, has another device's number, or was lost when"
+            " the host restarted"
         ),
         check=(
             (
-                "govc device.ls -vm VM pcipassthrough-13000: the vGPU's key less 13000 is the n of"
+                "govc device.ls -vm VM pcipassthrough-13000: the vGPU's key minus 13000 is the n in"
                 " pciPassthru<n>.cfg"
             ),
-            "govc vm.info -e VM: the key is there; govc tasks VM: and was written before the last power-on",
+            "govc vm.info -e VM: the key exists; govc tasks VM: it was set before the last power-on",
         ),
-        remedy="power the VM off, count the device as its key minus 13000, set the parameter, power on",
-        source="NVIDIA AI Enterprise 5.0 user guide: setting vGPU plugin parameters; the wording is recalled",
+        remedy=(
+            "power off the VM, calculate n as the device key minus 13000, set the parameter, and power on the"
+            " VM"
+        ),
+        source=(
+            "NVIDIA AI Enterprise 5.0 user guide: setting vGPU plugin parameters; wording from memory, not"
+            " verified"
+        ),
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -97,17 +103,17 @@ VM_ROWS = (
             r"(snapshot|suspend)\w*[^\n]*refused",
         ),
         sample="A snapshot cannot be taken of a VM with a passthrough device",
-        symptom="a snapshot or a suspend of the VM is refused",
+        symptom="a snapshot or suspend of the VM is refused",
         cause="the vGPU does not support it on this host, or the VM has a passthrough device",
         check=(
             (
                 "govc object.collect -json HOST config.sharedGpuCapabilities: diskSnapshotSupported,"
-                " memorySnapshotSupported and suspendSupported of the VM's profile"
+                " memorySnapshotSupported, and suspendSupported for the VM's profile"
             ),
-            "govc device.ls -vm VM: no passthrough device besides vGPUs",
+            "govc device.ls -vm VM: no passthrough devices other than vGPUs",
         ),
-        remedy="see the host's shared GPU capabilities first; power the VM off for a snapshot",
-        source="vSphere API reference: SharedGpuCapabilities; the wording is recalled",
+        remedy="check the host's shared GPU capabilities first; power off the VM to take a snapshot",
+        source="vSphere API reference: SharedGpuCapabilities; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -119,25 +125,32 @@ VM_ROWS = (
         sample="vGPU VMs are not balanced by DRS",
         symptom="DRS does not balance VMs with vGPUs",
         cause=(
-            "DRS leaves vGPU VMs alone unless it is partially automated or manual, or their stun time is"
-            " too long"
+            "DRS does not move vGPU VMs unless it is partially automated or manual, or their stun time is too"
+            " long"
         ),
         check=(
-            "Cluster > Configure > vSphere DRS: the automation level, and the advanced options",
-            "VM > Edit Settings > VM Options > Advanced: the vMotion stun time limit (vSphere 8.0 U2 on)",
+            "Cluster > Configure > vSphere DRS: the automation level and the advanced options",
+            (
+                "VM > Edit Settings > VM Options > Advanced: the vMotion stun time limit (vSphere 8.0 U2 and"
+                " later)"
+            ),
         ),
-        remedy="set DRS as NVIDIA's guide says; from vSphere 8.0 U2 see the limit for the stun time",
+        remedy=(
+            "configure DRS as described in NVIDIA's guide; on vSphere 8.0 U2 and later, check the stun time"
+            " limit"
+        ),
         source="NVIDIA vGPU software user guide and VMware's blog on vSphere 8.0 U2",
     ),
     FaultRow(
         "console-black",
         (r"console[^\n]*\bblack\b", r"black (console|screen)"),
         sample="the console is black after the driver install",
-        symptom="the VM's console is black once the guest's driver is installed",
+        symptom="the VM's console is black once the guest driver is installed",
         cause=(
-            "once the guest's NVIDIA driver runs, the vGPU owns the display: vSphere's console stays black"
+            "once the NVIDIA guest driver is running, the vGPU owns the display and the vSphere console"
+            " remains black"
         ),
-        check=("log in to the guest by SSH: it answers, and nvidia-smi there shows the vGPU",),
+        check=("log in to the guest over SSH: it responds, and nvidia-smi shows the vGPU",),
         remedy="this is expected: use SSH or VNC",
         source="NVIDIA AI Enterprise 5.0 user guide: the console after the driver's installation",
     ),
@@ -145,13 +158,13 @@ VM_ROWS = (
         "guestinfo-denied",
         (r"guestinfo[^\n]*permission denied", r"info-get[^\n]*permission denied"),
         sample="vmware-rpctool info-get guestinfo.metadata: Permission denied",
-        symptom="the guest may not read its guestinfo",
-        cause="the VM option guest_rpc.rpci.auth.cmd.info-get lets only root read guestinfo",
+        symptom="permission to read guestinfo is denied in the guest",
+        cause="the VM option guest_rpc.rpci.auth.cmd.info-get allows only root to read guestinfo",
         check=(
             "govc vm.info -e VM: guest_rpc.rpci.auth.cmd.info-get is TRUE",
-            "in the guest, as root: vmtoolsd --cmd 'info-get guestinfo.metadata' answers",
+            "in the guest, as root: vmtoolsd --cmd 'info-get guestinfo.metadata' returns the data",
         ),
-        remedy="read it as root; cloud-init goes by `vmtoolsd --cmd` then",
+        remedy="read it as root; cloud-init then uses `vmtoolsd --cmd`",
         source="github.com/canonical/cloud-init: its VMware data source",
     ),
     FaultRow(
@@ -160,18 +173,22 @@ VM_ROWS = (
         sample=(
             "The virtual machine's estimated maximum stun time of 41 seconds exceeds the limit of 30 seconds"
         ),
-        symptom="a start or a vMotion is refused because of the stun time",
+        symptom="a power-on or vMotion is refused because of the stun time",
         cause=(
-            "the time that the VM would stand still while its GPU's memory is copied is longer than the VM's"
-            " limit allows; the estimate goes by the slower vMotion network of the two hosts"
+            "the time the VM would be paused while its GPU memory is copied exceeds the VM's limit; the"
+            " estimate is based on the slower vMotion network of the two hosts"
         ),
         check=(
-            "VM > Edit Settings > VM Options > Advanced: the vMotion stun time limit (vSphere 8.0 U2 on)",
+            (
+                "VM > Edit Settings > VM Options > Advanced: the vMotion stun time limit (vSphere 8.0 U2 and"
+                " later)"
+            ),
             "Host > Configure > Networking > VMkernel adapters: the speed of the vMotion network",
         ),
-        remedy="raise the limit above the sum over the VM's vGPUs, or give vMotion a faster network",
+        remedy="raise the limit above the sum for the VM's vGPUs, or use a faster vMotion network",
         source=(
-            "docs.vmware.com, vSphere 8.0: GUID-02E3B010-476B-4E70-A407-BBE0EA250E29; the wording is recalled"
+            "docs.vmware.com, vSphere 8.0: GUID-02E3B010-476B-4E70-A407-BBE0EA250E29; wording from memory,"
+            " not verified"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -185,16 +202,16 @@ VM_ROWS = (
             "The vMotion migrations failed because the ESX hosts were not able to connect over the vMotion"
             " network."
         ),
-        symptom="vMotion fails: the hosts do not reach each other over the vMotion network",
+        symptom="vMotion fails: the hosts cannot reach each other over the vMotion network",
         cause=(
-            "the vMotion VMkernel adapters are on other networks or VLANs, or their MTU is larger than the"
-            " network's"
+            "the vMotion VMkernel adapters are on different networks or VLANs, or their MTU is larger than"
+            " the network's"
         ),
         check=(
-            "vmkping -I VMK -d -s 8972 ADDRESS on the source host: the other host's vMotion address answers",
+            "vmkping -I VMK -d -s 8972 ADDRESS on the source host: the other host's vMotion address replies",
         ),
-        remedy="set VLAN, address and MTU of the vMotion adapters alike; then move the VM again",
-        source="vSphere API reference: VMotionInterfaceIssue; the wording is recalled",
+        remedy="use consistent VLANs, subnets, and MTUs for the vMotion adapters; then migrate the VM again",
+        source="vSphere API reference: VMotionInterfaceIssue; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"VMotionInterfaceIssue", "VMotionNotConfigured"}),
     ),
@@ -205,14 +222,14 @@ VM_ROWS = (
             r"device '[^']*' (uses|is) [^\n]*not (accessible|available)[^\n]*(destination|target|host)",
         ),
         sample="Currently connected device 'PCI device 0' uses backing '', which is not accessible.",
-        symptom="the destination host does not have what a device of the VM is backed by",
-        cause="the other host has no such GPU profile, passthrough device, network or datastore",
+        symptom="the backing of a VM device is not available on the destination host",
+        cause="the destination host does not have the GPU profile, passthrough device, network, or datastore",
         check=(
-            "govc device.info -vm VM: the device that it names, and its backing",
+            "govc device.info -vm VM: the device in the message, and its backing",
             "vgpu-cfg inventory --host HOST: the profiles that the destination offers",
         ),
-        remedy="choose a host that has it, or give the destination what it lacks",
-        source="vSphere API reference: CannotAccessVmDevice; the wording is recalled",
+        remedy="choose a host that has it, or add it to the destination host",
+        source="vSphere API reference: CannotAccessVmDevice; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CannotAccessVmDevice", "CannotAccessVmComponent"}),
     ),
@@ -223,13 +240,14 @@ VM_ROWS = (
             r"CPU of the host is incompatible",
         ),
         sample="The target host does not support the virtual machine's current hardware requirements.",
-        symptom="vMotion is refused: the destination's CPU lacks features that the running VM uses",
+        symptom="vMotion is refused: the destination's CPU does not have features used by the running VM",
         cause=(
-            "the hosts' CPUs are of different generations, and EVC is off or was set after the VM was started"
+            "the hosts' CPUs are from different generations, and EVC is off or was enabled after the VM was"
+            " started"
         ),
         check=("Cluster > Configure > VMware EVC: its mode; VM > Summary: the VM's own EVC mode",),
-        remedy="move the VM while it is off, or set EVC and power the VM off and on",
-        source="vSphere API reference: CpuIncompatible; the wording is recalled",
+        remedy="migrate the VM while it is powered off, or enable EVC and power-cycle the VM",
+        source="vSphere API reference: CpuIncompatible; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CpuIncompatible"}),
     ),
@@ -240,16 +258,17 @@ VM_ROWS = (
             r"attempted operation cannot be performed in the current state",
         ),
         sample="The attempted operation cannot be performed in the current state (Powered on).",
-        symptom="the operation is not possible while the VM is in its present power state",
+        symptom="the operation is not possible in the VM's current power state",
         cause=(
-            "GPUs, memory reservation and firmware change only while the VM is off; a start needs it off, too"
+            "GPUs, memory reservation, and firmware can be changed only while the VM is powered off; a"
+            " power-on also requires it to be off"
         ),
         check=("govc vm.info VM: its power state",),
         remedy=(
-            "`vgpu-cfg apply --allow-power-cycle` stops, changes and starts it; by hand: shut the guest"
-            " down first"
+            "`vgpu-cfg apply --allow-power-cycle` stops, changes, and starts it; to do it manually, shut down"
+            " the guest first"
         ),
-        source="vSphere API reference: InvalidPowerState; the wording is recalled",
+        source="vSphere API reference: InvalidPowerState; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InvalidPowerState"}),
     ),

@@ -15,16 +15,16 @@ from vgpu_cfg.knowledge.rows.training import TRAINING_ROWS
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
 
 PLACES: dict[str, tuple[FaultRow, ...]] = {
-    "vCenter, hostd and vmware.log, when a VM does not start": POWER_ON_ROWS,
-    "vCenter, when a VM is moved, stopped, snapshotted or changed": VM_ROWS,
+    "vCenter, hostd, and vmware.log: a VM does not start": POWER_ON_ROWS,
+    "vCenter: a VM cannot be migrated, stopped, snapshotted, or changed": VM_ROWS,
     "ESXi: nvidia-smi, esxcli, vmkernel.log": GPU_ROWS,
-    "the guest's driver: dmesg, modprobe, nvidia-smi, CUDA": DRIVER_ROWS,
+    "the guest driver: dmesg, modprobe, nvidia-smi, CUDA": DRIVER_ROWS,
     "the guest: topology, RDMA, firmware": GUEST_ROWS,
-    "licences: nvidia-gridd, and vCenter's own": LICENCE_ROWS,
-    "containers: Docker and NVIDIA's container toolkit": CONTAINER_ROWS,
+    "licenses: nvidia-gridd and vCenter's own": LICENCE_ROWS,
+    "containers: Docker and the NVIDIA Container Toolkit": CONTAINER_ROWS,
     "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
-    "Xid: numbers of NVIDIA's driver, on hosts and in guests": XID_ROWS,
-    "vCenter, of any VM": GENERAL_ROWS,
+    "Xid: error numbers from the NVIDIA driver, on hosts and in guests": XID_ROWS,
+    "vCenter: any VM": GENERAL_ROWS,
 }
 """The places of texts, and their rows."""
 

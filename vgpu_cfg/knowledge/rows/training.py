@@ -9,14 +9,14 @@ TRAINING_ROWS = (
         "nccl-no-interface",
         (r"no socket interface found", r"NCCL_SOCKET_IFNAME[^\n]*(not found|no (such )?interface)"),
         sample="NCCL WARN Bootstrap : no socket interface found",
-        symptom="NCCL finds no network interface to begin with",
+        symptom="NCCL finds no network interface for its bootstrap",
         cause=(
-            "NCCL_SOCKET_IFNAME names an interface that this guest or container does not have, or only lo"
-            " and docker0 are left"
+            "NCCL_SOCKET_IFNAME specifies an interface that does not exist in this guest or container, or"
+            " only lo and docker0 are left"
         ),
-        check=("ip -br address in every guest, and in the container: the interface and its address",),
+        check=("ip -br address in every guest and in the container: the interface and its address",),
         remedy=(
-            "name the interface as it is in every guest (training.environment), and start containers with"
+            "specify the interface name used in every guest (training.environment), and start containers with"
             " --network host"
         ),
         source="github.com/NVIDIA/nccl/issues/210 and 1837",
@@ -30,14 +30,14 @@ TRAINING_ROWS = (
             r"connect to [^\n]* failed : (connection refused|no route to host|connection timed out)",
         ),
         sample="NCCL WARN Call to connect failed : Connection refused",
-        symptom="an NCCL worker cannot connect to another",
+        symptom="an NCCL worker cannot connect to another worker",
         cause=(
-            "the workers chose interfaces that do not reach each other (docker0 has the same address"
-            " everywhere), or a firewall is between"
+            "the workers chose interfaces that cannot reach each other (docker0 has the same address"
+            " everywhere), or a firewall blocks the connection"
         ),
         check=(
-            "ping and ssh from each VM's training address to each other one",
-            "NCCL_DEBUG=INFO: the line 'Bootstrap : Using'; ip -br address: whose it is",
+            "ping and ssh from each VM's training address to every other one",
+            "NCCL_DEBUG=INFO: the line 'Bootstrap : Using'; ip -br address: which interface has that address",
         ),
         remedy=(
             "set NCCL_SOCKET_IFNAME to the training interface, or ^docker0,lo; open ports between the guests"
@@ -58,18 +58,21 @@ TRAINING_ROWS = (
             "NCCL WARN NET/IB : Got completion from peer 192.168.7.12<55921> with status=12 opcode=0 len=0"
             " vendor err 129 (Send)"
         ),
-        symptom="an RDMA message got no answer (status 12, retry counter exceeded, local_ack_timeout)",
+        symptom="an RDMA message received no response (status 12, retry counter exceeded, local_ack_timeout)",
         cause=(
-            "in this order: the GID index is not the RoCE v2 one on each side, the peers' networks do not"
-            " route to each other, packets are lost (PFC, MTU), a link is down"
+            "in this order: the GID index is not the RoCE v2 index on each side, there is no route between"
+            " the peers' networks, packets are lost (PFC, MTU), a link is down"
         ),
         check=(
             "show_gids in both guests: the index of the RoCE v2 GID with the IPv4 address; NCCL_IB_GID_INDEX",
             "ib_write_bw -x INDEX between the two guests: whether RDMA works at all",
-            "ethtool -S INTERFACE | grep -E 'discard|pause|local_ack'; rdma statistic show: what grows",
+            (
+                "ethtool -S INTERFACE | grep -E 'discard|pause|local_ack'; rdma statistic show: which"
+                " counters increase"
+            ),
         ),
         remedy=(
-            "set NCCL_IB_GID_INDEX and NCCL_IB_HCA, PFC and MTU alike on every hop; only then raise"
+            "set NCCL_IB_GID_INDEX and NCCL_IB_HCA, and the same PFC and MTU on every hop; only then raise"
             " NCCL_IB_TIMEOUT"
         ),
         source="github.com/NVIDIA/nccl/issues/426, 902 and 1664",
@@ -79,16 +82,19 @@ TRAINING_ROWS = (
         "nccl-modify-qp",
         (r"ibv_modify_qp failed", r"failed to modify QP to RT[RS]"),
         sample="NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
-        symptom="two RDMA devices cannot be joined to a connection",
+        symptom="two RDMA devices cannot establish a connection",
         cause=(
-            "the GID of one side does not reach the other's: another subnet, a wrong GID index, or NICs of"
-            " rails that are not joined"
+            "the two sides' GIDs cannot reach each other: different subnet, wrong GID index, or NICs on rails"
+            " that are not connected"
         ),
         check=(
-            "show_gids in both guests: GIDs of one network",
+            "show_gids in both guests: GIDs from the same network",
             "ping -I INTERFACE PEER between the addresses of these GIDs",
         ),
-        remedy="set NCCL_IB_GID_INDEX and NCCL_IB_HCA; where each rail is its own network, NCCL_CROSS_NIC=0",
+        remedy=(
+            "set NCCL_IB_GID_INDEX and NCCL_IB_HCA; if each rail is a separate network, also set"
+            " NCCL_CROSS_NIC=0"
+        ),
         source="github.com/NVIDIA/nccl/issues/2013; github.com/NVIDIA/nccl-tests/issues/185 and 227",
         words="queue pair unreachable",
     ),
@@ -97,13 +103,14 @@ TRAINING_ROWS = (
         (r"call to ibv_(exp_)?reg_mr\w* failed", r"ibv_reg_(dmabuf_)?mr\w*[^\n]*(fail|cannot allocate)"),
         sample="NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
         symptom="memory cannot be registered for RDMA",
-        cause="the limit of locked memory is too low; with GPU memory: nvidia-peermem is not loaded",
+        cause="the locked memory limit is too low; for GPU memory: nvidia-peermem is not loaded",
         check=(
-            "ulimit -l in the container, as the job sees it: unlimited",
+            "ulimit -l in the container, in the job's environment: unlimited",
             "lsmod | grep nvidia_peermem in the guest",
         ),
         remedy=(
-            "docker run --ulimit memlock=-1 (or LimitMEMLOCK=infinity in the unit); modprobe nvidia-peermem"
+            "use docker run --ulimit memlock=-1 (or LimitMEMLOCK=infinity in the unit); run modprobe"
+            " nvidia-peermem"
         ),
         source="github.com/NVIDIA/nccl-tests/issues/206; NCCL user guide: troubleshooting, InfiniBand",
         words="locked memory limit memlock ulimit register",
@@ -112,38 +119,38 @@ TRAINING_ROWS = (
         "nccl-no-ib",
         (r"NET/IB : No device found", r"NCCL INFO Using network Socket"),
         sample="NCCL INFO NET/IB : No device found.",
-        symptom="NCCL sees no RDMA device and uses TCP",
+        symptom="NCCL finds no RDMA device and uses TCP",
         cause=(
-            "the container has no /dev/infiniband, the RDMA libraries are not in the image, NCCL_IB_DISABLE"
-            " is set, or the guest has no such NIC"
+            "the container has no /dev/infiniband, the RDMA libraries are missing from the image,"
+            " NCCL_IB_DISABLE is set, or the guest has no such NIC"
         ),
         check=(
-            "ibv_devinfo in the guest, and in the container: the devices",
-            "docker inspect CONTAINER: /dev/infiniband among its devices",
+            "ibv_devinfo in the guest and in the container: the devices",
+            "docker inspect CONTAINER: /dev/infiniband is listed among its devices",
         ),
         remedy=(
-            "give the container /dev/infiniband (and --cap-add IPC_LOCK), and an image with libibverbs and"
-            " its mlx5 provider"
+            "give the container /dev/infiniband (and --cap-add IPC_LOCK), and use an image with libibverbs"
+            " and its mlx5 provider"
         ),
-        source="github.com/Oneflow-Inc/oneflow/issues/3586 (the lines as NCCL writes them); NCCL user guide",
+        source="github.com/Oneflow-Inc/oneflow/issues/3586 (the messages as logged by NCCL); NCCL user guide",
         words="falls back to TCP sockets slow",
     ),
     FaultRow(
         "nccl-peer-closed",
         (r"connection closed by remote peer", r"ncclRemoteError"),
         sample="NCCL WARN socketProgress: Connection closed by remote peer 10.10.1.3<36138>",
-        symptom="another worker has gone",
+        symptom="the connection to another worker was closed",
         cause=(
-            "this worker only says so: another one died first (out of memory, an Xid, killed), and its log"
-            " has the reason"
+            "this worker only reports the closed connection: another worker died first (out of memory, an"
+            " Xid, killed), and its log shows the reason"
         ),
         check=(
             (
-                "the log of the worker whose address it names: its last lines; dmesg | grep -iE 'xid|oom' in"
-                " its guest"
+                "the last lines in the log of the worker with that address; dmesg | grep -iE 'xid|oom' in its"
+                " guest"
             ),
         ),
-        remedy="explain the first error of all workers, by time; not this one",
+        remedy="look up the earliest error among all workers instead of this one",
         source="github.com/NVIDIA/nccl/issues/1612",
         words="worker died exited",
     ),
@@ -154,33 +161,33 @@ TRAINING_ROWS = (
             "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=129, OpType=ALLREDUCE,"
             " Timeout(ms)=600000) ran for 600410 milliseconds before timing out."
         ),
-        symptom="a collective did not end in time",
+        symptom="a collective operation did not complete in time",
         cause=(
-            "one worker does not take part: it hangs, reads data, died, or calls something else than the"
-            " others"
+            "one worker is not participating: it hangs, is reading data, died, or called a different"
+            " operation from the others"
         ),
         check=(
-            "py-spy dump --pid PID, in each worker: where it stands",
+            "py-spy dump --pid PID in each worker: its current call stack",
             "nvidia-smi in each guest: which GPU is idle",
         ),
         remedy=(
-            "find the worker that is elsewhere; where all wait in NCCL, `vgpu-cfg verify` finds the pair"
-            " that does not talk"
+            "find the worker that is not participating; if all of them wait in NCCL, `vgpu-cfg verify` finds"
+            " the pair that cannot communicate"
         ),
-        source="github.com/pytorch/pytorch: ProcessGroupNCCL; the causes are recalled",
+        source="github.com/pytorch/pytorch: ProcessGroupNCCL; causes from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "nccl-system-error",
         (r"unhandled system error", r"ncclSystemError"),
         sample="NCCL error in: ProcessGroupNCCL.cpp:1201, unhandled system error, NCCL version 2.14.3",
-        symptom="NCCL reports a system error, and no more",
+        symptom="NCCL reports a system error without details",
         cause=(
-            "a call to the system failed: sockets, memory that may not be locked or shared, or an RDMA"
-            " device; the line WARN before it says which"
+            "a system call failed: sockets, memory that cannot be locked or shared, or an RDMA device; the"
+            " preceding WARN line shows which"
         ),
         check=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET for every worker: the first line with NCCL WARN",),
-        remedy="explain that line: `vgpu-cfg explain - < job.log`",
+        remedy="look up that line: `vgpu-cfg explain - < job.log`",
         source="github.com/NVIDIA/nccl/issues/975 and 697",
         is_general=True,
     ),
@@ -191,20 +198,20 @@ TRAINING_ROWS = (
             "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1203): CREATE_CQ(0x400) timeout. Will cause a leak"
             " of a command resource"
         ),
-        symptom="the NIC's firmware does not answer a command of its driver",
+        symptom="the NIC's firmware does not respond to a driver command",
         cause=(
-            "the NIC hangs: firmware, a passthrough device without working interrupts in the guest, or PCIe"
+            "the NIC is hung: firmware, a passthrough device without working interrupts in the guest, or PCIe"
             " errors"
         ),
         check=(
-            "dmesg | grep mlx5_core in the guest: the first line of it",
-            "ethtool -i INTERFACE: its firmware; esxcli network nic get -n VMNIC on the host",
+            "dmesg | grep mlx5_core in the guest: the first line",
+            "ethtool -i INTERFACE: its firmware version; esxcli network nic get -n VMNIC on the host",
         ),
-        remedy=(
-            "power the VM off and on; update the NIC's firmware; where it comes back, switch the host's"
-            " power off and on"
+        remedy="power-cycle the VM; update the NIC's firmware; if the problem recurs, power-cycle the host",
+        source=(
+            "the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/cmd.c; causes from memory, not"
+            " verified"
         ),
-        source="the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/cmd.c; the causes are recalled",
         confidence=Confidence.INFERRED,
         words="NIC firmware hang",
     ),
@@ -216,11 +223,13 @@ TRAINING_ROWS = (
             " count"
         ),
         symptom="the NIC's firmware has stopped",
-        cause="the NIC no longer counts its heartbeat: its firmware crashed, or PCIe to it is gone",
-        check=("dmesg | grep -E 'print_health_info|mlx5_core' in the guest: the firmware's own state",),
+        cause="the NIC's heartbeat has stopped: its firmware crashed, or its PCIe connection was lost",
+        check=(
+            "dmesg | grep -E 'print_health_info|mlx5_core' in the guest: the state reported by the firmware",
+        ),
         remedy=(
-            "power the VM off and on, then the host; update the NIC's firmware, have it replaced where it"
-            " repeats"
+            "power-cycle the VM, then the host; update the NIC's firmware; if the problem recurs, have the"
+            " NIC replaced"
         ),
         source="the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/health.c",
         words="NIC firmware crashed",
@@ -235,11 +244,11 @@ TRAINING_ROWS = (
             "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks"
             " and are waiting for remainder of ranks for more than 60 seconds."
         ),
-        symptom="Horovod waits for workers that do not take part",
-        cause="some ranks are behind, died, or run another branch of the program",
-        check=("the lines after it: the missing ranks; nvidia-smi in their guests",),
-        remedy="see the missing ranks' logs; where none of them lives, start the job again",
-        source="github.com/horovod/horovod: its stall inspector, recalled",
+        symptom="Horovod is waiting for workers that are not participating",
+        cause="some ranks are behind, died, or are running a different branch of the program",
+        check=("the lines that follow: the missing ranks; nvidia-smi in their guests",),
+        remedy="check the logs of the missing ranks; if none of them is running, restart the job",
+        source="github.com/horovod/horovod: its stall inspector, from memory",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -250,17 +259,17 @@ TRAINING_ROWS = (
             r"host key verification failed",
         ),
         sample="ssh not successful for hosts: hvd-02:2",
-        symptom="the first worker cannot log in to another",
+        symptom="the first worker cannot log in to another worker",
         cause=(
-            "the worker container's sshd does not run, its port is closed, or its key or host key is not"
-            " known"
+            "sshd is not running in the worker container, its port is closed, or its key or host key is"
+            " unknown"
         ),
         check=(
-            "ssh -p PORT OTHER true, in the first VM's container: what it says",
+            "ssh -p PORT OTHER true, in the first VM's container: the error message",
             "systemctl status vgpu-cfg-worker in the other guest",
         ),
-        remedy="`vgpu-cfg apply` writes keys and known hosts again; `vgpu-cfg verify` tries every pair",
-        source="github.com/horovod/horovod and Open MPI's own words, recalled",
+        remedy="`vgpu-cfg apply` rewrites keys and known hosts; `vgpu-cfg verify` tests every pair",
+        source="github.com/horovod/horovod and Open MPI's own messages, from memory",
         confidence=Confidence.INFERRED,
         words="login workers keys",
     ),

@@ -12,9 +12,9 @@ _CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 _NAMES = "github.com/NVIDIA/open-gpu-kernel-modules: nverror.h"
 _SOURCE = f"{_CATALOG}; {_NAMES}"
 _ADDRESS = r"(?:[0-9a-f]{4,8}:[0-9a-f]{2}(?::[0-9a-f]{2})?(?:\.[0-7])?\D{0,4})?"
-_GREP = "dmesg | grep -i xid, where the driver runs (vmkernel.log on ESXi): the number, the GPU, the process"
+_GREP = "dmesg | grep -i xid, on the driver's machine (vmkernel.log on ESXi): the number, GPU, and process"
 _DRAIN = (
-    "move the VMs off this GPU, reset it (on ESXi: restart the host), and have it replaced if it comes back"
+    "move the VMs off this GPU, reset it (on ESXi: restart the host), and have it replaced if the Xid recurs"
 )
 
 
@@ -38,7 +38,7 @@ def _xid(  # noqa: PLR0913  # a row's columns
         cause=cause,
         check=(_GREP, check),
         remedy=remedy,
-        source=_SOURCE if is_seen else f"{_CATALOG}; recalled: not looked up for this number",
+        source=_SOURCE if is_seen else f"{_CATALOG}; from memory, not verified for this number",
         confidence=Confidence.SEEN if is_seen else Confidence.INFERRED,
         words=words,
     )
@@ -49,18 +49,21 @@ XID_ROWS = (
         13,
         "Graphics Engine Exception",
         (
-            "a program on the GPU did what it must not (an index out of bounds, a wrong instruction); rarely"
-            " hardware"
+            "a program on the GPU performed an invalid operation (index out of bounds, illegal instruction);"
+            " rarely hardware"
         ),
-        "compute-sanitizer PROGRAM, or the same job on another GPU: with the same input it fails there, too",
-        "fix the program; where only this GPU fails, run NVIDIA's diagnostics (dcgmi diag -r 3) on it",
+        "compute-sanitizer PROGRAM, or the same job on another GPU: with the same input, it fails there too",
+        "fix the program; if only this GPU fails, run NVIDIA's diagnostics (dcgmi diag -r 3) on it",
     ),
     _xid(
         31,
         "GPU memory page fault",
-        "a program read or wrote GPU memory that is not its own; with several programs alike, the driver",
-        "compute-sanitizer PROGRAM: names the access; journalctl -k: whether it is always the same process",
-        "fix the program or its library; where everything fails on one GPU only, suspect that GPU",
+        (
+            "a program read or wrote GPU memory that it does not own; if several programs fail the same way,"
+            " suspect the driver"
+        ),
+        "compute-sanitizer PROGRAM: reports the access; journalctl -k: whether it is always the same process",
+        "fix the program or its library; if all programs fail on only one GPU, suspect that GPU",
         also=(r"MMU fault occurred",),
         words="MMU fault illegal address access",
     ),
@@ -68,57 +71,69 @@ XID_ROWS = (
         32,
         "Invalid or corrupted push buffer stream",
         (
-            "commands reached the GPU damaged: PCIe errors, or the driver; on Hopper and Ada hosts a fault"
-            " fixed in vGPU 16.10"
+            "commands arrived at the GPU corrupted because of PCIe errors or the driver; on Hopper and Ada"
+            " hosts, a bug fixed in vGPU 16.10"
         ),
-        "nvidia-smi -q -d PCIE: replays that grow; nvidia-smi on the host: its driver's version",
-        "update the host driver (Broadcom KB 394974); where replays grow, reseat or replace the board",
+        "nvidia-smi -q -d PCIE: an increasing replay count; nvidia-smi on the host: its driver version",
+        (
+            "update the host driver (Broadcom KB 394974); if the replay count increases, reseat or replace"
+            " the board"
+        ),
         words="PBDMA",
     ),
     _xid(
         43,
         "GPU stopped processing",
-        "a program's channel was stopped after a fault of its own; the GPU is well and others go on",
-        "dmesg | grep -i xid: an Xid 13 or 31 of the same process just before",
-        "see the program's own error, and fix that; nothing is to be done to the GPU",
+        (
+            "a program's channel was stopped after the program's own fault; the GPU is healthy and other"
+            " programs continue"
+        ),
+        "dmesg | grep -i xid: an Xid 13 or 31 from the same process just before",
+        "find and fix the program's own error; no action is required on the GPU",
         words="reset channel verification",
     ),
     _xid(
         44,
         "Graphics Engine fault during context switch",
-        "the GPU failed while it changed from one program to another: firmware, driver or hardware",
-        "nvidia-smi -q -d ECC: whether memory errors stand beside it",
+        "the GPU failed while switching between programs: firmware, driver, or hardware",
+        "nvidia-smi -q -d ECC: whether memory errors are also reported",
         _DRAIN,
     ),
     _xid(
         45,
         "Preemptive cleanup, due to previous errors",
-        "the driver took down what a program had on the GPU: it was killed, or another error came first",
-        "dmesg | grep -i xid: what came before it, such as 48; or that the job was stopped by hand",
-        "explain the Xid before it; alone, after a job was killed, it needs nothing",
+        (
+            "the driver removed a program's work from the GPU: the program was killed, or another error"
+            " occurred first"
+        ),
+        "dmesg | grep -i xid: an earlier Xid, such as 48; or the job was stopped manually",
+        "look up the preceding Xid; if there is none and a job was killed, no action is required",
         words="preemptive removal channel teardown",
     ),
     _xid(
         48,
         "Double Bit ECC Error",
-        "memory of the GPU lost two bits: what was computed with it is wrong, and its programs are stopped",
-        "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, and rows that wait to be remapped",
+        "a double-bit error occurred in GPU memory: affected results are wrong, and the programs are stopped",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, and rows pending remapping",
         _DRAIN,
         words="DBE uncorrectable memory",
     ),
     _xid(
         61,
         "PMU Breakpoint",
-        "the GPU's power controller stopped: its firmware, or the board",
-        "nvidia-smi: whether the GPU still answers, and its clocks",
-        "restart what runs the GPU; on repetition update driver and firmware, then have the board replaced",
+        "the GPU's power controller stopped because of its firmware or the board",
+        "nvidia-smi: whether the GPU still responds, and its clocks",
+        (
+            "restart the machine that runs the GPU; if it recurs, update the driver and firmware, then have"
+            " the board replaced"
+        ),
         words="internal micro-controller warning power management unit",
     ),
     _xid(
         62,
         "PMU Halt Error",
         "the GPU's power controller has halted: the GPU does not work until it is reset",
-        "nvidia-smi: the GPU does not answer, or its clocks stand still",
+        "nvidia-smi: the GPU does not respond, or its clocks do not change",
         _DRAIN,
         words="internal micro-controller halt power management unit",
     ),
@@ -126,11 +141,14 @@ XID_ROWS = (
         63,
         "Row Remapper: New row marked for remapping, reset gpu to activate",
         (
-            "the GPU has taken a bad row of its memory out of use (before Ampere: a page); a reset puts that"
-            " in force"
+            "the GPU has retired a bad row of its memory (before Ampere: a page); this takes effect after a"
+            " reset"
         ),
         "nvidia-smi -q -d ROW_REMAPPER: Pending is Yes until the GPU is reset",
-        "restart the host at the next maintenance; many rows in a short time mean a board to replace",
+        (
+            "restart the host during the next maintenance window; if many rows fail in a short time, replace"
+            " the board"
+        ),
         also=(r"marked for remapping", r"remapp(er|ed rows?)[^\n]*pending[^\n]*yes"),
         words="page retirement recorded ECC row remap pending",
     ),
@@ -138,61 +156,67 @@ XID_ROWS = (
         64,
         "Row Remapper: Failed to remap row",
         (
-            "a bad row of GPU memory could not be taken out of use: no spare is left, or it could not be"
-            " written down"
+            "a bad row of GPU memory could not be retired: no spare row is left, or the remapping could not"
+            " be recorded"
         ),
         "nvidia-smi -q -d ROW_REMAPPER: Remapping Failure Occurred is Yes",
-        "take the GPU out of use and have it replaced: its memory is not to be trusted",
+        "stop using the GPU and have it replaced: its memory cannot be trusted",
         also=(r"remapping failure occurred[^\n]*yes", r"failed to remap (a )?row"),
         words="page retirement failure ECC",
     ),
     _xid(
         68,
         "NVDEC0 Exception",
-        "the video decoder met an error: most often a broken stream or the program that feeds it",
-        "the same job on another GPU, with nvidia-smi dmon -s u: dec is used when it fails",
-        "fix the stream or the program; on one GPU only, run NVIDIA's diagnostics on it",
+        (
+            "the video decoder encountered an error, usually a corrupt stream or a fault in the program that"
+            " sends it"
+        ),
+        "run the same job on another GPU with nvidia-smi dmon -s u: dec shows usage when it fails",
+        "fix the stream or the program; if only one GPU fails, run NVIDIA's diagnostics on it",
         words="video decoder",
     ),
     _xid(
         69,
         "Graphics Engine class error",
-        "a program sent the GPU what its class of engine does not know: a program or driver error",
-        "nvidia-smi in the guest and on the host: the versions of both drivers",
-        "take a driver and CUDA version that belong together; fix the program where it fails on every GPU",
+        "a program sent a command that the GPU's engine class does not support: a program or driver error",
+        "nvidia-smi in the guest and on the host: both driver versions",
+        "use compatible driver and CUDA versions; if it fails on every GPU, fix the program",
     ),
     _xid(
         74,
         "NVLink Error",
+        "a link between GPUs or to an NVSwitch failed: a bridge, a connector, a board, or the Fabric Manager",
         (
-            "a link between GPUs, or to an NVSwitch, failed: a bridge, a connector, a board, or the Fabric"
-            " Manager"
+            "nvidia-smi nvlink -e and -s, on the machine that sees the link: the link that reports errors or"
+            " is down"
         ),
-        "nvidia-smi nvlink -e and -s, where the link is seen: the link that counts errors or is down",
         (
-            "reseat the bridge or cable and restart the host; have the part replaced where the same link"
-            " fails again"
+            "reseat the bridge or cable and restart the host; if the same link fails again, have the part"
+            " replaced"
         ),
     ),
     _xid(
         78,
         "vGPU device cannot be started",
         "the host's vGPU manager could not start the vGPU for a VM",
-        "grep vmiop_log vmware.log, in the VM's folder: the manager's own reason",
-        "fix what those lines name: mode, ECC, memory reservation, or a guest driver of another branch",
+        "grep vmiop_log vmware.log, in the VM's folder: the reason given by the vGPU manager",
+        (
+            "fix the cause shown in those lines: mode, ECC, memory reservation, or a guest driver from"
+            " another branch"
+        ),
         words="start error",
     ),
     _xid(
         79,
         "GPU has fallen off the bus",
-        "the GPU no longer answers over PCIe: power, heat, a riser or slot, or the board itself",
+        "the GPU no longer responds over PCIe: power, heat, a riser or slot, or the board itself",
         (
-            "lspci or esxcli hardware pci list: the GPU is gone, or its revision reads ff; the BMC's log of"
+            "lspci or esxcli hardware pci list: the GPU is missing, or its revision is ff; the BMC log for"
             " power and PCIe"
         ),
         (
-            "switch the host's power off and on (a reset does not reach it); reseat board, riser and power;"
-            " replace it if it comes back"
+            "power-cycle the host (a reset is not sufficient); reseat the board, riser, and power cables;"
+            " replace the board if it recurs"
         ),
         also=(r"has fallen off the bus",),
         words="PCIe link lost not reachable",
@@ -200,27 +224,30 @@ XID_ROWS = (
     _xid(
         92,
         "Excessive SBE interrupts",
-        "single bits of the GPU's memory fail at a high rate; they are still corrected",
-        "nvidia-smi -q -d ECC: Correctable counts that grow",
-        "nothing breaks yet: plan a reset, and have the board tested if the rate stays high",
+        "single-bit errors occur in GPU memory at a high rate; they are still corrected",
+        "nvidia-smi -q -d ECC: increasing Correctable counts",
+        "no immediate impact: plan a reset, and have the board tested if the rate remains high",
         words="high single-bit ECC error rate",
     ),
     _xid(
         94,
         "Contained error",
-        "an uncorrectable memory error hit one program only, which was stopped; others go on",
-        "nvidia-smi -q -d ROW_REMAPPER: a row that waits to be remapped",
-        "start the program again; restart the host at the next maintenance so that the row is remapped",
+        "an uncorrectable memory error affected only one program, which was stopped; other programs continue",
+        "nvidia-smi -q -d ROW_REMAPPER: a row pending remapping",
+        (
+            "restart the program; restart the host during the next maintenance window so that the row is"
+            " remapped"
+        ),
         words="contained ECC",
     ),
     _xid(
         95,
         "Uncontained error",
-        "an uncorrectable memory error may have hit every program on the GPU: nothing on it is to be trusted",
-        "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, a row that waits to be remapped",
+        "an uncorrectable memory error may have affected every program on the GPU: no results can be trusted",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, a row pending remapping",
         (
-            "stop all that runs on it, reset the GPU (on ESXi: restart the host), and see that the row is"
-            " remapped then"
+            "stop all programs on the GPU, reset it (on ESXi: restart the host), and check that the row has"
+            " been remapped"
         ),
         words="uncontained ECC",
     ),
@@ -228,61 +255,62 @@ XID_ROWS = (
         119,
         "Timeout waiting for RPC from GSP",
         (
-            "the GPU's own processor (GSP) did not answer the driver: its firmware, a driver fault, or a GPU"
-            " that is gone"
+            "the GPU System Processor (GSP) did not respond to the driver: its firmware, a driver fault, or a"
+            " GPU that is no longer reachable"
         ),
-        "nvidia-smi -q: GSP Firmware Version; dmesg | grep -i xid: a 79 near it",
+        "nvidia-smi -q: GSP Firmware Version; dmesg | grep -i xid: an Xid 79 at about the same time",
         (
-            "reset the GPU (on ESXi: restart the host), update the driver; where it comes back, ask NVIDIA"
-            " with nvidia-bug-report.sh"
+            "reset the GPU (on ESXi: restart the host) and update the driver; if it recurs, send"
+            " nvidia-bug-report.sh output to NVIDIA support"
         ),
         words="GSP RPC timeout",
     ),
     _xid(
         120,
         "GSP task exception",
-        "the firmware of the GPU's own processor (GSP) failed",
-        "nvidia-smi -q: GSP Firmware Version, which belongs to the driver's",
+        "the firmware of the GPU System Processor (GSP) failed",
+        "nvidia-smi -q: GSP Firmware Version, which must match the driver",
         (
-            "reset the GPU (on ESXi: restart the host) and update the driver; ask NVIDIA with"
-            " nvidia-bug-report.sh if it repeats"
+            "reset the GPU (on ESXi: restart the host) and update the driver; if it recurs, send"
+            " nvidia-bug-report.sh output to NVIDIA support"
         ),
         words="GSP error crash",
     ),
     _xid(
         121,
         "C2C link corrected error",
-        "the link between the GPU and its CPU (Grace) corrected an error; nothing was lost",
-        "nvidia-smi c2c -e, where the tool has it: errors that grow",
-        "nothing now; tell the vendor where it repeats",
+        "the link between the GPU and its CPU (Grace) corrected an error; no data was lost",
+        "nvidia-smi c2c -e, if the tool supports it: increasing error counts",
+        "no immediate action; contact the vendor if it recurs",
         is_seen=False,
     ),
     _xid(
         154,
         "GPU Recovery Action Changed",
         (
-            "not a failure of its own: the driver says what the GPU needs after another Xid (none, reset,"
-            " reboot, drain)"
+            "not a failure in itself: the driver reports the action the GPU needs after another Xid (none,"
+            " reset, reboot, drain)"
         ),
         "nvidia-smi -q: GPU Recovery Action; dmesg | grep -i xid: the Xid before it",
-        "do what it names, and explain the Xid before it",
+        "take the action it reports, and look up the preceding Xid",
         is_seen=False,
     ),
     FaultRow(
         "xid-other",
         (rf"\bXid\b\D{{0,16}}{_ADDRESS}\d{{1,3}}\b(?!:)",),
         sample="NVRM: Xid (PCI:0000:3b:00): 999, pid=1",
-        symptom="an Xid whose number this table does not have",
+        symptom="an Xid with a number that is not in this table",
         cause=(
-            "NVIDIA's driver reports an error by its number; the catalog says what each is and what to do"
-            " first"
+            "the NVIDIA driver reports errors by number; the catalog gives the meaning and first action for"
+            " each"
         ),
         check=(
             _GREP,
-            "nvidia-smi -q, where the driver runs: ECC counts, row remapper, GSP firmware, recovery action",
+            "nvidia-smi -q, on the driver's machine: ECC counts, row remapper, GSP firmware, recovery action",
         ),
         remedy=(
-            "look the number up in NVIDIA's Xid catalog; keep nvidia-bug-report.sh before anything is reset"
+            "look up the number in NVIDIA's Xid catalog; save nvidia-bug-report.sh output before you reset"
+            " anything"
         ),
         source=_CATALOG,
         is_general=True,
