@@ -83,7 +83,7 @@ class DocumentError(VgpuCfgError):
         first = self.faults[0]
         count = len(self.faults)
         super().__init__(
-            first.message if count == 1 else f"{count} faults in {first.file}",
+            first.message if count == 1 else f"{count} errors in {first.file}",
             subject=f"{first.file}:{first.line}:{first.column}",
             remedy=remedy or first.hint or "fix the file and run `vgpu-cfg validate` on it",
         )

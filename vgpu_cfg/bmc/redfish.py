@@ -24,8 +24,8 @@ _RESET = "#ComputerSystem.Reset"
 _ON = "On"
 _STATES = ("On", "Off", "PoweringOn", "PoweringOff", "Paused")
 _DONE = (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT)
-_SEE = "see the BMC's own page"
-_NO_BMC = "see that this is a BMC's address"
+_SEE = "check the BMC's web interface"
+_NO_BMC = "check that this is a BMC's address"
 
 
 class RedfishPowers:
@@ -66,9 +66,7 @@ class RedfishPower:
         """Whether the server is off: not on its way down, nor on its way up."""
         state = self._get(self._system).get("PowerState")
         if state not in _STATES:
-            raise self._error(
-                f"it tells the power state {str(state)[:40]!r}, and nobody knows what that is", _SEE
-            )
+            raise self._error(f"it reports an unknown power state, {str(state)[:40]!r}", _SEE)
         return bool(state == "Off")
 
     def switch_on(self) -> None:
@@ -78,7 +76,7 @@ class RedfishPower:
         if isinstance(offered, list) and _ON not in offered:
             words = ", ".join(str(one)[:40] for one in offered[:10])
             raise self._error(
-                f"its reset action offers {words}, and not {_ON}", f"{_SEE}, and power it on there"
+                f"its reset action offers {words}, but not {_ON}", f"{_SEE}, and power it on there"
             )
         target = action.get("target")
         body = json.dumps({"ResetType": _ON}).encode()
@@ -97,11 +95,11 @@ class RedfishPower:
             if self._bmc.system in ids:
                 return ids[self._bmc.system]
             raise self._error(
-                f"it has no system {self._bmc.system!r}", f"write `system` as one of: {_few(ids)}"
+                f"it has no system {self._bmc.system!r}", f"set `system` to one of: {_few(ids)}"
             )
         if len(paths) != 1:
             what = f"{len(paths)} systems" if paths else "no system"
-            remedy = f"write `system` as one of: {_few(ids)}" if paths else _SEE
+            remedy = f"set `system` to one of: {_few(ids)}" if paths else _SEE
             raise self._error(f"it manages {what}", remedy)
         return paths[0].rstrip("/")
 
@@ -112,9 +110,9 @@ class RedfishPower:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise self._error(f"its answer to GET {path} is no JSON", _NO_BMC) from error
+            raise self._error(f"its response to GET {path} is not JSON", _NO_BMC) from error
         if not isinstance(found, dict):
-            raise self._error(f"its answer to GET {path} is no object", _NO_BMC)
+            raise self._error(f"its response to GET {path} is not a JSON object", _NO_BMC)
         return found
 
     def _exchange(
@@ -130,18 +128,18 @@ class RedfishPower:
     def _own(self, path: object) -> str:
         """Return a path that a BMC names. Raises BmcError for one that leads elsewhere."""
         if not isinstance(path, str) or not path.startswith("/redfish/") or ".." in path:
-            raise self._error(f"it names {str(path)[:80]!r}, which is none of its own", _SEE)
+            raise self._error(f"it returned {str(path)[:80]!r}, which is not a path on this BMC", _SEE)
         return path
 
     def _refusal(self, what: str, status: int, answer: bytes) -> BmcError:
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return self._error(
-                f"it does not let {self._bmc.user} do that: {what} was answered with {status}",
-                "see `user` and `password` of `access.bmc`, and what the account may do",
+                f"access denied for {self._bmc.user}: {what} returned {status}",
+                "check `user` and `password` in `access.bmc`, and the account's privileges",
             )
         if status == HTTPStatus.NOT_FOUND:
-            return self._error(f"it has no {what}", "see that it speaks Redfish, and that it is switched on")
-        return self._error(f"{what} was answered with {status}{_said(answer)}", _SEE)
+            return self._error(f"it does not support {what}", "check that Redfish is available and enabled")
+        return self._error(f"{what} returned {status}{_said(answer)}", _SEE)
 
     def _error(self, message: str, remedy: str) -> BmcError:
         return BmcError(f"the BMC cannot be used: {message}", subject=self._bmc.address, remedy=remedy)
@@ -153,7 +151,7 @@ def reached(bmc: BmcRef, transport: Callable[[], Transport]) -> Transport:
         return transport()
     except Unreachable as error:
         raise Unreachable(
-            "this is no address of a BMC", subject=bmc.address, remedy="write a host name, or host:port"
+            "this is not a valid BMC address", subject=bmc.address, remedy="use a host name or host:port"
         ) from error
 
 

@@ -82,8 +82,8 @@ class MigSection(Frozen):
         for label, row in self.profiles.items():
             if max(row.starts) + row.size > self.memory_slices:
                 raise ValueError(
-                    f"{label}: {row.size} memory slices from {max(row.starts)} on leave "
-                    f"the GPU's {self.memory_slices}"
+                    f"{label}: {row.size} memory slices starting at {max(row.starts)} "
+                    f"exceed the GPU's {self.memory_slices}"
                 )
         return self
 
@@ -135,7 +135,7 @@ def _contradictions(row: BoardFile, stem: str) -> list[tuple[tuple[str | int, ..
     keys = {alias.key for alias in row.aliases}
     for index, pci in enumerate(row.pci):
         if pci.alias is not None and pci.alias not in keys:
-            found.append((("pci", index, "alias"), f"no alias has the key {pci.alias!r}"))
+            found.append((("pci", index, "alias"), f"there is no alias with the key {pci.alias!r}"))
     for label in row.time_sliced:
         found += _fault_of(row.prefix, label, Sharing.TIME_SLICED, ("time_sliced", label))
     for label in row.mig.profiles if row.mig else ():
@@ -146,7 +146,7 @@ def _contradictions(row: BoardFile, stem: str) -> list[tuple[tuple[str | int, ..
         found.append((("nvlink", "p2p"), f"{row.nvlink.p2p!r} is not among the time_sliced types"))
     for name in row.unproven:
         if name not in BoardFile.model_fields:
-            found.append((("unproven", name), f"{name!r} is no key of a board file"))
+            found.append((("unproven", name), f"{name!r} is not a valid key for a board file"))
     return found
 
 
@@ -168,7 +168,7 @@ def _fault_of_other(prefix: str, label: str) -> list[tuple[tuple[str | int, ...]
     except ValueError as error:
         return [(("other_series", label), str(error))]
     if profile.series == "C":
-        return [(("other_series", label), f"{label!r} is a C type: it stands under time_sliced or mig")]
+        return [(("other_series", label), f"{label!r} is a C type: list it under time_sliced or mig")]
     return []
 
 

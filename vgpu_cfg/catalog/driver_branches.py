@@ -121,4 +121,4 @@ def load_driver_branches() -> DriverBranches:
         path = folder / "drivers" / "branches.yaml"
         if path.is_file():
             return build(read_document(path), DriverBranches)
-    raise FileNotFoundError(f"the driver branches are missing from {package}: install vgpu-cfg again")
+    raise FileNotFoundError(f"the driver branches are missing from {package}: reinstall vgpu-cfg")

@@ -31,7 +31,7 @@ def load_catalog() -> Catalog:
     for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
         if folder.is_dir():
             return Catalog.from_folder(folder)
-    raise FileNotFoundError(f"the board files are missing from {package}: install vgpu-cfg again")
+    raise FileNotFoundError(f"the board files are missing from {package}: reinstall vgpu-cfg")
 
 
 class Catalog:
@@ -59,7 +59,7 @@ class Catalog:
         known = {key.casefold(): key for key in self.boards}
         close = [known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3)]
         advice = f"did you mean {' or '.join(close)}?" if close else "see `vgpu-cfg profiles`"
-        raise KeyError(f"no board {name!r} in the catalogue: {advice}")
+        raise KeyError(f"board {name!r} is not in the catalog: {advice}")
 
     def matching(self, pattern: str) -> list[Board]:
         """Return the boards whose key is the pattern, else those that it is a glob or a part of.

@@ -76,4 +76,4 @@ def load_nics() -> NicCatalog:
     for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
         if (folder / "nics").is_dir():
             return NicCatalog(folder / "nics")
-    raise FileNotFoundError(f"the NIC files are missing from {package}: install vgpu-cfg again")
+    raise FileNotFoundError(f"the NIC files are missing from {package}: reinstall vgpu-cfg")

@@ -44,7 +44,7 @@ def read_nic(path: Path) -> NicModel:
     if stem != path.stem:
         faults.append(document.fault(("key",), f"the file must be named after its key: {stem}.yaml"))
     faults += [
-        document.fault(("unproven", name), f"{name!r} is no key of a NIC file")
+        document.fault(("unproven", name), f"{name!r} is not a valid key for a NIC file")
         for name in row.unproven
         if name not in NicFile.model_fields
     ]

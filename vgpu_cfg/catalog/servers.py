@@ -95,4 +95,4 @@ def _folder(name: str) -> Path:
     for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
         if (folder / name).is_dir():
             return folder / name
-    raise FileNotFoundError(f"the files of {name} are missing from {package}: install vgpu-cfg again")
+    raise FileNotFoundError(f"the {name} files are missing from {package}: reinstall vgpu-cfg")

@@ -31,4 +31,4 @@ def load_thresholds() -> Thresholds:
         if path.is_file():
             found = build(read_document(path), ThresholdFile)
             return Thresholds(**found.model_dump(include=set(Thresholds.model_fields)))
-    raise FileNotFoundError(f"the thresholds are missing from {package}: install vgpu-cfg again")
+    raise FileNotFoundError(f"the thresholds are missing from {package}: reinstall vgpu-cfg")

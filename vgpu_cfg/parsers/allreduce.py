@@ -105,7 +105,7 @@ def parse_probe(text: str) -> AllReduce:
     try:
         value: object = json.loads(said)
         if not isinstance(value, Mapping) or value.get("v") != 1:
-            raise UnreadableOutput(PROBE, "another version's result", line=said)
+            raise UnreadableOutput(PROBE, "a result from a different version", line=said)
         return AllReduce.model_validate({"by": "horovod"} | {key: value[key] for key in value if key != "v"})
     except (ValueError, TypeError, ValidationError, RecursionError) as error:
         raise UnreadableOutput(PROBE, "no result", line=said, number=lines[0].number) from error

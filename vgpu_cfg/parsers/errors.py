@@ -23,7 +23,7 @@ class UnreadableOutput(ReachError):
             f"{tool}: {why}{quoted}",
             subject=f"output of {tool}, line {number}" if number else f"output of {tool}",
             remedy=remedy
-            or f"run {tool} by hand and compare; a new format must be taught to vgpu_cfg.parsers",
+            or f"run {tool} manually and check the output; a new format must be added to vgpu_cfg.parsers",
         )
         self.tool = tool
         self.line = shown
@@ -39,5 +39,5 @@ class ToolFailed(UnreadableOutput):
             "failed with",
             line=line,
             number=number,
-            remedy=remedy or "fix what the tool complains about and run the command again",
+            remedy=remedy or "fix the problem that the tool reports, then run the command again",
         )

@@ -42,10 +42,10 @@ def parse_records(command: str, response: str) -> tuple[Record, ...]:
     if kind == _LIST or (not kind and len(root) and all(_name(child) == "DataObject" for child in root)):
         strangers = [_name(child) for child in root if _name(child) != "DataObject"]
         if strangers:
-            raise UnreadableOutput(command, "a list of other things than DataObject", line=strangers[0])
+            raise UnreadableOutput(command, "a list with items other than DataObject", line=strangers[0])
         return tuple(_record(child) for child in root)
     if kind.startswith("xsd:") or not len(root):
-        raise UnreadableOutput(command, "a plain result where a list was expected", line=response)
+        raise UnreadableOutput(command, "a single value, but a list was expected", line=response)
     return (_record(root),)
 
 
@@ -60,13 +60,13 @@ def _root(command: str, response: str) -> ET.Element:
         if text.startswith("&lt;"):
             text = _DECLARATION.sub("", unescape(text, _QUOTES)).strip()
     if not text.startswith("<"):
-        raise UnreadableOutput(command, "no XML" if text else "an empty response", line=text)
+        raise UnreadableOutput(command, "not XML" if text else "an empty response", line=text)
     try:
         envelope = ET.fromstring(f"{_ENVELOPE}{text}</r>")  # noqa: S314 - a document type, and with it entities, is refused above
     except (ET.ParseError, ValueError) as error:
-        raise UnreadableOutput(command, "broken XML", line=text) from error
+        raise UnreadableOutput(command, "malformed XML", line=text) from error
     if len(envelope) != 1:
-        raise UnreadableOutput(command, "several results where one was expected", line=text)
+        raise UnreadableOutput(command, "several results, but one was expected", line=text)
     return envelope[0]
 
 

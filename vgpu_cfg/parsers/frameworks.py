@@ -76,7 +76,7 @@ def parse_torch(text: str) -> Torch:
             found[words["name"]] = "" if words["value"] == "none" else words["value"]
     lacking = {"torch", "cuda", "nccl", "distributed"} - found.keys()
     if lacking:
-        raise UnreadableOutput(TORCH, f"nothing of {', '.join(sorted(lacking))}", line=text.strip()[-200:])
+        raise UnreadableOutput(TORCH, f"missing: {', '.join(sorted(lacking))}", line=text.strip()[-200:])
     return Torch(found["torch"], found["cuda"], found["nccl"], found["distributed"] == "yes")
 
 
@@ -88,7 +88,7 @@ def parse_mpirun(text: str) -> Mpi:
     for mark, name in _OTHERS:
         if mark in text:
             return Mpi(name)
-    raise UnreadableOutput(MPIRUN, "no mpirun that is known", line=text.strip()[:200])
+    raise UnreadableOutput(MPIRUN, "unknown mpirun", line=text.strip()[:200])
 
 
 class NcclSettings(Frozen):
@@ -114,6 +114,6 @@ def parse_nccl_settings(text: str) -> NcclSettings:
         except ValueError:
             words = []
         if found is None or len(words) > 1 or (found[2] and not words):
-            raise UnreadableOutput(SETTINGS, "a line that sets no variable", line=line[:200])
+            raise UnreadableOutput(SETTINGS, "a line that does not set a variable", line=line[:200])
         variables[found[1]] = words[0] if words else ""
     return NcclSettings(variables=variables, remarks=remarks)

@@ -144,7 +144,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
         listed: Any = json.loads(text)
         return tuple(_interface(one) for one in listed if one)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UnreadableOutput(IP_ADDRESS, "no JSON of interfaces", line=text.strip()[:200]) from error
+        raise UnreadableOutput(IP_ADDRESS, "no JSON list of interfaces", line=text.strip()[:200]) from error
 
 
 def _interface(one: Mapping[str, Any]) -> Interface:
@@ -163,7 +163,7 @@ def parse_active(text: str) -> str:
     """Read the state of one unit. Raises UnreadableOutput where it is none that systemd has."""
     state = text.strip()
     if state not in _STATES:
-        raise UnreadableOutput(IS_ACTIVE, "no state", line=state[:200])
+        raise UnreadableOutput(IS_ACTIVE, "unknown state", line=state[:200])
     return state
 
 
@@ -201,7 +201,7 @@ def parse_time(text: str) -> float:
     """Return the seconds since 1970 that `date` printed. Raises UnreadableOutput."""
     words = text.strip()
     if _TIME.fullmatch(words) is None:
-        raise UnreadableOutput(DATE, "no time", line=words[:200])
+        raise UnreadableOutput(DATE, "not a time", line=words[:200])
     return float(words)
 
 
@@ -272,7 +272,7 @@ def parse_room(text: str) -> tuple[Room, ...]:
     """Read `df -Pk`; lines of paths that are not there are left out. Raises UnreadableOutput for no row."""
     rows = [found for line in lines_with_content(text) if (found := _ROW.fullmatch(line.text)) is not None]
     if not rows:
-        raise UnreadableOutput(DF, "no file system", line=text.strip()[:200])
+        raise UnreadableOutput(DF, "no file systems listed", line=text.strip()[:200])
     made = (Room(path=row["path"], size_kib=int(row["size"]), free_kib=int(row["free"])) for row in rows)
     return tuple(dict.fromkeys(made))
 

@@ -52,7 +52,7 @@ def parse_lspci(text: str) -> tuple[PciFunction, ...]:
         elif functions:
             functions[-1].update(_fields(line.text.strip()))
         else:
-            raise UnreadableOutput(LSPCI, "no function", line=line.text, number=line.number)
+            raise UnreadableOutput(LSPCI, "not a PCI function", line=line.text, number=line.number)
     return tuple(PciFunction.model_validate(found) for found in functions)
 
 
@@ -60,7 +60,7 @@ def _head(line: Line) -> dict[str, object]:
     found = _HEAD.fullmatch(line.text.strip())
     pci_id = pci_id_of(found["address"]) if found is not None else None
     if found is None or pci_id is None:
-        raise UnreadableOutput(LSPCI, "no function", line=line.text, number=line.number)
+        raise UnreadableOutput(LSPCI, "not a PCI function", line=line.text, number=line.number)
     return {"pci_id": pci_id, "kind": found["kind"], "name": found["name"]}
 
 

@@ -33,7 +33,7 @@ def names_in_metrics(text: str) -> frozenset[str]:
     samples = (_SAMPLE.fullmatch(line.text.strip()) for line in lines_with_content(text))
     names = frozenset(one["name"] for one in samples if one is not None)
     if not names:
-        raise UnreadableOutput(EXPORTER, "no sample", line=text.strip()[:200])
+        raise UnreadableOutput(EXPORTER, "no metrics", line=text.strip()[:200])
     return names
 
 
@@ -44,4 +44,4 @@ def parse_up(text: str) -> dict[str, bool]:
         rows: list[Mapping[str, Any]] = answer["data"]["result"]
         return {str(row["metric"]["instance"]): str(row["value"][1]) == "1" for row in rows}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise UnreadableOutput(QUERY_UP, "no answer to a query", line=text.strip()[:200]) from error
+        raise UnreadableOutput(QUERY_UP, "not a query result", line=text.strip()[:200]) from error

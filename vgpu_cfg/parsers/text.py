@@ -68,7 +68,7 @@ def pci_id_or_error(tool: str, text: str, line: Line) -> str:
     """
     found = pci_id_of(text)
     if found is None:
-        raise UnreadableOutput(tool, "no PCI address", line=line.text, number=line.number)
+        raise UnreadableOutput(tool, "not a PCI address", line=line.text, number=line.number)
     return found
 
 

@@ -20,10 +20,10 @@ SLOWDOWNS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "S
 """Reasons for lower clocks that need a repair; a power cap under load, and idling, do not."""
 
 _FLAGS = (
-    ("remapping of memory rows failed", ("Remapped Rows", "Remapping Failure Occurred")),
-    ("remapped memory rows wait for a reset", ("Remapped Rows", "Pending")),
-    ("retired memory pages wait for a restart", ("Retired Pages", "Pending Page Blacklist")),
-    ("it must be reset", ("GPU Reset Status", "Reset Required")),
+    ("memory row remapping failed", ("Remapped Rows", "Remapping Failure Occurred")),
+    ("remapped memory rows are pending a reset", ("Remapped Rows", "Pending")),
+    ("retired memory pages are pending a restart", ("Retired Pages", "Pending Page Blacklist")),
+    ("GPU reset required", ("GPU Reset Status", "Reset Required")),
 )
 _WIDTH = re.compile(r"(\d{1,2})x")
 
@@ -74,7 +74,7 @@ def _capped(block: Node) -> str:
     own = own if own is not None else _watts(block, "Power Readings", "Default Power Limit")
     if limit is None or own is None or limit >= own:
         return ""
-    return f"power limit {limit:g} W of {own:g}"
+    return f"power limit {limit:g} W, default {own:g} W"
 
 
 def _watts(block: Node, *path: str) -> float | None:
@@ -106,9 +106,9 @@ def _fabric(block: Node) -> Iterator[str]:
     state = block.text("Fabric", "State")
     status = block.text("Fabric", "Status")
     if state is not None and state.casefold() not in ("completed", "not supported"):
-        yield f"it has not joined the fabric of NVSwitches: {state}"
+        yield f"not joined to the NVSwitch fabric: {state}"
     elif status is not None and status.casefold() != "success":
-        yield f"it has not joined the fabric of NVSwitches: {status}"
+        yield f"not joined to the NVSwitch fabric: {status}"
 
 
 def _reasons(block: Node) -> Node | None:
@@ -133,4 +133,4 @@ def _link(block: Node) -> Iterator[str]:
     most = _WIDTH.fullmatch(block.text("PCI", "GPU Link Info", "Link Width", "Max") or "")
     now = _WIDTH.fullmatch(block.text("PCI", "GPU Link Info", "Link Width", "Current") or "")
     if most is not None and now is not None and int(now[1]) < int(most[1]):
-        yield f"its PCIe link has {now[1]} of {most[1]} lanes"
+        yield f"the PCIe link has {now[1]} of {most[1]} lanes"

@@ -106,7 +106,7 @@ def parse_listed(text: str) -> tuple[ListedGpu, ...]:
             found[-1] = last.model_copy(update={"slices": (*last.slices, part["name"])})
     if not found:
         failed = next((line for line in lines if "NVIDIA-SMI has failed" in line.text), lines[-1])
-        raise UnreadableOutput(LIST, "no GPU", line=failed.text, number=failed.number)
+        raise UnreadableOutput(LIST, "no GPU listed", line=failed.text, number=failed.number)
     return tuple(found)
 
 
@@ -157,4 +157,4 @@ def _expiry(licence: str | None) -> datetime | None:
         year, month, day, hour, minute, second = (int(part) for part in found.groups())
         return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError as error:
-        raise UnreadableOutput(QUERY, "no moment", line=licence or "") from error
+        raise UnreadableOutput(QUERY, "not a date", line=licence or "") from error

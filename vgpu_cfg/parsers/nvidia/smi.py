@@ -125,7 +125,7 @@ def parse_query_leniently(text: str) -> SmiReport:
             unreadable[pci_id] = error.message.removeprefix(f"{QUERY}: ")
     attached = root.number(QUERY, "Attached GPUs")
     if attached is not None and attached < len(blocks):
-        raise UnreadableOutput(QUERY, f"{len(blocks)} GPU blocks where {attached} GPUs are attached")
+        raise UnreadableOutput(QUERY, f"{len(blocks)} GPU sections, but {attached} attached GPUs")
     return SmiReport(
         driver_version=root.text("Driver Version"),
         attached=attached,
@@ -151,7 +151,7 @@ def parse_gpu_csv(text: str, fields: Sequence[str] = ()) -> tuple[Mapping[str, s
         try:
             cells = tuple(cell.strip() for cell in next(rows))
         except (csv.Error, StopIteration) as error:
-            raise UnreadableOutput(CSV, "no CSV", line=line.text, number=line.number) from error
+            raise UnreadableOutput(CSV, "not CSV", line=line.text, number=line.number) from error
         named = tuple(cell.split(" [")[0] for cell in cells)
         if line is lines[0] and (not names or _is_header(named, names)):
             names = named
@@ -159,7 +159,7 @@ def parse_gpu_csv(text: str, fields: Sequence[str] = ()) -> tuple[Mapping[str, s
                 raise UnreadableOutput(CSV, "no header", line=line.text, number=line.number)
             continue
         if len(cells) != len(names):
-            why = f"{len(cells)} cells where {len(names)} were expected"
+            why = f"{len(cells)} columns, but {len(names)} were expected"
             raise UnreadableOutput(CSV, why, line=line.text, number=line.number)
         row = {name: value_or_none(cell) for name, cell in zip(names, cells, strict=True)}
         for name in BUS_ID_FIELDS & row.keys():
@@ -214,7 +214,7 @@ def parse_vgpus(text: str) -> Mapping[str, tuple[RunningVgpu, ...]]:
         vgpus = tuple(_vgpu(node) for node in block.all("vGPU ID"))
         counted = block.number(VGPUS, "Active vGPUs")
         if counted != len(vgpus):
-            why = f"{len(vgpus)} vGPUs shown, {counted} counted"
+            why = f"{len(vgpus)} vGPUs listed, but {counted} reported as active"
             raise UnreadableOutput(VGPUS, why, line=block.line.text, number=block.line.number)
         found[pci_id] = vgpus
     return found
@@ -236,7 +236,7 @@ def parse_mig_instances(text: str) -> Mapping[int, tuple[MigInstance, ...]]:
     for line in _rows(text):
         row = _INSTANCE.fullmatch(line.text.strip())
         if row is None:
-            raise UnreadableOutput(INSTANCES, "no GPU instance", line=line.text, number=line.number)
+            raise UnreadableOutput(INSTANCES, "not a GPU instance", line=line.text, number=line.number)
         gpu, start, size = (_int(row[name], line) for name in ("gpu", "start", "size"))
         found[gpu] = (*found.get(gpu, ()), MigInstance(start=start, size=size))
     return found
@@ -262,7 +262,7 @@ def _rows(text: str) -> tuple[Line, ...]:
 
 def _int(digits: str, line: Line) -> int:
     if len(digits) > 18 or not digits.isascii():
-        raise UnreadableOutput(INSTANCES, "no number", line=line.text, number=line.number)
+        raise UnreadableOutput(INSTANCES, "not a number", line=line.text, number=line.number)
     return int(digits)
 
 

@@ -86,7 +86,7 @@ def distance(link: str) -> int:
     """Rank a link from the matrix, 0 for the device itself; ValueError where its kind is not known."""
     kind = "NV" if _NVLINK.fullmatch(link) else link
     if kind not in DISTANCES:
-        raise ValueError(f"no distance is known for {link}")
+        raise ValueError(f"unknown distance for {link}")
     return DISTANCES.index(kind)
 
 
@@ -134,7 +134,7 @@ def links_by_address(topology: Topology, addresses: Mapping[str, str]) -> GpuLin
     """
     unnamed = [gpu for gpu in topology.gpus if not addresses.get(gpu)]
     if unnamed:
-        raise UnreadableOutput(TOPOLOGY, f"no PCI address is known for {', '.join(unnamed)}")
+        raise UnreadableOutput(TOPOLOGY, f"unknown PCI address of {', '.join(unnamed)}")
     known = {gpu: addresses[gpu] for gpu in topology.gpus}
     return GpuLinks(
         links={
@@ -167,13 +167,13 @@ def _columns(header: Line) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for name in columns:
         left = left.replace(name, "", 1)
     if left.strip() or len(set(devices)) != len(devices):
-        raise UnreadableOutput(TOPOLOGY, "a header not understood", line=header.text, number=header.number)
+        raise UnreadableOutput(TOPOLOGY, "unknown header format", line=header.text, number=header.number)
     return devices, columns
 
 
 def _device_of(words: Sequence[str], devices: Sequence[str], seen: Mapping[str, object], line: Line) -> str:
     if words[0] not in devices or words[0] in seen:
-        why = "this row was already there" if words[0] in seen else "a row that the header does not name"
+        why = "duplicate row" if words[0] in seen else "a row that is not in the header"
         raise UnreadableOutput(TOPOLOGY, why, line=line.text, number=line.number)
     return words[0]
 
@@ -182,7 +182,7 @@ def _links(words: Sequence[str], devices: Sequence[str], line: Line) -> Mapping[
     cells = words[1 : 1 + len(devices)]
     bad = next((cell for cell in cells if not _LINK.fullmatch(cell)), None)
     if bad is not None or len(cells) != len(devices):
-        why = f"{bad!r} is no link" if bad is not None else f"{len(cells)} links for {len(devices)} devices"
+        why = f"{bad!r}: not a link" if bad is not None else f"{len(cells)} links for {len(devices)} devices"
         raise UnreadableOutput(TOPOLOGY, why, line=line.text, number=line.number)
     links = dict(zip(devices, cells, strict=True))
     if links[words[0]] != "X":

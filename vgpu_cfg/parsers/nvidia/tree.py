@@ -94,7 +94,7 @@ class Node:
             return True
         if word in ("disabled", "false", "no", "not supported"):
             return False
-        raise UnreadableOutput(tool, "neither on nor off", line=found.line.text, number=found.line.number)
+        raise UnreadableOutput(tool, "not on or off", line=found.line.text, number=found.line.number)
 
 
 def tree_of(tool: str, text: str) -> Node:
@@ -127,11 +127,11 @@ def gpu_blocks(tool: str, root: Node) -> tuple[tuple[str, Node], ...]:
             continue
         address = pci_id_of(found["address"])
         if address is None or address in blocks:
-            why = "no PCI address" if address is None else "this GPU was already listed"
+            why = "not a PCI address" if address is None else "duplicate GPU"
             raise UnreadableOutput(tool, why, line=node.line.text, number=node.line.number)
         blocks[address] = node
     if not blocks:
-        raise UnreadableOutput(tool, "no GPU block", line=root.line.text, number=root.line.number)
+        raise UnreadableOutput(tool, "no GPU section", line=root.line.text, number=root.line.number)
     return tuple(blocks.items())
 
 
@@ -144,9 +144,9 @@ def raise_failure(tool: str, lines: Iterable[Line]) -> None:
     if said.startswith(_FAILURES):
         remedy = ""
         if said.startswith(NO_DRIVER):
-            remedy = "install the NVIDIA host driver, reboot the host, and see `vmkload_mod -l | grep nvidia`"
+            remedy = "install the NVIDIA host driver and reboot; then check `vmkload_mod -l | grep nvidia`"
         elif said.startswith(NO_GPUS):
-            remedy = "see whether the GPUs are passed through, or whether the driver is of the right kind"
+            remedy = "check whether the GPUs are passed through, and whether the correct driver is installed"
         raise ToolFailed(tool, line=said, number=first.number, remedy=remedy)
 
 

@@ -92,7 +92,7 @@ def parse_hw_counters(text: str) -> dict[str, int]:
     for line in lines_with_content(text):
         read = _FILE.fullmatch(line.text.strip())
         if read is None:
-            raise UnreadableOutput(HW_COUNTERS, "no counter", line=line.text, number=line.number)
+            raise UnreadableOutput(HW_COUNTERS, "not a counter", line=line.text, number=line.number)
         found[read["name"]] = int(read["value"])
     return found
 

@@ -109,7 +109,7 @@ def parse_devinfo(text: str) -> tuple[RdmaDevice, ...]:
             ports = []
             devices.append({"name": value, "ports": ports})
         elif not devices:
-            raise UnreadableOutput(DEVINFO, "no device", line=line.text, number=line.number)
+            raise UnreadableOutput(DEVINFO, "not a device", line=line.text, number=line.number)
         elif key == "port":
             ports.append({"number": int_or_error(DEVINFO, value, line), "state": ""})
         elif ports:
@@ -146,7 +146,7 @@ def parse_show_gids(text: str) -> tuple[Gid, ...]:
             continue
         at = next((place for place, word in enumerate(words) if word.lower() in ("v1", "v2")), None)
         if at not in (4, 5) or len(words) > at + 2:
-            raise UnreadableOutput(SHOW_GIDS, "no GID", line=line.text, number=line.number)
+            raise UnreadableOutput(SHOW_GIDS, "not a GID", line=line.text, number=line.number)
         found.append(
             Gid(
                 device=words[0],
@@ -171,7 +171,7 @@ def parse_sysfs_gids(text: str) -> tuple[Gid, ...]:
     for line in lines_with_content(text):
         reported = _SYSFS.fullmatch(line.text.strip())
         if reported is None:
-            raise UnreadableOutput(SYSFS_GIDS, "no GID", line=line.text, number=line.number)
+            raise UnreadableOutput(SYSFS_GIDS, "not a GID", line=line.text, number=line.number)
         key = (reported["device"], int(reported["port"]), int(reported["index"]))
         entries.setdefault(key, {})[_WHAT[reported["what"]]] = reported["value"].strip()
     return tuple(
@@ -260,7 +260,7 @@ def parse_pcie_link(text: str) -> PcieLink:
     for line in lines_with_content(text):
         read = _FILE.fullmatch(line.text.strip())
         if read is None:
-            raise UnreadableOutput(LINK, "no link", line=line.text, number=line.number)
+            raise UnreadableOutput(LINK, "not a link", line=line.text, number=line.number)
         found[read["name"]] = read["value"].strip()
     return PcieLink(
         speed=_transfers(found.get("current_link_speed", "")),

@@ -76,7 +76,7 @@ def parse_firmware(text: str) -> FirmwareQuery:
     """
     queries = parse_all_firmware(text)
     if len(queries) != 1:
-        raise UnreadableOutput(MLXCONFIG, f"{len(queries)} devices answered where one was asked")
+        raise UnreadableOutput(MLXCONFIG, f"{len(queries)} devices responded, but one was queried")
     return queries[0]
 
 
@@ -114,7 +114,7 @@ def parse_mst_status(text: str) -> tuple[MstDevice, ...]:
             return ()
         shown = lines[0] if lines else None
         raise UnreadableOutput(
-            MST, "no table of devices", line=shown.text if shown else "", number=shown.number if shown else 0
+            MST, "no device table", line=shown.text if shown else "", number=shown.number if shown else 0
         )
     found: dict[str, MstDevice] = {}
     for line in lines[header + 1 :]:
@@ -123,7 +123,7 @@ def parse_mst_status(text: str) -> tuple[MstDevice, ...]:
         row = _MST_ROW.fullmatch(line.text.strip())
         pci_id = pci_id_of(row["pci"]) if row is not None else None
         if row is None or pci_id is None:
-            raise UnreadableOutput(MST, "no device", line=line.text, number=line.number)
+            raise UnreadableOutput(MST, "not a device", line=line.text, number=line.number)
         if pci_id in found and "pciconf" not in row["mst"]:
             continue
         found[pci_id] = MstDevice(
@@ -153,10 +153,10 @@ def _query(lines: Sequence[Line]) -> FirmwareQuery:
         else:
             name, value = _parameter(said, columns, line)
             if name in parameters:
-                raise UnreadableOutput(MLXCONFIG, "already listed", line=line.text, number=line.number)
+                raise UnreadableOutput(MLXCONFIG, "duplicate parameter", line=line.text, number=line.number)
             parameters[name] = value
     if not parameters:
-        raise UnreadableOutput(MLXCONFIG, "no parameter", line=lines[0].text, number=lines[0].number)
+        raise UnreadableOutput(MLXCONFIG, "no parameters", line=lines[0].text, number=lines[0].number)
     return FirmwareQuery(
         device=about.get("Device") or about.get("PCI device", ""),
         name=value_or_none(about.get("Name", "")) or "",
@@ -171,14 +171,14 @@ def _read_about(about: dict[str, str], said: str, line: Line) -> None:
         return
     found = _ABOUT.fullmatch(said)
     if found is None:
-        raise UnreadableOutput(MLXCONFIG, "not understood", line=line.text, number=line.number)
+        raise UnreadableOutput(MLXCONFIG, "unknown format", line=line.text, number=line.number)
     about[found[1]] = found[2].strip()
 
 
 def _columns(text: str, line: Line) -> tuple[str, ...]:
     columns = tuple(_COLUMNS.findall(text))
     if not columns or len(set(columns)) != len(columns) or _COLUMNS.sub("", text).strip():
-        raise UnreadableOutput(MLXCONFIG, "columns not understood", line=line.text, number=line.number)
+        raise UnreadableOutput(MLXCONFIG, "unknown columns", line=line.text, number=line.number)
     return columns
 
 
@@ -186,7 +186,7 @@ def _parameter(said: str, columns: Sequence[str], line: Line) -> tuple[str, Firm
     found = _ROW.fullmatch(said)
     values = found["values"].split() if found is not None else []
     if found is None or len(values) != len(columns):
-        why = f"no parameter with {len(columns)} value{'s' if len(columns) > 1 else ''}"
+        why = f"not a parameter with {len(columns)} value{'s' if len(columns) > 1 else ''}"
         raise UnreadableOutput(MLXCONFIG, why, line=line.text, number=line.number)
     reported = {column: _word(value) for column, value in zip(columns, values, strict=True)}
     value = FirmwareValue(

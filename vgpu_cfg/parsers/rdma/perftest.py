@@ -62,7 +62,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
         elif header is not None and _ROW.fullmatch(words):
             rows.append(tuple(words.split()))
     if header is not None and header["unit"] != "Gb/sec":
-        raise UnreadableOutput(WRITE_BW, "no Gb/sec", line=header.group())
+        raise UnreadableOutput(WRITE_BW, "unit is not Gb/sec", line=header.group())
     if not rows:
         failed = [
             line

@@ -72,10 +72,10 @@ def parse_dcb(pfc: str, app: str) -> PortQos:
     """
     flags = _told(pfc, "prio_pfc")
     if len(flags) != _PRIORITIES or not all(isinstance(flag, bool) for flag in flags):
-        raise UnreadableOutput(DCB, "no PFC of eight priorities", line=pfc.strip()[:200])
+        raise UnreadableOutput(DCB, "no PFC state for eight priorities", line=pfc.strip()[:200])
     entries = _told(app, "dscp_prio", may_lack=True)
     if not all(_is_entry(entry) for entry in entries):
-        raise UnreadableOutput(DCB, "no priorities of DSCPs", line=app.strip()[:200])
+        raise UnreadableOutput(DCB, "no DSCP priorities", line=app.strip()[:200])
     return PortQos(
         trust="dscp" if entries else "pcp",
         protected=frozenset(place for place, flag in enumerate(flags) if flag),
@@ -94,7 +94,7 @@ def parse_dcb_buffers(text: str, priority: int) -> tuple[frozenset[int], int]:
         or not all(type(one) is int for one in [*owners, *sizes])
         or not 0 <= owners[priority] < len(sizes)
     ):
-        raise UnreadableOutput(DCB, "no buffers of eight priorities", line=text.strip()[:200])
+        raise UnreadableOutput(DCB, "no buffers for eight priorities", line=text.strip()[:200])
     own = owners[priority]
     return frozenset(at for at, one in enumerate(owners) if one == own and at != priority), sizes[own]
 
@@ -103,7 +103,7 @@ def _told(text: str, key: str, *, may_lack: bool = False) -> list[Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableOutput(DCB, "no JSON", line=text.strip()[:200]) from error
+        raise UnreadableOutput(DCB, "not JSON", line=text.strip()[:200]) from error
     value = found.get(key, [] if may_lack else None) if isinstance(found, dict) else None
     if not isinstance(value, list):
         raise UnreadableOutput(DCB, f"no {key}", line=text.strip()[:200])

@@ -86,9 +86,7 @@ def _ask_nccl(view: GuestView, so_far: str) -> Asking:
     answer = yield Command(command, timeout_seconds=180)
     versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("NCCL version ")]
     if not versions:
-        return unproven(
-            f"{so_far}; the NCCL version in {image.image} is unknown and must support dma-buf"
-        )
+        return unproven(f"{so_far}; the NCCL version in {image.image} is unknown and must support dma-buf")
     version = versions[0]
     if DMABUF_WORD not in answer.stdout:
         return failed(
@@ -126,9 +124,7 @@ def ask_ats(view: GuestView) -> Asking:
         return failed(VerifyCode.NOT_UNDERSTOOD, "lspci cannot read the capabilities", "root privileges")
     off = [one for one in controllers if not one.ats]
     if off and all(one.ats is None and VIRTUAL in one.name for one in off):
-        return skipped(
-            "virtual functions do not report ATS; see the GPU memory bandwidth", is_asked=True
-        )
+        return skipped("virtual functions do not report ATS; see the GPU memory bandwidth", is_asked=True)
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
         for one in off:

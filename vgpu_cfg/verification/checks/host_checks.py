@@ -61,9 +61,7 @@ def ask_host_driver(view: HostView) -> Asking:
             return failed(VerifyCode.HOST_DRIVER, error.line or error.message, "the NVIDIA host driver")
         absent = [pci_id for pci_id in view.vgpus if seen.gpu(pci_id) is None]
         if absent:
-            return failed(
-                VerifyCode.HOST_DRIVER, f"it does not list {', '.join(absent)}", "every GPU in use"
-            )
+            return failed(VerifyCode.HOST_DRIVER, f"it does not list {', '.join(absent)}", "every GPU in use")
         return passed(f"{seen.driver_version}, {len(seen.gpus)} GPUs")
     installed = [one for one in view.facts.software if _DRIVER.search(one.name)]
     if not installed and FactGroup.SOFTWARE in view.facts.groups:
