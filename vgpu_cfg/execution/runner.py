@@ -128,13 +128,13 @@ class Run:
                 f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy
             )
         if self.hosts is None and any(is_for_hosts(change) for change in plan.changes):
-            raise ValueError("a plan that prepares hosts needs what changes them")
+            raise ValueError("a plan that prepares hosts requires `hosts`")
         if self.guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
-            raise ValueError("a plan that sets guests up needs what reaches them")
+            raise ValueError("a plan that sets up guests requires `guests`")
         if self.pass_canary is None and plan.canaries:
-            raise ValueError("a plan with canaries needs who verifies them")
+            raise ValueError("a plan with canaries requires `pass_canary`")
         if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
-            raise ValueError("a plan that marks VMs needs an id")
+            raise ValueError("a plan that marks VMs requires an ID")
 
 
 def _is_marking(change: Change) -> bool:
@@ -298,7 +298,7 @@ class _Course:
         if canary is not None:
             return f"the canary {fold_names(canary.names)} was not completed"
         down = ", ".join(self._scheduler.hosts_down)
-        return f"the limit of hosts that may be down is reached: {down}"
+        return f"the limit on hosts that may be down has been reached: {down}"
 
     def _is_whole(self) -> bool:
         """Whether everything was done all the same, when the stop came."""
@@ -334,7 +334,7 @@ class _Course:
         """Leave a change for another time, and all that needs it; nothing of it was begun."""
         self._late[change.subject.name] = f"{why}; {remedy}" if remedy else why
         self._close(change, OutcomeStatus.SKIPPED, message=why, remedy=remedy)
-        self._skip(self._scheduler.put_off(change), f"requires {change.id!r}, which is not started: {why}")
+        self._skip(self._scheduler.put_off(change), f"requires {change.id!r}, which was not started: {why}")
 
     def _meet_manual_step(self, change: ManualStep) -> None:
         if self._hosts is not None:
@@ -605,11 +605,11 @@ def list_left_behind(
 ) -> Iterator[LeftBehind]:
     """Yield what this run began and did not end; `in_flight` holds (task, change id)."""
     yield from (LeftBehind(name=name, state=state) for name, state in session.half_made.items())
-    yield from _left(session.half_staged, "its guest is set up in part")
-    yield from _left(_unfinished(session, outcomes), "made, but not done")
+    yield from _left(session.half_staged, "guest setup incomplete")
+    yield from _left(_unfinished(session, outcomes), "created, but not completed")
     yield from hosts.list_left_behind() if hosts is not None else ()
     for task, change_id in in_flight:
-        yield LeftBehind(name=task, state=f"{change_id!r} still ran in vCenter")
+        yield LeftBehind(name=task, state=f"{change_id!r} was still running in vCenter")
 
 
 def _left(reasons: Mapping[str, str], state: str) -> Iterator[LeftBehind]:

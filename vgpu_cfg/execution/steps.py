@@ -47,11 +47,11 @@ def make_step(
             return create_vm(change, session, guests.seed_of(change) if guests is not None else {})
         case StageGuest():
             if guests is None:
-                raise ValueError(f"{change.id} needs what reaches guests")
+                raise ValueError(f"{change.id} requires `guests`")
             return stage_guest(change, guests)
         case _ if isinstance(change, _OfHosts):
             if hosts is None:
-                raise ValueError(f"{change.id} needs what changes hosts")
+                raise ValueError(f"{change.id} requires `hosts`")
             return _make_step_for_hosts(change, hosts)
         case _:
             return make_vm_step(change, session)

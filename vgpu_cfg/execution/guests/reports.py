@@ -20,18 +20,16 @@ _FINISHED = ("present", "done", "warned")
 _REMEDIES: Mapping[str, str] = MappingProxyType(
     {
         "network": "compare the NICs in the plan file with `ip -br link` in the guest",
-        "time": "check whether the guest can reach the servers of `guest.time` on UDP port 123",
-        "driver": "set `guest.driver` to a package of a branch that the host's driver supports",
+        "time": "check whether the guest can reach the servers in `guest.time` on UDP port 123",
+        "driver": "set `guest.driver` to a package from a branch that the host driver supports",
         "licence": "get a new token from the license portal, and check the guest's clock",
         "ofed": "set `guest.ofed` to a package for this distribution and kernel, or to `inbox`",
         "containers": (
-            "check in the guest whether its package sources are reachable and its disk has free space"
+            "check whether the guest can reach its package sources and has enough free disk space"
         ),
-        "toolkit": "check in the guest whether the toolkit's package source is reachable",
-        "registry": "check the password of `training.registry`, and the connection to the registry",
-        "image": (
-            "check the image name, the connection to its registry, and the free space on the guest's disk"
-        ),
+        "toolkit": "check whether the guest can reach the toolkit's package source",
+        "registry": "check the password in `training.registry` and the connection to the registry",
+        "image": ("check the image name, the connection to its registry, and the guest's free disk space"),
         "shared-folder": "check whether the head exports the folder and the guest can reach it",
     }
 )
@@ -67,7 +65,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
-    name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
+    name, why = (stopped.name, stopped.why) if stopped is not None else ("the guest", "")
     if report.state == "hand":
         raise NeedsManualStep(
             f"{spec.vm}: {name} requires a manual step: {why or 'no details are available'}",
@@ -78,13 +76,13 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
         raise NotConfirmed(
             f"{spec.vm}: {name} could not be set up in the guest: {why or 'no reason given'}",
             subject=spec.vm,
-            remedy=_remedy(name) + f"; for details see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
+            remedy=_remedy(name) + f"; for details, see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )
     finished = finished_in(report, spec, wanted)
     missing = [name for name in wanted if name not in finished]
     if missing:
         raise NotConfirmed(
-            f"{spec.vm}: the guest reports that it is done, but {', '.join(missing)} is missing",
+            f"{spec.vm}: the guest reports that setup is complete, but {', '.join(missing)} is missing",
             subject=spec.vm,
             remedy=f"see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )

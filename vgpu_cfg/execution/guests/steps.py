@@ -66,7 +66,7 @@ T = TypeVar("T")
 _SHOWN = 4
 _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """User data with which cloud-init itself replaces the redacted data."""
-_SILENT = "it has not reported anything yet"
+_SILENT = "the guest has not sent a report yet"
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 """Errors that prove nothing about the guest: it goes on, and the next run continues with it."""
 
@@ -116,7 +116,7 @@ class _Staging:
         self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
         if not self.vm.is_on:
             raise StalePlan(
-                f"{self.vm.name} is {self.vm.power_state}; a guest can be set up only while it is running",
+                f"{self.vm.name} is {self.vm.power_state}; its guest can be set up only while it is running",
                 subject=self.vm.name,
                 remedy=PLAN_AGAIN,
             )
@@ -188,11 +188,11 @@ class _Staging:
         work = parse_guest_work(answer.stdout)
         if work == ():
             return
-        what = ", ".join(work[:_SHOWN]) if work else "running workloads are unknown"
+        what = ", ".join(work[:_SHOWN]) if work else "details unknown"
         raise HeldBack(
-            f"work is running in the guest ({what}), and this step would cause: {ended_text(ended)}",
+            f"work is running in the guest ({what}); this step would cause: {ended_text(ended)}",
             subject=self._spec.vm,
-            remedy=f"wait until it ends and apply again, or {how_to_approve(Approval.TRAINING)}",
+            remedy=f"wait until it finishes and run apply again, or {how_to_approve(Approval.TRAINING)}",
         )
 
     def _known_host_keys(self) -> Mapping[str, str]:
@@ -201,7 +201,7 @@ class _Staging:
         unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
         if unknown:
             self.note(
-                f"the host keys of {', '.join(unknown)} are unknown, so they are not trusted until the "
+                f"the host keys of {', '.join(unknown)} are unknown, so they will not be trusted until the "
                 "next run"
             )
         return self._host_keys
@@ -216,7 +216,7 @@ class _Staging:
             if report is None or is_over(report):
                 return
             if not is_stated:
-                self.note("an earlier setup is still running in the guest; waiting for it to end")
+                self.note("an earlier setup is still running in the guest; waiting for it to finish")
             is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 
@@ -231,7 +231,7 @@ class _Staging:
                 return report
             if self._report is None and self._no_shell is None and self._run.now() >= begun_by:
                 raise GuestError(
-                    f"{self._spec.vm}: the setup in the guest does not start",
+                    f"{self._spec.vm}: guest setup did not start",
                     subject=self._spec.vm,
                     remedy=f"see {LOG_FILE} in the guest, or `journalctl -b`; then {PLAN_AGAIN}",
                 )
@@ -284,11 +284,11 @@ class _Staging:
         shown = self._settings()
         is_marked = shown.get(GUEST_MARK_KEY, "") == self._mark
         if not is_marked or shown.get(USERDATA_KEY, "") not in ("", REDACTED):
-            lacking = "the redaction of its user data" if is_marked else "the mark of the guest's setup"
+            lacking = "the redacted user data" if is_marked else "the mark of the guest setup"
             raise NotConfirmed(
-                f"{self.vm.name} does not show {lacking}",
+                f"{self.vm.name} does not have {lacking}",
                 subject=self.vm.name,
-                remedy=f"check in vCenter who else changes {self.vm.name}; then {PLAN_AGAIN}",
+                remedy=f"check in vCenter who else is changing {self.vm.name}; then {PLAN_AGAIN}",
             )
         self._run.half_staged.pop(self._spec.vm, None)
 
@@ -380,19 +380,19 @@ class _Staging:
         if self._report is not None:
             at = progress_of(self._report, self._spec)
             raise NotConfirmed(
-                f"{self._spec.vm}: after {minutes}, its guest is still at {at}",
+                f"{self._spec.vm}: after {minutes}, guest setup is still at {at}",
                 subject=self._spec.vm,
-                remedy=f"see {LOG_FILE} in the guest; when it is done, {PLAN_AGAIN}",
+                remedy=f"see {LOG_FILE} in the guest; when it is complete, {PLAN_AGAIN}",
             )
         seen = self.vm.detail.guest if self.vm.detail is not None else None
         has_tools = seen is not None and seen.tools_running
-        why = "cloud-init does not respond" if has_tools else "VMware Tools are not running in it"
+        why = "cloud-init does not respond" if has_tools else "VMware Tools is not running in the guest"
         shell = f", and no shell is available: {self._no_shell.message}" if self._no_shell is not None else ""
         raise GuestError(
-            f"{self._spec.vm}: no report from its guest within {minutes}: {why}{shell}",
+            f"{self._spec.vm}: no report from the guest within {minutes}: {why}{shell}",
             subject=self._spec.vm,
             remedy="use a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`, "
-            "or set `guest.login` to a user of the template (docs/how-to/reach-guests.md)",
+            "or set `guest.login` to a user in the template (docs/how-to/reach-guests.md)",
         )
 
     def _pause(self, seconds: float) -> Waiting[None]:

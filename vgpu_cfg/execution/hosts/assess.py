@@ -90,13 +90,13 @@ def assess(
 
 
 def not_shown(ref: HostRef, missing: Sequence[AssessedSetting]) -> NotConfirmed:
-    remedy = "check who else changes this (a host profile, another admin); then " + PLAN_AGAIN
+    remedy = "check what else changes this (a host profile, another administrator); then " + PLAN_AGAIN
     if all(one.state is State.PENDING for one in missing):
-        remedy = "the next plan restarts the host to activate it: " + PLAN_AGAIN
+        remedy = "the next run restarts the host to activate it: " + PLAN_AGAIN
     if any(one.state is State.UNREAD for one in missing):
         remedy = "fix the reading error; then " + PLAN_AGAIN
     return NotConfirmed(
-        f"{ref.name} does not show the requested settings: {'; '.join(str(one) for one in missing)}",
+        f"{ref.name} does not have the requested settings: {'; '.join(str(one) for one in missing)}",
         subject=ref.name,
         remedy=remedy,
     )

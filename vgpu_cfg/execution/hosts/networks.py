@@ -70,7 +70,9 @@ def _make_switch(change: ChangeNetwork, wanted: MakeSwitch, hosts: HostSession) 
     if found is not None:
         if wanted.mtu not in (None, found.mtu):
             raise StalePlan(
-                f"a switch {wanted.name} now exists, with another MTU", subject=wanted.name, remedy=PLAN_AGAIN
+                f"a switch {wanted.name} now exists with another MTU",
+                subject=wanted.name,
+                remedy=PLAN_AGAIN,
             )
         hosts.run.networks[wanted.name] = found.moid
         return StepResult(is_needed=False, message="already exists")
@@ -138,9 +140,9 @@ def _confirm(
 
 def _not_shown(change: Change) -> NotConfirmed:
     return NotConfirmed(
-        f"{change.subject.name} does not show the change: {change.id}",
+        f"{change.subject.name} has not changed after the task: {change.id}",
         subject=change.subject.name,
-        remedy="check in vCenter who else changes it; then " + PLAN_AGAIN,
+        remedy="check in vCenter who else is changing it; then " + PLAN_AGAIN,
     )
 
 

@@ -70,10 +70,10 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
         hosts.run.check_going_on()
         hosts.marks.keep(ref.moid, restart="shutdown")
         yield from _bring_down(
-            ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
+            ref, f"shut down {ref.name}", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
         )
     yield from _await_off(ref, power, hosts)
-    hosts.run.note(change.id, f"it is off; its BMC {change.bmc.address} powers it on")
+    hosts.run.note(change.id, f"the host is off; its BMC {change.bmc.address} is powering it on")
     power.switch_on()
     back = yield from _await_boot(change, before, hosts, was_away=True)
     hosts.shells.has_restarted(ref.moid, back.facts)
@@ -92,8 +92,8 @@ def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[
     while not power.is_off():
         if hosts.run.now() >= deadline:
             raise NotConfirmed(
-                f"{ref.name} is not off {_minutes(hosts)} after the shutdown request, according to its "
-                "BMC; it remains in maintenance mode",
+                f"according to its BMC, {ref.name} is not off {_minutes(hosts)} after the shutdown request; "
+                "it remains in maintenance mode",
                 subject=ref.name,
                 remedy="check its console; then " + PLAN_AGAIN,
             )
@@ -107,7 +107,7 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
     view = hosts.read(ref)
     mark = hosts.marks.own(ref.moid)
     if not is_connected(view.host) and mark is not None:
-        return StepResult(is_needed=False, message="it is already down")
+        return StepResult(is_needed=False, message="already down")
     follows = [other for other in hosts.run.plan.changes if change.id in other.needs]
     if follows and all(other.kind == "manual_step" and is_done(other, hosts) for other in follows):
         return StepResult(is_needed=False, message="the settings that required the shutdown are active")
@@ -115,7 +115,7 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
     hosts.run.check_going_on()
     hosts.marks.keep(ref.moid, restart="shutdown")
     yield from _bring_down(
-        ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
+        ref, f"shut down {ref.name}", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
     )
     deadline = hosts.run.now() + hosts.run.options.restart_seconds
     while is_connected(hosts.look(ref)):
@@ -159,7 +159,7 @@ def _check_down(view: HostView, hosts: HostSession) -> None:
         raise StalePlan(
             f"{host.name} {what}, so it is not restarted",
             subject=host.name,
-            remedy="check who changed that; then " + PLAN_AGAIN,
+            remedy="check who changed this; then " + PLAN_AGAIN,
         )
 
 
@@ -204,7 +204,7 @@ def _await_boot(
             if view is not None:
                 hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} is not back {_minutes(hosts)} after its reboot started; it remains in "
+                f"{ref.name} is not back {_minutes(hosts)} after the reboot started; it remains in "
                 "maintenance mode",
                 subject=ref.name,
                 remedy="check its console; when it is back, " + PLAN_AGAIN,
@@ -247,7 +247,7 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
         raise NeedsManualStep(
             f"the reboot of {change.host.name} did not activate {names}; a cold boot is required",
             subject=change.host.name,
-            remedy="run the same command again: it shuts the host down, if `disruption` allows "
+            remedy="run the same command again, which shuts down the host if `disruption` allows "
             "`cold_boot`; or power-cycle the host first",
         ) from error
 

@@ -273,14 +273,14 @@ class HostSession:
         """Yield the hosts that are down, wait for a restart, or have their shell open."""
         for moid, name, mark in self.marks.items():
             if moid in self.given_back and mark.maintenance:
-                state = "out of maintenance mode, and its mark could not be cleared"
+                state = "out of maintenance mode, but its mark could not be cleared"
                 yield LeftBehind(name=name, state=state)
             elif self.is_down(HostRef(name=name, moid=moid)):
                 why = mark.reason or "no reason given"
                 yield LeftBehind(name=name, state=LeftState.DOWN, why=why)
             elif mark.waiting:
                 why = ", ".join(sorted(mark.waiting))
-                yield LeftBehind(name=name, state="waits for a restart", why=why)
+                yield LeftBehind(name=name, state="restart pending", why=why)
         for name, why in self.shells.problems.items():
             yield LeftBehind(name=name, state=LeftState.SSH_RUNS, why=why)
 

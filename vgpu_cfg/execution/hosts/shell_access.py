@@ -82,7 +82,7 @@ class ShellAccess:
             raise HostShellError(
                 f"the host is in lockdown mode ({facts.lockdown}), so its shell cannot be used",
                 subject=host.name,
-                remedy="disable lockdown mode during the work, or do it manually on the console",
+                remedy="disable lockdown mode during the work, or make the change manually on the console",
             )
         self.adopt(host, facts)
         if not facts.is_ssh_running:

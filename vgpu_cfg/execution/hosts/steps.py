@@ -107,7 +107,7 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
         return StepResult(is_needed=False, message=message)
     if hosts.must_be_down(change, ref) and not view.host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{ref.name} left maintenance mode before the work was complete",
+            f"{ref.name} exited maintenance mode before the work was complete",
             subject=ref.name,
             remedy="check who ended maintenance mode; then " + PLAN_AGAIN,
         )
@@ -151,7 +151,7 @@ def _check_idle(ref: HostRef, hosts: HostSession) -> None:
         names = sorted(vm.name for vm in hosts.run.reader.read_vms(holders)) or holders
         raise StalePlan(
             f"{', '.join(names)} {('run' if len(names) > 1 else 'runs')} on a GPU of {ref.name}, so its "
-            "graphics service is not restarted",
+            "graphics service was not restarted",
             subject=ref.name,
             remedy="have their owners power them off; then " + PLAN_AGAIN,
         )
@@ -248,7 +248,7 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     hosts.run.check_going_on()
     if change.is_held:
         hosts.marks.keep(ref.moid, reason=change.reason)
-        return StepResult(message="in maintenance mode for another reason; it is marked")
+        return StepResult(message="already in maintenance mode for another reason; marked")
     _check_vms(host, change, hosts)
     hosts.marks.keep(ref.moid, maintenance=True, reason=change.reason)
     # A run that was killed may have begun it: then the mark was there, and vCenter is on its way.
@@ -258,7 +258,7 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
         _raise_alarm(change, hosts)
         yield from hosts.run_or_join(
             ref,
-            f"take {ref.name} into maintenance mode",
+            f"put {ref.name} into maintenance mode",
             lambda: hosts.tools.writer.enter_maintenance(ref.moid, change.vsan, change.timeout_seconds),
             lambda seen: seen.is_in_maintenance_mode,
             patience,
@@ -280,10 +280,12 @@ def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> Ste
     """Mark a host that is in maintenance mode for this plan, and whose mark was lost."""
     if not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} has left maintenance mode since it was read", subject=host.name, remedy=PLAN_AGAIN
+            f"{host.name} has exited maintenance mode since it was read",
+            subject=host.name,
+            remedy=PLAN_AGAIN,
         )
     hosts.marks.keep(change.host.moid, maintenance=True, reason=change.reason)
-    return StepResult(message="an earlier run of this plan entered maintenance mode; it is marked again")
+    return StepResult(message="put into maintenance mode by an earlier run of this plan; marked again")
 
 
 def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
@@ -297,7 +299,7 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
             raise StalePlan(
                 f"{ref.name} is in maintenance mode, but not for this plan",
                 subject=ref.name,
-                remedy="check who entered it, and leave maintenance mode manually after agreeing with them",
+                remedy="find out who put the host into maintenance mode, and exit it manually if they agree",
             )
         view = yield from hosts.confirm(change, ref, change.settles, in_force=True)
         yield from hosts.run_or_join(
@@ -318,10 +320,8 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
         _clear_alarm(change, hosts)
     _clear_mark(change, view, hosts)
     if change.is_held:
-        return StepResult(is_needed=is_needed, message="it stays in maintenance mode")
-    return StepResult(
-        is_needed=is_needed, message="" if is_needed else "it has already left maintenance mode"
-    )
+        return StepResult(is_needed=is_needed, message="it remains in maintenance mode")
+    return StepResult(is_needed=is_needed, message="" if is_needed else "already out of maintenance mode")
 
 
 def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> None:
@@ -332,7 +332,7 @@ def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> 
     except (Unreachable, LoginFailed):
         raise
     except VCenterError as error:
-        hosts.run.note(change.id, f"its SSH service could not be stopped: {error.message}")
+        hosts.run.note(change.id, f"the host's SSH service could not be stopped: {error.message}")
         hosts.marks.keep(moid, maintenance=False, reason="", waiting={})
     else:
         hosts.marks.clear(moid)
@@ -347,11 +347,11 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
         raise StalePlan(
             f"{host.name} entered maintenance mode for another reason after it was planned",
             subject=host.name,
-            remedy="check who did so, and why; then " + PLAN_AGAIN,
+            remedy="find out who put it into maintenance mode and why; then " + PLAN_AGAIN,
         )
     if change.is_held and not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} has left the maintenance mode that another user had entered",
+            f"{host.name} is no longer in the maintenance mode that another user had started",
             subject=host.name,
             remedy=PLAN_AGAIN,
         )
@@ -374,7 +374,10 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
             )
     others = sorted(vm.name for vm in seen if vm.name not in change.evacuates)
     if others:
-        run.note(change.id, f"DRS also migrates VMs that started there after planning: {', '.join(others)}")
+        run.note(
+            change.id,
+            f"DRS also migrates VMs started there after planning: {', '.join(others)}",
+        )
 
 
 def _is_stuck(vm: Vm, on_the_move: Collection[str]) -> bool:
@@ -391,8 +394,8 @@ def _tie_of(vm: Vm) -> str:
     if vm.detail is None:
         return "the account has no read access to its devices"
     if vm.detail.vgpus and not vm.detail.passthrough:
-        return "it has a vGPU, and was moved here after planning"
-    return "it uses a device of that host"
+        return "it has a vGPU and was moved to this host after planning"
+    return "it uses a device of this host"
 
 
 def _raise_alarm(change: EnterMaintenance, hosts: HostSession) -> None:

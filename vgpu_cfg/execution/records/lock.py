@@ -256,7 +256,7 @@ class RunLocks:
         remove_locks(dead.run, locks, self._keeper, self._log, self._clock, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
-        self._say(f"run {dead.run} ({dead}) has ended without releasing its locks; they are removed")
+        self._say(f"run {dead.run} ({dead}) ended without releasing its locks; removing them")
 
     def _give_back(self) -> None:
         """Remove all locks, the one with the heartbeat last; failures are reported."""
@@ -286,8 +286,8 @@ class RunLocks:
         """Say which locks of a run stay at vCenter, and what removes them."""
         return (
             f"the locks of run {run} remain: {', '.join(map(str, names))}; remove them with "
-            f"`{unlock_command(run, self._keeper.server)}` from an account with the privileges, or correct "
-            "the role and run vgpu-cfg here again"
+            f"`{unlock_command(run, self._keeper.server)}` from an account with these privileges, or correct "
+            "the role and run vgpu-cfg on this machine again"
         )
 
 
@@ -352,8 +352,8 @@ def _not_permitted(missing: Sequence[str], place: str) -> NotPermitted:
         f"the account lacks {', '.join(missing)}, required to lock the objects that a run changes",
         subject=place,
         remedy=(
-            "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and writes "
-            "the roles"
+            "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and "
+            "generates the roles"
         ),
     )
 
@@ -365,7 +365,7 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
         return Locked(
             f"{lock.name} is locked, but the lock does not show by whom",
             subject=str(lock.name),
-            remedy=f"check in vCenter who created the alarm {lock.name.text!r}, and remove it",
+            remedy=f"find out in vCenter who created the alarm {lock.name.text!r}, and remove it",
         )
     beat_at = locks.beat_of(holder.run)
     silent = locks.is_silent(holder.run)
@@ -395,5 +395,5 @@ def _unusable(folder: Path, error: Exception) -> DocumentError:
     reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
     fault = DocumentFault(str(folder), 1, 1, f"cannot create a lock on this machine: {reason}")
     return DocumentError(
-        [fault], remedy="nothing was changed; set VGPU_CFG_STATE_FOLDER to a folder with write permission"
+        [fault], remedy="nothing was changed; set VGPU_CFG_STATE_FOLDER to a writable folder"
     )

@@ -84,7 +84,7 @@ class RunRecord:
             self._places.log.write(entry.text, self._places.datacenter_moid)
         except VCenterError as error:
             self._may_log = not isinstance(error, NotPermitted)
-            self._say(f"vCenter events do not show that this run {kind}: {error.message}")
+            self._say(f"vCenter has no event showing that this run {kind}: {error.message}")
 
 
 @contextmanager

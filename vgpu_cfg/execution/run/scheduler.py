@@ -78,7 +78,7 @@ class Scheduler:
         self._changes = tuple(changes)
         if len(self._index) != len(changes):
             twice = [name for name, count in Counter(change.id for change in changes).items() if count > 1]
-            raise PlanError(f"two changes have the ID {twice[0]!r}", remedy="create the plan again")
+            raise PlanError(f"two changes have the ID {twice[0]!r}", remedy="recreate the plan")
         self._unmet: dict[int, int] = {}
         self._needed_by: dict[int, list[int]] = {}
         self._awaited_by: dict[int, list[int]] = {}
@@ -251,9 +251,9 @@ class Scheduler:
     def _index_of(self, need: str, change: Change) -> int:
         if need not in self._index:
             raise PlanError(
-                f"it requires {need!r}, which the plan does not contain",
+                f"it requires {need!r}, which is not in the plan",
                 subject=change.id,
-                remedy="create the plan again",
+                remedy="recreate the plan",
             )
         return self._index[need]
 
@@ -269,7 +269,7 @@ class Scheduler:
         stuck = [self._changes[index].id for index, count in unmet.items() if count > 0]
         if stuck:
             raise PlanError(
-                f"these changes depend on each other: {', '.join(stuck[:5])}", remedy="create the plan again"
+                f"these changes depend on each other: {', '.join(stuck[:5])}", remedy="recreate the plan"
             )
 
 
@@ -460,7 +460,7 @@ def _why_not(text: str, seconds: int, now: datetime) -> str:
 
     left = parse_window(text).seconds_left(now)
     if left is None:
-        return f"the window {text} is closed now"
+        return f"the window {text} is currently closed"
     if left < seconds:
         return f"it takes about {_minutes(seconds)}, but the window {text} closes in {_minutes(left)}"
     return ""

@@ -343,7 +343,7 @@ class RunSession:
                 f"{what} is not removed: it contains {others[0].name}, which is not a VM of this plan: "
                 f"{_whose(others[0])}",
                 subject=others[0].name,
-                remedy="remove that VM from it in vCenter, or keep the rule; then run the same command again",
+                remedy="remove that VM from it in vCenter, or keep it; then run the same command again",
             )
 
     def present(
@@ -364,7 +364,7 @@ class RunSession:
             raise StalePlan(
                 f"another run of this plan created {found.name} after this run read vCenter",
                 subject=name,
-                remedy=f"wait until that run ends; then {PLAN_AGAIN}",
+                remedy=f"wait for that run to end; then {PLAN_AGAIN}",
             )
 
     def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Waiting[Vm]:

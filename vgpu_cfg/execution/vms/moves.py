@@ -15,14 +15,14 @@ def rename_vm(change: RenameVm, session: RunSession) -> Step:
     name = change.vm.name
     vm = yield from session.present(change.vm)
     if not vm.called:
-        return StepResult(vm_moid=vm.moid, is_needed=False, message="it already has the name")
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="already has this name")
     yield from session.run_task(
         lambda: session.writer.rename_vm(vm.moid, name), f"rename {vm.called} to {name}", name
     )
     after = yield from session.read_back(vm.moid, name)
     if after.name != name:
         raise NotConfirmed(f"{vm.called} is now named {after.name}", subject=name, remedy=PLAN_AGAIN)
-    return StepResult(vm_moid=vm.moid, message=f"its name was {vm.called}")
+    return StepResult(vm_moid=vm.moid, message=f"renamed from {vm.called}")
 
 
 def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
@@ -38,7 +38,7 @@ def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
     )
     after = yield from session.read_back(vm.moid, name)
     if after.folder_moid != change.folder_moid:
-        raise NotConfirmed(f"{name} does not appear in its folder", subject=name, remedy=PLAN_AGAIN)
+        raise NotConfirmed(f"{name} is not in its folder after the move", subject=name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
 
 
@@ -51,9 +51,11 @@ def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
     if change.source_moid not in (None, vm.host_moid):
         raise has_moved(name)
     if vm.is_on is not change.is_running:
-        is_now, planned = ("runs", "off") if vm.is_on else ("is not running", "running")
+        is_now, planned = ("is running", "off") if vm.is_on else ("is not running", "running")
         raise StalePlan(
-            f"{name} {is_now}, but was to be moved while it is {planned}", subject=name, remedy=PLAN_AGAIN
+            f"{name} {is_now}, but its move was planned while it was {planned}",
+            subject=name,
+            remedy=PLAN_AGAIN,
         )
     yield from session.run_task(
         lambda: session.writer.relocate_vm(vm.moid, destination),
@@ -62,7 +64,7 @@ def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
     )
     if not is_at((yield from session.read_back(vm.moid, name)), destination):
         raise NotConfirmed(
-            f"{name} does not appear on {destination.host_name} after its move",
+            f"{name} is not on {destination.host_name} after its migration",
             subject=name,
             remedy=f"check in vCenter whether DRS moved it again; then {PLAN_AGAIN}",
         )

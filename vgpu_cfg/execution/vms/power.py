@@ -63,7 +63,7 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
             session.check_going_on()
             after = yield from session.read_back(vm.moid, vm.name)
             if after.power_state is PowerState.OFF:
-                return StepResult(vm_moid=vm.moid, message="shut down through its guest")
+                return StepResult(vm_moid=vm.moid, message="shut down through the guest OS")
         if not session.options.force_power_off:
             raise NotConfirmed(
                 f"the guest of {vm.name} did not shut down in {session.options.shutdown_seconds:.0f} s",
@@ -94,7 +94,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
             return StepResult(vm_moid=vm.moid, message=where)
         session.note(
             change.id,
-            f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt} of {pin.attempts}, again",
+            f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt} of {pin.attempts}, retrying",
         )
         vm = yield from _switch_off(vm, session)
         nodes = _as_wide_as(pin, seen)
@@ -118,7 +118,7 @@ def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[
     after, pci_ids = yield from session.look_back(vm.moid, vm.name, host_moid=expected)
     if not after.is_on:
         raise NotConfirmed(
-            f"{vm.name} is {after.power_state} after its power-on",
+            f"{vm.name} is {after.power_state} after the power-on task",
             subject=vm.name,
             remedy=f"check the events of {vm.name} in vCenter; then {PLAN_AGAIN}",
         )
@@ -146,7 +146,7 @@ def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
     after = yield from session.read_back(vm.moid, vm.name)
     if after.power_state is not PowerState.OFF:
         raise NotConfirmed(
-            f"{vm.name} is {after.power_state} after its power-off", subject=vm.name, remedy=PLAN_AGAIN
+            f"{vm.name} is {after.power_state} after the power-off task", subject=vm.name, remedy=PLAN_AGAIN
         )
     return after
 
@@ -159,7 +159,7 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
     while held := (yield from session.gpus_of(vm.moid, vm.host_moid)):
         if session.now() >= deadline:
             raise NotConfirmed(
-                f"{vm.name} is off, but its host still shows GPU {', '.join(held)} in use by it",
+                f"{vm.name} is off, but its host still shows it as using GPU {', '.join(held)}",
                 subject=vm.name,
                 remedy="refresh the host's graphics devices in vCenter, then run the same command again",
             )
@@ -218,7 +218,7 @@ def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting
     yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} of {vm.name}", session)
     after = yield from session.read_back(vm.moid, vm.name)
     if _affinity_of(after) != nodes:
-        raise NotConfirmed(f"{vm.name} does not keep {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
+        raise NotConfirmed(f"{vm.name} did not retain {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
 
 
 def _node_list(nodes: Iterable[int]) -> str:

@@ -251,15 +251,15 @@ def _device_text(edit: DeviceEdit) -> str:
         case NewDynamicPassthrough():
             return f"dynamic passthrough {edit.label or ''}".rstrip()
         case NewSriovNic():
-            return f"virtual function of {edit.function}"
+            return f"virtual function on {edit.function}"
         case NewPvrdmaNic():
             return f"PVRDMA NIC on {edit.backing.network_name}"
         case NewNic() | EditNic():
             return f"NIC on {edit.backing.network_name}"
         case NewDisk() | GrowDisk():
-            return f"disk of {edit.size_mib} MiB"
+            return f"{edit.size_mib} MiB disk"
         case SetDiskPolicy():
-            return f"storage policy {edit.policy.name} of disk {edit.key}"
+            return f"storage policy {edit.policy.name} for disk {edit.key}"
         case NewTpm():
             return "virtual TPM"
         case RemoveDevice():

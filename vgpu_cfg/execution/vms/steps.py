@@ -145,7 +145,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         moid = yield from _make(request, uuid, session)
     else:
         moid = session.made[name] = made.moid
-    session.half_made[name] = "created, but not yet compared with the request"
+    session.half_made[name] = "created, but not yet verified"
     vm, missing = yield from _compare(session, moid, spec, before)
     if vm.name != name:
         raise NotConfirmed(
@@ -159,8 +159,8 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:
-        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
-        session.note(change.id, f"the server ignored {describe_spec(missing)}; setting it now")
+        session.half_made[name] = f"created, but without {describe_spec(missing)}"
+        session.note(change.id, f"vCenter ignored {describe_spec(missing)}; setting it now")
         yield from session.run_task(
             lambda: session.writer.upgrade_vm(moid, int(version)),
             f"upgrade {name} to hardware version {version}",
@@ -168,14 +168,14 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
-        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
-        session.note(change.id, f"the server ignored {describe_spec(missing)}; setting it now")
+        session.half_made[name] = f"created, but without {describe_spec(missing)}"
+        session.note(change.id, f"vCenter ignored {describe_spec(missing)}; setting it now")
         # A server that dropped some of the extraConfig dropped all of it.
         wanted = _with_settings(missing, seed) if missing.extra_config else missing
         yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
-        session.half_made[name] = f"created, but lacks {describe_spec(missing)}"
+        session.half_made[name] = f"created, but without {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
     disks = owned_disks(vm)
     shown = tuple(disk.uuid for disk in (*disks.own, *disks.others))
@@ -283,9 +283,9 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
         raise StalePlan(
             f"{vm.name} is not deleted: its instance UUID is {vm.instance_uuid}, not {change.instance_uuid}",
             subject=vm.name,
-            remedy="check which VM it is; " + PLAN_AGAIN,
+            remedy="check which VM this is; " + PLAN_AGAIN,
         )
-    _check_off(vm, "a running VM is not deleted")
+    _check_off(vm, "a running VM cannot be deleted")
     _check_disks(vm, change)
     yield from session.run_task(lambda: session.writer.destroy_vm(vm.moid), f"delete {vm.name}", vm.name)
     if (yield from session.read_vm(vm.moid)) is not None:
@@ -315,9 +315,9 @@ def set_attributes(change: SetAttributes, session: RunSession) -> Step:
     lacking = sorted(name for name, value in change.values.items() if shown.get(name, "") != value)
     if lacking:
         raise NotConfirmed(
-            f"{vm.name} does not show its custom attributes {', '.join(lacking)}",
+            f"{vm.name} does not have the custom attributes {', '.join(lacking)}",
             subject=vm.name,
-            remedy=f"check in vCenter who else changes them on {vm.name}; then {PLAN_AGAIN}",
+            remedy=f"check in vCenter who else is changing them on {vm.name}; then {PLAN_AGAIN}",
         )
     return StepResult(vm_moid=vm.moid)
 
@@ -332,9 +332,9 @@ def set_tags(change: SetTags, session: RunSession) -> Step:
     wrong += [f"still has {tag}" for tag in change.detach if tag.id in found]
     if wrong:
         raise NotConfirmed(
-            f"{vm.name} does not show the requested tags: it {', '.join(wrong)}",
+            f"{vm.name} does not have the requested tags: it {', '.join(wrong)}",
             subject=vm.name,
-            remedy=f"check in vCenter who else changes them on {vm.name}; then {PLAN_AGAIN}",
+            remedy=f"check in vCenter who else is changing them on {vm.name}; then {PLAN_AGAIN}",
         )
     return StepResult(vm_moid=vm.moid)
 
@@ -380,7 +380,7 @@ def remove_rule(change: RemoveRule, session: RunSession) -> Step:
     """Remove a rule that is still there and holds no VM of another plan."""
     members = session.reader.read_ties(change.cluster_moid).members_of_rule(change.rule_key, change.rule_name)
     if members is None:
-        return StepResult(is_needed=False, message="no longer exists, or now has another number")
+        return StepResult(is_needed=False, message="no longer exists, or its number has changed")
     session.check_members(members, f"the rule {change.rule_name}")
     yield from session.run_task(
         lambda: session.writer.remove_rule(change), f"remove rule {change.rule_name}", change.subject.name
@@ -441,9 +441,9 @@ def _check_off(vm: Vm, reason: str) -> None:
 
 def _not_shown(name: str, missing: VmSpec) -> NotConfirmed:
     return NotConfirmed(
-        f"{name} does not show the requested settings: {describe_spec(missing)}",
+        f"{name} does not have the requested settings: {describe_spec(missing)}",
         subject=name,
-        remedy=f"check in vCenter who else changes {name}; then {PLAN_AGAIN}",
+        remedy=f"check in vCenter who else is changing {name}; then {PLAN_AGAIN}",
     )
 
 
@@ -457,7 +457,7 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
     taken = [name for name in lacking if name in found and found[name].words != _seen(change, name)]
     if taken:
         raise StalePlan(
-            f"another user has meanwhile cordoned part of {change.host.name}: {found[taken[0]].words}",
+            f"another user has since cordoned part of {change.host.name}: {found[taken[0]].words}",
             subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
@@ -466,7 +466,7 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
     lacking = sorted(name for name, text in change.values.items() if _text(shown, name) != text)
     if lacking:
         raise NotConfirmed(
-            f"{change.host.name} does not show {', '.join(lacking)} as written",
+            f"{change.host.name} does not have the new values for {', '.join(lacking)}",
             subject=change.host.name,
             remedy=f"check the custom attributes of {change.host.name} in vCenter; then {PLAN_AGAIN}",
         )
@@ -504,12 +504,12 @@ def set_reservation(change: SetReservation, session: RunSession) -> Step:
         return StepResult()
     if not is_written:
         raise StalePlan(
-            "another user has meanwhile changed this plan's reservation",
+            "another user has since changed this plan's reservation",
             subject=change.subject.name,
             remedy=PLAN_AGAIN,
         )
     raise NotConfirmed(
-        "vCenter does not show the reservation as written",
+        "the reservation in vCenter is not the one that was written",
         subject=change.subject.name,
         remedy=f"check the alarm definitions in vCenter; then {PLAN_AGAIN}",
     )
@@ -547,7 +547,7 @@ def await_customization(change: AwaitCustomization, session: RunSession) -> Step
 def _failure(name: str, seen: CustomizationSeen) -> TaskFailed:
     where = f"see {seen.log} in the guest; " if seen.log else ""
     return TaskFailed(
-        f"customise {name}: {seen.message or seen.event}",
+        f"customize {name}: {seen.message or seen.event}",
         subject=name,
         cause=_TOLD.get(seen.event, ""),
         remedy=f"{where}{_ONCE}",
@@ -557,12 +557,12 @@ def _failure(name: str, seen: CustomizationSeen) -> TaskFailed:
 def _no_end(name: str, seconds: int, seen: CustomizationSeen) -> NotConfirmed:
     minutes = f"{seconds / 60:.0f} min"
     if seen.state == "running":
-        remedy = f"see {seen.log or 'the log of VMware Tools'} in the guest; when it is done, {PLAN_AGAIN}"
+        remedy = f"see {seen.log or 'the VMware Tools log'} in the guest; when it is complete, {PLAN_AGAIN}"
         return NotConfirmed(
             f"{name}: its customization did not complete within {minutes}", subject=name, remedy=remedy
         )
     return NotConfirmed(
         f"{name}: its customization did not start within {minutes}",
         subject=name,
-        remedy=f"make sure that VMware Tools are running in it and can perform customization; {_ONCE}",
+        remedy=f"make sure that VMware Tools is running in the guest and supports customization; {_ONCE}",
     )

@@ -173,7 +173,7 @@ class GuestHostKeys(paramiko.MissingHostKeyPolicy):
             raise GuestError(
                 f"the guest has not reported a host key to vCenter, but presents {shown}",
                 subject=f"{self._name} at {hostname}",
-                remedy=f"check that VMware Tools are running in it, since they report the key; or {compare}",
+                remedy=f"check that VMware Tools is running in it, since it reports the key; or {compare}",
             )
         raise GuestError(
             f"the guest presents a different host key than the known one: {shown}",
