@@ -108,7 +108,7 @@ class RootShell:
 
     def _check(self, words: Sequence[str]) -> None:
         if not words:
-            raise ValueError("a command has at least one word")
+            raise ValueError("a command must have at least one word")
         if any("\0" in word for word in words):
             raise GuestError(
                 "a command argument cannot contain a NUL character",

@@ -204,7 +204,7 @@ def secret_value(
         raise failure(
             f"the secret {name} has no value",
             subject=subject,
-            remedy=f"set a value for {name} at the source that the plan file's `secrets` names",
+            remedy=f"set a value for {name} in the source specified under the plan file's `secrets`",
         )
     return secrets[name]
 
@@ -272,8 +272,8 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float, lim
     channel.status_event.wait(_left(deadline))
     _left(deadline)
     if channel.exit_status < 0:
-        why = "was killed there, or the connection closed" if channel.closed else "returned no status"
-        raise SshFailure(SshProblem.BROKEN, f"the command {why} before it ended")
+        why = "was killed or the connection was closed" if channel.closed else "returned no status"
+        raise SshFailure(SshProblem.BROKEN, f"the command {why} before it finished")
     return Executed(status=channel.exit_status, stdout=bytes(out), stderr=bytes(err))
 
 

@@ -167,7 +167,7 @@ class _Channel:
                 found = self._processes.ListProcessesInGuest(self._vm, self._auth, [pid])
             if not found:
                 raise GuestNotReady(
-                    "the guest no longer knows the started program",
+                    "the guest no longer reports the status of the program",
                     subject=self._target.name,
                     remedy="the guest or its VMware Tools may have restarted; run the same command again",
                 )
@@ -227,14 +227,14 @@ class _Channel:
             raise GuestError(
                 f"files are transferred through the VM's host, which cannot be reached: {error.message}",
                 subject=self._target.name,
-                remedy="allow this machine to access the host's port 443, or allow ssh to the guest",
+                remedy="allow this machine to access port 443 on the host, or allow SSH access to the guest",
             ) from error
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
             raise GuestError(
                 f"the file transfer failed with HTTP status {status}",
                 subject=self._target.name,
                 remedy=(
-                    "check whether the guest is restarting or moving to another host; then run the "
+                    "check whether the guest is restarting or being migrated to another host; then run the "
                     "command again"
                 ),
             )
@@ -260,7 +260,7 @@ class _Channel:
             raise GuestError(
                 "this vCenter does not support guest operations",
                 subject=self._target.name,
-                remedy="allow ssh access to the guest",
+                remedy="allow SSH access to the guest",
             )
         return found
 

@@ -94,7 +94,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
             return StepResult(vm_moid=vm.moid, message=where)
         session.note(
             change.id,
-            f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt} of {pin.attempts}, retrying",
+            f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt}/{pin.attempts}; retrying",
         )
         vm = yield from _switch_off(vm, session)
         nodes = _as_wide_as(pin, seen)

@@ -87,7 +87,7 @@ def load(client: paramiko.SSHClient, files: Sequence[Path]) -> None:
             client.load_system_host_keys(str(path))
         except (OSError, ValueError, paramiko.SSHException) as error:
             raise HostShellError(
-                f"cannot be read: {error}", subject=str(path), remedy="fix the file, or name another"
+                f"cannot be read: {error}", subject=str(path), remedy="fix the file, or specify another one"
             ) from error
 
 

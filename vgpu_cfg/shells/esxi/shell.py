@@ -32,7 +32,7 @@ class EsxiShell:
         Raises HostShellError, also for arguments that no command line can carry.
         """
         if not arguments:
-            raise ValueError("a command has at least one word")
+            raise ValueError("a command must have at least one word")
         words = list(arguments)
         at = _device_word(words)
         if at is not None:

@@ -79,7 +79,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
                 f"the host rejects the login of {endpoint.user}: {failure.said}",
                 subject=subject,
                 remedy=(
-                    "check the secret that `access` names, whether the account is locked, and whether "
+                    "check the secret specified in `access`, whether the account is locked, and whether "
                     "lockdown mode excludes this user"
                 ),
             )
@@ -97,7 +97,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
             )
         case SshProblem.SILENT:
             return ConnectionRefused(
-                f"no answer within {endpoint.timeout_seconds:g} s",
+                f"no response within {endpoint.timeout_seconds:g} s",
                 subject=subject,
                 remedy="check whether the host is up and whether a firewall blocks port 22",
             )
@@ -115,9 +115,9 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
             )
         case SshProblem.NO_KEY:
             return HostShellError(
-                "the secret that `access` names as a key does not contain a private key",
+                "the key secret specified in `access` does not contain a private key",
                 subject=subject,
-                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA, or RSA",
             )
         case _:
             return ConnectionRefused(

@@ -48,7 +48,7 @@ def read_gpus(run: Run) -> ShellFacts:
     unread = dict(report.unreadable)
     reported = len(report.gpus) + len(unread)
     if report.attached is not None and reported < report.attached:
-        unread[""] = f"nvidia-smi lists {reported} GPUs but counts {report.attached}"
+        unread[""] = f"nvidia-smi lists {reported} GPUs but reports {report.attached} attached"
     return ShellFacts(
         gpus={gpu.pci_id: gpu.facts for gpu in report.gpus},
         driver_version=report.driver_version,
@@ -83,7 +83,7 @@ def read_mig(run: Run) -> ShellFacts:
     except UnreadableOutput as error:
         return ShellFacts(unread={MIG_UNREAD: _why(error)})
     except KeyError as error:
-        return ShellFacts(unread={MIG_UNREAD: f"nvidia-smi reports no address of {error.args[0]}"})
+        return ShellFacts(unread={MIG_UNREAD: f"nvidia-smi reports no address for {error.args[0]}"})
     return ShellFacts(mig=mig)
 
 

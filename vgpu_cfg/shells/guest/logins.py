@@ -113,6 +113,6 @@ def _no_address(target: GuestTarget) -> GuestNotReady:
     return GuestNotReady(
         "the address of the guest is not known yet",
         subject=target.name,
-        remedy="VMware Tools in the guest report it; or set `ip` on a NIC of the VM in the plan file, or "
+        remedy="VMware Tools in the guest reports it; or set `ip` on a NIC of the VM in the plan file, or "
         "a HostName for the VM in the SSH configuration",
     )

@@ -119,9 +119,9 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
             )
         case SshProblem.NO_KEY:
             return GuestError(
-                "the secret that `guest.login` names as a key does not contain a private key",
+                "the key secret specified in `guest.login` does not contain a private key",
                 subject=subject,
-                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+                remedy="provide the full text of an OpenSSH or PEM private key: Ed25519, ECDSA, or RSA",
             )
         case SshProblem.UNRESOLVED:
             return GuestError(
@@ -137,7 +137,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
             )
         case SshProblem.SILENT:
             return GuestNotReady(
-                f"no answer within {endpoint.timeout_seconds:g} s",
+                f"no response within {endpoint.timeout_seconds:g} s",
                 subject=subject,
                 remedy="check whether the guest has booted and this machine can reach its network",
             )
@@ -176,10 +176,10 @@ class GuestHostKeys(paramiko.MissingHostKeyPolicy):
                 remedy=f"check that VMware Tools is running in it, since it reports the key; or {compare}",
             )
         raise GuestError(
-            f"the guest presents a different host key than the known one: {shown}",
+            f"the guest presents a host key that differs from the known one: {shown}",
             subject=f"{self._name} at {hostname}",
             remedy="another machine may use this address; if the guest's host key was regenerated, "
-            f"{compare}; if it was set up with other keys of the plan, restore those "
+            f"{compare}; if it was set up with other plan keys, restore those "
             "(`training.keys`)",
         )
 
@@ -191,5 +191,5 @@ def _knows(path: Path, hostname: str, key: paramiko.PKey) -> bool:
         return paramiko.HostKeys(str(path)).check(hostname, key)
     except (OSError, ValueError, paramiko.SSHException) as error:
         raise GuestError(
-            f"cannot be read: {error}", subject=str(path), remedy="fix the file, or move it away"
+            f"cannot be read: {error}", subject=str(path), remedy="fix the file, or move it elsewhere"
         ) from error

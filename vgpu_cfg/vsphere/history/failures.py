@@ -121,7 +121,7 @@ class FailureReader:
         found = _DATASTORE_PATH.fullmatch(directory)
         if found is None:
             raise NotFound(
-                "vCenter does not report where the VM's files are",
+                "vCenter does not report the location of the VM's files",
                 subject=vm_moid,
                 remedy="check whether the VM is accessible in vCenter",
             )
@@ -182,7 +182,7 @@ def _refused(status: int, path: str) -> VCenterError:
         return NotFound(
             f"the datastore has no {LOG_NAME} for this VM",
             subject=path,
-            remedy="a VM that never started has none; otherwise check its folder on the datastore",
+            remedy="a VM that was never powered on has no log; otherwise check its folder on the datastore",
         )
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return NotPermitted(

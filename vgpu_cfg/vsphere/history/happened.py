@@ -28,9 +28,9 @@ from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
 NOT_KEPT = "this vCenter provides no events"
-NOT_RECORDED = "a recording contains no events"
+NOT_RECORDED = "recordings contain no events"
 NOT_ALLOWED = "the account has no read access to events"
-TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events, which is the limit"
+TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events, which is the maximum"
 
 _VM = "vim.VirtualMachine"
 _CREATED = "config.createDate"

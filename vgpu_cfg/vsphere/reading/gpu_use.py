@@ -31,8 +31,8 @@ from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
 NOT_KEPT = "this vCenter has no GPU performance counters"
-NO_SAMPLES = "no host has GPU counter samples, which NVIDIA's host driver provides"
-NOT_RECORDED = "a recording contains no performance counters"
+NO_SAMPLES = "no host has samples of the GPU counters, which the NVIDIA host driver provides"
+NOT_RECORDED = "recordings contain no performance counters"
 NOT_ALLOWED = "the account has no read access to performance counters"
 
 HOSTS_AT_ONCE = 256
@@ -152,7 +152,7 @@ def _interval(told: Iterable[Any], counter: _Counter, days: float) -> tuple[Any,
     """Choose the finest interval that reaches so far back and keeps a counter; else say why there is none."""
     kept = [one for one in told if one.enabled and one.level is not None and one.level >= counter.level > 0]
     if not kept:
-        why = f"vCenter keeps this counter only from statistics level {counter.level}"
+        why = f"vCenter keeps this counter only at statistics level {counter.level} or higher"
         return None, f"{why}, but no interval uses it" if counter.level else (
             "vCenter does not report its level"
         )

@@ -32,7 +32,7 @@ def read_library_items(session: Session, wanted: Iterable[tuple[str, str]]) -> t
 
 
 def _item(session: Session, library: str, name: str) -> LibraryItem:
-    what = f"looking for the library item {library}/{name}"
+    what = f"looking up the library item {library}/{name}"
     libraries = _find(session, LIBRARIES, {"name": library}, what)
     if not libraries:
         known = _ids(session, session.rest.get(LIBRARIES, what), what)

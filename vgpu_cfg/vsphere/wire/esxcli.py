@@ -165,7 +165,7 @@ def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
     if not said and fault.faultMsg != _SUMMARY_ONLY:
         said = " ".join((fault.faultMsg or "").split())
     if _NO_PERMISSION in detail.types:
-        named = ", ".join(detail.privileges) or "a privilege that vCenter does not name"
+        named = ", ".join(detail.privileges) or "a privilege that vCenter does not specify"
         return NotPermitted(
             f"{what}: the account lacks {named}",
             subject=subject,
@@ -178,7 +178,7 @@ def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
             remedy="run the command in the host's shell",
         )
     return VCenterError(
-        f"{what}: {said or 'it failed without saying why'}",
+        f"{what}: {said or 'failed without giving a reason'}",
         subject=subject,
         remedy="run the command in the host's shell for details",
     )

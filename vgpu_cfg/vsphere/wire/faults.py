@@ -114,7 +114,7 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
 def not_offered(message: str, subject: str = "") -> NotOffered:
     """Make the error for a feature that a server or host lacks, with its usual remedy."""
     return NotOffered(
-        message, subject=subject, remedy="this vCenter or host is too old for it or does not support it"
+        message, subject=subject, remedy="this vCenter or host is too old or does not support this operation"
     )
 
 
@@ -133,14 +133,14 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
                 said,
                 subject=subject,
                 remedy=(
-                    "check whether the guest has booted and VMware Tools (open-vm-tools) are running in it"
+                    "check whether the guest has booted and VMware Tools (open-vm-tools) is running in it"
                 ),
             )
         case vim.fault.OperationDisabledByGuest() | vim.fault.OperationNotSupportedByGuest():
             return GuestError(
                 said,
                 subject=subject,
-                remedy="enable guest operations in the guest's tools.conf, or allow ssh access",
+                remedy="enable guest operations in the guest's tools.conf, or allow SSH access",
             )
         case vim.fault.GuestPermissionDenied() | vim.fault.CannotAccessFile():
             return GuestError(
@@ -156,7 +156,7 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
             return GuestError(
                 said,
                 subject=subject,
-                remedy="check the VM's events in vCenter, or allow ssh access to its guest",
+                remedy="check the VM's events in vCenter, or allow SSH access to its guest",
             )
         case _:
             return to_error(fault, what, subject)
@@ -194,7 +194,7 @@ def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> No
     privileges = {fault.privilegeId} if fault.privilegeId else set()
     for lack in getattr(fault, "missingPrivileges", None) or ():
         privileges.update(lack.privilegeIds or ())
-    named = ", ".join(sorted(privileges)) or "a privilege that vCenter does not name"
+    named = ", ".join(sorted(privileges)) or "a privilege that vCenter does not specify"
     entity = _moid(fault, "object")
     return NotPermitted(
         f"{what}: the account lacks {named}" + (f" on {entity}" if entity else ""),
@@ -215,7 +215,7 @@ def _sentences(fault: vmodl.MethodFault, depth: int) -> Iterator[str]:
         case vim.fault.InvalidVmConfig():
             yield _field(fault, "property", "Invalid: {}.")
         case vim.fault.InvalidPowerState():
-            yield _field(fault, "existingState", "It is {}.")
+            yield _field(fault, "existingState", "Current state: {}.")
         case vmodl.query.InvalidProperty():
             yield _field(fault, "name", "Property: {}.")
         case vim.fault.NoCompatibleHost() if depth:

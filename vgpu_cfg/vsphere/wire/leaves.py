@@ -45,7 +45,7 @@ def leaf_maker(convert: Callable[[str], Any]) -> Make:
 
     def make(element: Element) -> Any:
         if len(element):
-            raise TypeError(f"the value of {split_tag(element.tag)[1]} has parts")
+            raise TypeError(f"the value of {split_tag(element.tag)[1]} has child elements")
         return convert(element.text or "")
 
     return make

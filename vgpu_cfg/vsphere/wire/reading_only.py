@@ -42,8 +42,8 @@ class ReadingOnly:
     ) -> tuple[int, Mapping[str, str], bytes]:
         if not _reads(method, path, body):
             name = called(body) or f"{method} {path}"
-            message = f"a command that only reads would have sent {name}"
-            raise NotPermitted(message, subject="vgpu-cfg", remedy="report it: nothing was sent")
+            message = f"a read-only command tried to send {name}"
+            raise NotPermitted(message, subject="vgpu-cfg", remedy="report this bug; nothing was sent")
         return self.transport.exchange(method, path, headers, body)
 
     def close(self) -> None:

@@ -351,7 +351,7 @@ class Session:
             return LoginFailed(
                 f"wrong user or password for {self.user}",
                 subject=self.address,
-                remedy="check both; write a vCenter user as user@vsphere.local",
+                remedy="check both; specify a vCenter user as user@vsphere.local",
             )
         return LoginFailed(
             "the token was rejected",

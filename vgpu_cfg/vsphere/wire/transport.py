@@ -114,7 +114,7 @@ class Trust:
                 raise CertificateRejected(
                     f"cannot use the file of trusted CA certificates: {error}",
                     subject=str(self.ca_file),
-                    remedy="name a PEM file that contains the CA certificate",
+                    remedy="specify a PEM file that contains the CA certificate",
                 ) from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.sslsocket_class = BudgetSocket
@@ -243,19 +243,19 @@ class HttpsTransport:
             return NoConnectionInTime(
                 f"no connection to {where}: no response within {self._limits.timeout_seconds:g} s",
                 subject=self.address,
-                remedy="check the address and firewalls; --timeout waits longer",
+                remedy="check the address and firewalls, or increase --timeout",
             )
         if not budget.is_sent:
             return NotSent(
                 f"no connection to {where}: {_reason(error)}",
                 subject=self.address,
-                remedy="check the address, name resolution and firewalls",
+                remedy="check the address, name resolution, and firewalls",
             )
         if _is_timeout(error):
             return AnswerLate(
                 f"{where} did not respond in time",
                 subject=self.address,
-                remedy="raise the time limit (--timeout), or check whether vCenter is overloaded",
+                remedy="increase the time limit (--timeout), or check whether vCenter is overloaded",
             )
         return Unreachable(
             f"the connection to {where} was interrupted: {_reason(error)}",

@@ -102,7 +102,7 @@ class VCenterHostWriter:
 
     def exit_maintenance(self, host_moid: str, timeout_seconds: int) -> str:
         """Leave maintenance mode."""
-        with translated("leaving maintenance mode", host_moid):
+        with translated("exiting maintenance mode", host_moid):
             return _moid(self._host(host_moid).ExitMaintenanceMode_Task(timeout_seconds))
 
     def reboot_host(self, host_moid: str) -> str:
@@ -280,7 +280,7 @@ class VCenterHostWriter:
             raise not_offered("this vCenter does not support assigning licenses", host_moid)
         manager = vim.LicenseAssignmentManager(moid, self._session.stub)
         try:
-            with translated(f"assigning the license of {write.secret}", host_moid):
+            with translated(f"assigning the license in {write.secret}", host_moid):
                 manager.UpdateAssignedLicense(host_moid, key, None)
         except VCenterError as error:
             raise type(error)(

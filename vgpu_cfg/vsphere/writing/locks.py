@@ -76,7 +76,7 @@ class VCenterLocks:
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
         """Say that the run goes on; False where the lock has gone. One round trip."""
-        with translated("refreshing its lock", moid):
+        with translated("refreshing the lock", moid):
             try:
                 vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(_spec(name, holder, beats))
             except vmodl.fault.ManagedObjectNotFound:

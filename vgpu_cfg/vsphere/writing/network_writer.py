@@ -209,7 +209,7 @@ def _set_portgroup(session: Session, network: SetPortgroup) -> str:
         item = _read(session, _PORTGROUP, network.portgroup_moid, network.name)
         spec.configVersion = item.get("config.configVersion")
         portgroup = vim.dvs.DistributedVirtualPortgroup(item.moid, session.stub)
-        with translated(f"changing the portgroup {network.name}", network.name):
+        with translated(f"changing the port group {network.name}", network.name):
             return _moid(portgroup.ReconfigureDVPortgroup_Task(spec))
     if network.switch_moid is None:
         raise _gone("the switch does not exist yet", network.switch_name)
@@ -218,7 +218,7 @@ def _set_portgroup(session: Session, network: SetPortgroup) -> str:
     spec.numPorts = network.ports
     spec.autoExpand = True
     switch = vim.DistributedVirtualSwitch(network.switch_moid, session.stub)
-    with translated(f"creating the portgroup {network.name}", network.name):
+    with translated(f"creating the port group {network.name}", network.name):
         return _moid(switch.AddDVPortgroup_Task([spec]))
 
 

@@ -143,7 +143,7 @@ class VCenterWriter:
                 vim.vm.RelocateSpec.DiskLocator(diskId=key, datastore=vim.Datastore(store))
                 for key, store in destination.kept_disks.items()
             ]
-        with translated(f"moving {moid} to {destination.host_name}", moid):
+        with translated(f"migrating {moid} to {destination.host_name}", moid):
             # Belief: relocate-moves-like-migrate, relocate-moves-running-vgpu-vms.
             return _moid(self._vm(moid).RelocateVM_Task(spec))
 
@@ -311,7 +311,7 @@ def _change(session: Session, vm_moid: str, action: str, ids: Sequence[str]) -> 
         messages = found.get("error_messages") or ()
         said = " ".join(str(one.get("default_message") or "") for one in messages if isinstance(one, dict))
         raise VCenterError(
-            f"{what}: {said or 'vCenter did not do it for every tag'}",
+            f"{what}: {said or 'vCenter did not complete this for every tag'}",
             subject=vm_moid,
             remedy="check that the tags still exist and that the account can assign them; then plan again",
         )
