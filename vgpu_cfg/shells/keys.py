@@ -34,7 +34,7 @@ class PlanKeyRing:
     def __init__(self, seed: bytes, former: Sequence[bytes] = ()) -> None:
         if len(seed) < SHORTEST_SEED:
             raise GuestError(
-                f"the seed of the plan's SSH keys has {len(seed)} bytes; {SHORTEST_SEED} or more are required",
+                f"the seed of the plan's SSH keys has {len(seed)} bytes; at least {SHORTEST_SEED} required",
                 subject="training.keys",
                 remedy="store 32 random bytes or more, such as the output of `openssl rand -hex 32`",
             )

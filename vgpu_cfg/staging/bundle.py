@@ -50,7 +50,7 @@ def bundle_files(context: StagingContext, kinds: Sequence[str]) -> tuple[GuestFi
         raise GuestError(
             f"this guest has no module {', '.join(unknown)}",
             subject=spec.vm,
-            remedy="plan again: what it shall have has changed",
+            remedy="plan again: the modules for this guest have changed",
         )
     files = [
         GuestFile(path=MANIFEST, content=manifest(spec)),

@@ -135,9 +135,9 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
     first = text.lstrip("\ufeff").splitlines()[0].strip()
     if first != HEADER:
         raise GuestError(
-            f"the user data does not begin with {HEADER}, so it cannot be merged with what vgpu-cfg sends",
+            f"the user data does not begin with {HEADER}, so it cannot be merged with that of vgpu-cfg",
             subject=spec.vm,
-            remedy=f"write it as {HEADER}; a script can stand in its runcmd",
+            remedy=f"write it as {HEADER}, and put scripts under runcmd",
         )
     try:
         return read_foreign(text.lstrip("\ufeff"), "user_data")
@@ -145,7 +145,7 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
         raise GuestError(
             "; ".join(str(fault) for fault in error.faults),
             subject=spec.vm,
-            remedy="fix the user data; `cloud-init schema --config-file FILE` reads it as the guest will",
+            remedy="fix the user data; `cloud-init schema --config-file FILE` validates it as the guest does",
         ) from error
 
 
@@ -163,8 +163,8 @@ def _too_large(spec: GuestSpec, files: Sequence[GuestFile], size: int) -> GuestE
     largest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
     reported = ", ".join(f"{path} ({weight:,} bytes)" for path, weight in largest)
     return GuestError(
-        f"cloud-init's user data has {size:,} bytes packed, and guestinfo takes {MOST_BYTES:,}; "
-        f"the largest: {reported}",
+        f"the compressed cloud-init user data has {size:,} bytes; guestinfo accepts {MOST_BYTES:,}; "
+        f"the largest files: {reported}",
         subject=spec.vm,
-        remedy="make those smaller, or stage this guest by ssh or guest operations",
+        remedy="reduce their size, or stage this guest over SSH or guest operations",
     )

@@ -76,7 +76,7 @@ def checked_registry(text: str, where: str) -> str:
 def checked_path(text: str, where: str) -> str:
     """Return an absolute path that a mount can carry: anything but ':', ',' and control characters."""
     if not text.startswith("/") or _UNSAFE_IN_PATHS.search(text) or "/../" in f"{text}/":
-        raise _refused(text, where, "write an absolute path without ':', ',', '..' and control characters")
+        raise _refused(text, where, "use an absolute path without ':', ',', '..', or control characters")
     return text
 
 
@@ -85,16 +85,16 @@ def checked_network(text: str, where: str) -> str:
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise _refused(text, where, "write an address or a network such as 10.111.0.0/24") from None
+        raise _refused(text, where, "specify an address or a network, such as 10.111.0.0/24") from None
     return text
 
 
 def checked_port(number: int, where: str) -> int:
     """Return a TCP port."""
     if not 0 < number < 65536:
-        raise _refused(str(number), where, "write a port from 1 to 65535")
+        raise _refused(str(number), where, "specify a port from 1 to 65535")
     return number
 
 
 def _refused(text: str, where: str, remedy: str) -> GuestError:
-    return GuestError(f"{where} cannot go into a guest: {text!r}", subject=where, remedy=remedy)
+    return GuestError(f"invalid value for {where}: {text!r}", subject=where, remedy=remedy)

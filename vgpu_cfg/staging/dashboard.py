@@ -35,10 +35,10 @@ def _rate(metric: str, then: str = "") -> str:
 
 
 PANELS: tuple[Panel, ...] = (
-    Panel("GPU utilisation", "percent", (('DCGM_FI_DEV_GPU_UTIL{vm=~"$vm"}', _GPU),), 100),
+    Panel("GPU utilization", "percent", (('DCGM_FI_DEV_GPU_UTIL{vm=~"$vm"}', _GPU),), 100),
     Panel("Framebuffer in use", "mbytes", (('DCGM_FI_DEV_FB_USED{vm=~"$vm"}', _GPU),)),
     Panel(
-        "NVLink traffic, as DCGM counts it",
+        "NVLink traffic (DCGM counter)",
         "none",
         (('sum by (vm, gpu) (rate(DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{vm=~"$vm"}[$__rate_interval]))', _GPU),),
     ),
@@ -65,7 +65,7 @@ PANELS: tuple[Panel, ...] = (
         ),
     ),
     Panel(
-        "RDMA packets that were dropped or faulty",
+        "RDMA packets dropped or with errors",
         "pps",
         (
             (
@@ -74,17 +74,17 @@ PANELS: tuple[Panel, ...] = (
             ),
             (
                 'rate(node_infiniband_port_errors_received_total{vm=~"$vm"}[$__rate_interval])',
-                f"{_PORT} faulty",
+                f"{_PORT} with errors",
             ),
         ),
     ),
     Panel(
-        "RDMA packets that were lost or out of order",
+        "RDMA packets lost or out of order",
         "pps",
         (
             (_rate("vgpu_cfg_rdma_out_of_sequence_total"), f"{_PORT} out of order"),
-            (_rate("vgpu_cfg_rdma_packet_seq_err_total"), f"{_PORT} asked for again"),
-            (_rate("vgpu_cfg_rdma_local_ack_timeout_err_total"), f"{_PORT} without answer"),
+            (_rate("vgpu_cfg_rdma_packet_seq_err_total"), f"{_PORT} retransmission requested"),
+            (_rate("vgpu_cfg_rdma_local_ack_timeout_err_total"), f"{_PORT} acknowledgment timeout"),
             (_rate("vgpu_cfg_port_rx_discards_phy_total"), f"{_PORT} dropped by the NIC"),
         ),
     ),
@@ -92,9 +92,9 @@ PANELS: tuple[Panel, ...] = (
         "RDMA pauses by priority",
         "pps",
         (
-            (_rate("vgpu_cfg_port_rx_prio_pause_total", " > 0"), f"{_PRIORITY} was paused"),
-            (_rate("vgpu_cfg_port_tx_prio_pause_total", " > 0"), f"{_PRIORITY} asked for a pause"),
-            (_rate("vgpu_cfg_port_rx_global_pause_total", " > 0"), f"{_PORT} was paused as a whole"),
+            (_rate("vgpu_cfg_port_rx_prio_pause_total", " > 0"), f"{_PRIORITY} paused"),
+            (_rate("vgpu_cfg_port_tx_prio_pause_total", " > 0"), f"{_PRIORITY} pause sent"),
+            (_rate("vgpu_cfg_port_rx_global_pause_total", " > 0"), f"{_PORT} whole link paused"),
         ),
     ),
     Panel(
@@ -103,14 +103,14 @@ PANELS: tuple[Panel, ...] = (
         (
             (_rate("vgpu_cfg_rdma_np_ecn_marked_roce_packets_total"), f"{_PORT} marked"),
             (_rate("vgpu_cfg_rdma_np_cnp_sent_total"), f"{_PORT} CNP sent"),
-            (_rate("vgpu_cfg_rdma_rp_cnp_handled_total"), f"{_PORT} CNP heeded"),
+            (_rate("vgpu_cfg_rdma_rp_cnp_handled_total"), f"{_PORT} CNP handled"),
         ),
     ),
     Panel("Power", "watt", (('DCGM_FI_DEV_POWER_USAGE{vm=~"$vm"}', _GPU),)),
     Panel("Temperature", "celsius", (('DCGM_FI_DEV_GPU_TEMP{vm=~"$vm"}', _GPU),)),
     Panel("Last XID error", "none", (('DCGM_FI_DEV_XID_ERRORS{vm=~"$vm"}', _GPU),)),
     Panel(
-        "Network traffic of the guest",
+        "Guest network traffic",
         "Bps",
         (
             (

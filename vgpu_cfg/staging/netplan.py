@@ -45,9 +45,9 @@ def match_of(nic: GuestNic) -> tuple[str, str]:
     if nic.driver:
         return "", values.driver_name(nic.driver)
     raise GuestError(
-        "a NIC has neither a MAC address nor a driver by which the guest could find it",
+        "a NIC has neither a MAC address nor a driver to identify it in the guest",
         subject=nic.name or "NIC",
-        remedy="give it a MAC address in the plan file",
+        remedy="set its MAC address in the plan file",
     )
 
 

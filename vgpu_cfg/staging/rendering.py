@@ -52,7 +52,7 @@ def quote_sh(value: object) -> str:
     text = str(value)
     if "\0" in text:
         raise GuestError(
-            "a text for the guest's shell holds a NUL byte", subject=repr(text), remedy="remove it"
+            "a value for the guest's shell contains a NUL byte", subject=repr(text), remedy="remove it"
         )
     return shlex.quote(text)
 
@@ -65,7 +65,7 @@ def quote_systemd(value: object) -> str:
     text = str(value)
     if any(ord(sign) < 0x20 or ord(sign) == 0x7F for sign in text):
         raise GuestError(
-            "a text for a systemd unit holds a control character", subject=repr(text), remedy="remove it"
+            "a value for a systemd unit contains a control character", subject=repr(text), remedy="remove it"
         )
     for sign, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$")):
         text = text.replace(sign, escaped)
@@ -146,7 +146,7 @@ class StagingContext:
         """Return the value of a secret. Raises GuestError where it has none."""
         value = self.secrets.get(name, "").strip("\r\n")
         if not value.strip():
-            remedy = "give it a value, where the plan file's secrets say that it is"
+            remedy = "set a value in the source specified under the plan file's `secrets`"
             raise GuestError(f"{what} has no value", subject=f"{self.spec.vm}: secret {name}", remedy=remedy)
         return value
 

@@ -54,9 +54,9 @@ def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[st
         where = "training.mounts"
         if target.rstrip("/") in ("", *(path for path, _ in _OWN_MOUNTS)):
             raise GuestError(
-                f"a mount would hide what training needs: {text!r}",
+                f"a mount would hide files that training requires: {text!r}",
                 subject=where,
-                remedy="give it another target",
+                remedy="use another target",
             )
         pairs.append((checked_path(source, where), checked_path(target, where)))
     shared = context.spec.get(SharedFolderModule)
@@ -119,6 +119,8 @@ def _size(text: str) -> str:
     number = text.strip().lower().removesuffix("ib").removesuffix("b")
     if not number[:-1].isdigit() or number[-1] not in "kmg0123456789":
         raise GuestError(
-            f"shared memory is no size: {text!r}", subject="guest.shared_memory", remedy="write it like 64GiB"
+            f"invalid shared memory size: {text!r}",
+            subject="guest.shared_memory",
+            remedy="use a value such as 64GiB",
         )
     return number

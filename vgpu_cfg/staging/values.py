@@ -28,7 +28,7 @@ _DRIVER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 def refuse(what: str, text: str, remedy: str) -> GuestError:
     """Make the error for a text that a guest cannot carry."""
-    return GuestError(f"{text!r} cannot be {what} of a guest", subject=what, remedy=remedy)
+    return GuestError(f"{text!r} cannot be used as {what}", subject=what, remedy=remedy)
 
 
 def asserted(check: Callable[[str], str], what: str, text: str) -> str:
@@ -42,12 +42,12 @@ def asserted(check: Callable[[str], str], what: str, text: str) -> str:
 
 def host_name(text: str) -> str:
     """Return a host name: one label of letters, digits and hyphens."""
-    return _matching(_HOST_NAME, "the host name", text, "use letters, digits and hyphens, 63 at most")
+    return _matching(_HOST_NAME, "the host name", text, "use at most 63 letters, digits, and hyphens")
 
 
 def domain_name(text: str) -> str:
     """Return a name of one label or more, as /etc/hosts and a host's full name take it."""
-    return _matching(_DOMAIN, "a name", text, "use labels of letters, digits and hyphens, joined by dots")
+    return _matching(_DOMAIN, "a name", text, "use labels of letters, digits, and hyphens, separated by dots")
 
 
 def user_name(text: str) -> str:
@@ -57,22 +57,22 @@ def user_name(text: str) -> str:
 
 def interface_name(text: str) -> str:
     """Return the name of an interface, 15 signs at most."""
-    return _matching(_INTERFACE, "the name of an interface", text, "use letters, digits, 15 at most")
+    return _matching(_INTERFACE, "an interface name", text, "use letters, digits, 15 at most")
 
 
 def mac_address(text: str) -> str:
     """Return a MAC address in lower case with colons."""
-    return _matching(_MAC, "a MAC address", text.lower(), "write six pairs of hex digits with colons")
+    return _matching(_MAC, "a MAC address", text.lower(), "use six pairs of hex digits separated by colons")
 
 
 def driver_name(text: str) -> str:
     """Return the name of a NIC's kernel driver."""
-    return _matching(_DRIVER, "a NIC's driver", text, "name a kernel driver, such as mlx5_core")
+    return _matching(_DRIVER, "a NIC's driver", text, "specify a kernel driver, such as mlx5_core")
 
 
 def package(text: str) -> str:
     """Return where a package is: a URL, or an absolute path in the guest."""
-    return asserted(check_package, "the place of a package", text)
+    return asserted(check_package, "the location of a package", text)
 
 
 def package_of(text: str, kinds: Collection[str], what: str) -> str:
@@ -81,7 +81,7 @@ def package_of(text: str, kinds: Collection[str], what: str) -> str:
         return ""
     found = package(text)
     if package_kind(found) not in kinds:
-        raise refuse(what, found, f"name a file that ends in {', '.join(kinds)}")
+        raise refuse(what, found, f"specify a file that ends in {', '.join(kinds)}")
     return found
 
 
@@ -100,7 +100,7 @@ def address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError as error:
-        raise refuse("an address", text, "write an IP address, such as 10.111.0.11") from error
+        raise refuse("an address", text, "specify an IP address, such as 10.111.0.11") from error
 
 
 def cidr(text: str) -> str:
@@ -108,9 +108,9 @@ def cidr(text: str) -> str:
     try:
         made = ipaddress.ip_interface(text)
     except ValueError as error:
-        raise refuse("an address", text, "write it with its prefix, such as 10.111.0.11/24") from error
+        raise refuse("an address", text, "include the prefix length, such as 10.111.0.11/24") from error
     if "/" not in text:
-        raise refuse("an address", text, "write it with its prefix, such as 10.111.0.11/24")
+        raise refuse("an address", text, "include the prefix length, such as 10.111.0.11/24")
     return str(made)
 
 

@@ -42,10 +42,12 @@ def write_dstack(host_list: HostList, options: ExportOptions) -> Exported:
     }
     notes = [
         "apply it with: dstack apply -f fleet.dstack.yml",
-        "dstack wants docker and NVIDIA's container toolkit on the hosts, and sudo without a password",
+        "dstack requires Docker and the NVIDIA Container Toolkit on the hosts, and passwordless sudo",
     ]
     if not is_private and len(host_list.workers) > 1:
-        notes.append("no internal_ip: dstack takes private addresses of all hosts or none, and finds its own")
+        notes.append(
+            "internal_ip is omitted: dstack accepts it for all hosts or none; it detects the addresses"
+        )
     return Exported({"fleet.dstack.yml": yaml_of(host_list, fleet)}, tuple(notes))
 
 
@@ -80,12 +82,12 @@ def write_skypilot(host_list: HostList, options: ExportOptions) -> Exported:
     pool["hosts"] = [_skypilot_host(host, options, user, key) for host in host_list.workers]
     text = yaml_of(host_list, {text_of(host_list.plan, "-").lower(): pool})
     notes = [
-        "it belongs into ~/.sky/ssh_node_pools.yaml on the machine of SkyPilot's API server, with the keys",
-        "SkyPilot wants Debian or Ubuntu, sudo without a password, and port 6443 open among the workers",
+        "copy it to ~/.sky/ssh_node_pools.yaml on the SkyPilot API server, together with the keys",
+        "SkyPilot requires Debian or Ubuntu, passwordless sudo, and port 6443 open between the workers",
     ]
     if odd := [host for host in host_list.workers if host.port != _SSH_PORT]:
         names = ", ".join(host.host_name for host in odd)
-        notes.append(f"{names} listen on another port than 22: give HostName and Port in ~/.ssh/config")
+        notes.append(f"{names} listen on a port other than 22: set HostName and Port in ~/.ssh/config")
     return Exported({"ssh_node_pools.yaml": text}, tuple(notes))
 
 

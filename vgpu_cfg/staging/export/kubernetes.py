@@ -149,7 +149,7 @@ def write_kueue(host_list: HostList) -> Exported:
             "spec": {"clusterQueue": queue},
         },
     ]
-    notes = ("kueue.yaml is for a cluster with Kueue; the LocalQueue belongs into the namespace of the jobs",)
+    notes = ("kueue.yaml is for a cluster with Kueue; create the LocalQueue in the namespace of the jobs",)
     return Exported({"kueue.yaml": yaml_of(host_list, *objects)}, notes)
 
 
@@ -189,14 +189,16 @@ def write_gpu_operator(host_list: HostList) -> Exported:
     files = {VALUES: yaml_of(host_list, values)}
     notes = [f"helm install gpu-operator nvidia/gpu-operator -n {NAMESPACE} -f {VALUES}"]
     if not is_brought:
-        notes.append("the driver and its licence are in the guests: the operator brings neither")
+        notes.append("the driver and its license are in the guests: the operator installs neither")
     if own and len(own) < len(with_gpus):
         without = ", ".join(host.vm for host in with_gpus if not host.driver_in_guest)
-        notes.append(f"the plan sees to no driver in {without}, and the operator brings one to all or none")
+        notes.append(
+            f"the plan installs no driver in {without}; the operator installs one on all nodes or none"
+        )
     if is_brought and has_vgpus:
         files["licence-secret.sh"] = _secret(host_list)
-        notes.append("the driver's image is yours: --set driver.repository=... --set driver.version=...")
-        notes.append("run licence-secret.sh with the path of the licence's token before helm")
+        notes.append("use your own driver image: --set driver.repository=... --set driver.version=...")
+        notes.append("before helm, run licence-secret.sh with the path to the license token")
     return Exported(files, tuple(notes))
 
 
@@ -204,9 +206,9 @@ def _secret(host_list: HostList) -> str:
     lines = [
         "#!/bin/sh",
         *header(host_list),
-        "# sh licence-secret.sh TOKEN_FILE [more words for kubectl]",
+        "# sh licence-secret.sh TOKEN_FILE [more kubectl arguments]",
         "set -eu",
-        "token=${1:?the path of the client configuration token is missing}",
+        "token=${1:?specify the path to the client configuration token}",
         "shift",
         f"printf 'FeatureType=%s\\n' {_COMPUTE} |",
         f"    kubectl create secret generic {LICENCE_SECRET} --namespace {NAMESPACE} \\",
@@ -218,10 +220,10 @@ def _secret(host_list: HostList) -> str:
 def write_jobs(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write both jobs; none of a plan without an image, since a pod needs one."""
     if not host_list.image:
-        return Exported({}, ("the plan names no image, so there is no job: training: {image: IMAGE}",))
-    notes = [f"mpijob.yaml and pytorchjob.yaml run {_TRAIN} of the image: write your own command there"]
+        return Exported({}, ("no job is exported because the plan has no image: training: {image: IMAGE}",))
+    notes = [f"mpijob.yaml and pytorchjob.yaml run {_TRAIN} from the image: replace it with your own command"]
     if len({host.slots for host in host_list.workers}) > 1:
-        notes.append("the workers have different numbers of GPUs: the jobs take of each what the least has")
+        notes.append("the workers have different GPU counts: the jobs use the lowest count on every worker")
     files = {
         "mpijob.yaml": yaml_of(host_list, _mpi_job(host_list)),
         "pytorchjob.yaml": yaml_of(host_list, _pytorch_job(host_list)),

@@ -30,9 +30,9 @@ def write_torchrun(host_list: HostList, options: ExportOptions) -> Exported:
         f"torchrun-{host.host_name}.sh": _script(host_list, host, rank, first, port)
         for rank, host in enumerate(host_list.workers)
     }
-    notes = [f"start all of them at about the same time; they meet at {with_port(first, port)}"]
+    notes = [f"start all of them at about the same time; they connect to {with_port(first, port)}"]
     if len({host.slots for host in host_list.workers}) > 1:
-        notes.append("the workers have different numbers of GPUs: --nproc_per_node differs from node to node")
+        notes.append("the workers have different GPU counts: --nproc_per_node differs between nodes")
     return Exported(files, tuple(notes))
 
 
@@ -60,14 +60,14 @@ def write_horovod(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write the host file for `horovodrun --hostfile`."""
     port = f" -p {host_list.mesh_port}" if host_list.mesh_port is not None else ""
     command = f"horovodrun -np {host_list.processes} --hostfile hostfile{port} python train.py"
-    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
+    return Exported({"hostfile": _lines(host_list)}, (f"use it with: {command}",))
 
 
 def write_mpi(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write the host file for `mpirun --hostfile`."""
     port = f" --mca plm_rsh_args '-p {host_list.mesh_port}'" if host_list.mesh_port is not None else ""
     command = f"mpirun -np {host_list.processes} --hostfile hostfile{port} python train.py"
-    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
+    return Exported({"hostfile": _lines(host_list)}, (f"use it with: {command}",))
 
 
 def _lines(host_list: HostList) -> str:

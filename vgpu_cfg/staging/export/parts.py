@@ -53,9 +53,9 @@ def address_of(host: ListedHost) -> str:
     if host.address:
         return host.address
     raise DoesNotFit(
-        f"no address of {host.vm} is known",
+        f"the address of {host.vm} is unknown",
         subject=f"vm {host.vm}",
-        remedy="power it on and wait for its tools, or give its NIC an `ip` in the plan file",
+        remedy="power it on and wait for VMware Tools, or set `ip` for its NIC in the plan file",
     )
 
 
@@ -64,8 +64,8 @@ def header(host_list: HostList) -> tuple[str, ...]:
     lines = [f"# Written by `vgpu-cfg hand-over` for the plan {text_of(host_list.plan, '-_.')}."]
     for host in host_list.everyone:
         if not host.exists:
-            says = f"nobody answers at {host.address} before apply" if host.address else "it has no address"
-            lines.append(f"# {host.host_name} is not made yet: {says}.")
+            says = f"{host.address} will not respond before apply" if host.address else "it has no address"
+            lines.append(f"# {host.host_name} does not exist yet: {says}.")
     return tuple(lines)
 
 
@@ -94,10 +94,10 @@ def refuse_keyless(hosts: Iterable[ListedHost], options: ExportOptions, tool: st
     for host in hosts:
         if not options.key_of(host):
             raise DoesNotFit(
-                f"no file with the private key of {options.user_of(host)} is known, and {tool} takes no host "
-                "without one",
+                f"no private key file is known for {options.user_of(host)}, and {tool} requires one for "
+                "every host",
                 subject=f"vm {host.vm}",
-                remedy="name an account and the path of its key: --login USER --identity-file PATH",
+                remedy="specify an account and the path to its key: --login USER --identity-file PATH",
             )
 
 
@@ -107,7 +107,7 @@ def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str,
     if not without:
         return ()
     users = ", ".join(sorted({options.user_of(host) for host in without}))
-    return (f"no file with the private key of {users} is known: give one with --identity-file, or --login",)
+    return (f"no private key file is known for {users}: specify one with --identity-file, or use --login",)
 
 
 def text_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
@@ -120,14 +120,14 @@ def refuse_unnamed(host_list: HostList) -> None:
     """Raise DoesNotFit if there is no host to list, or one lacks a host name."""
     if not host_list.workers:
         raise DoesNotFit(
-            "the plan has no VM with GPUs, and no `training`",
+            "the plan has no VM with GPUs and no `training`",
             subject=f"plan {host_list.plan}",
-            remedy="name the VMs that train: training: {workers: GLOB}",
+            remedy="specify the training VMs: training: {workers: GLOB}",
         )
     for host in host_list.everyone:
         if not host.host_name:
             raise DoesNotFit(
-                f"the name of {host.vm} gives no host name",
+                f"the name of {host.vm} cannot be used as a host name",
                 subject=f"vm {host.vm}",
-                remedy="write one in the plan file: guest: {hostname: NAME}",
+                remedy="specify one in the plan file: guest: {hostname: NAME}",
             )

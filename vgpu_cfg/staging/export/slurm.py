@@ -47,17 +47,19 @@ DEFAULT_PORT = 29400
 def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write slurm.conf and its include file, gres.conf, topology.conf, and a job."""
     notes = [
-        "all of it but the job belongs into /etc/slurm of every machine",
-        f"a slurm.conf that is there already takes the line: include {NODES_FILE}",
-        "slurmd wants the GPUs' device files of gres.conf: it starts after NVIDIA's driver",
-        "every machine needs the same /etc/munge/munge.key, and the same accounts",
+        "copy all files except the job to /etc/slurm on every machine",
+        f"if a slurm.conf already exists, add this line to it: include {NODES_FILE}",
+        "slurmd requires the GPU device files in gres.conf: start it after the NVIDIA driver",
+        "every machine requires the same /etc/munge/munge.key and the same accounts",
     ]
     if unknown := [host.vm for host in host_list.workers if not host.memory_mib]:
-        notes.append(f"the memory of {', '.join(unknown)} is not known: see RealMemory of `slurmd -C` there")
+        notes.append(
+            f"the memory of {', '.join(unknown)} is unknown: use RealMemory from `slurmd -C` on the machine"
+        )
     if any(len(host.gpu_kinds) > 1 for host in host_list.workers):
-        notes.append("a worker has GPUs of several kinds: compare gres.conf with its `nvidia-smi -L`")
+        notes.append("a worker has several GPU models: compare gres.conf with the output of `nvidia-smi -L`")
     if not all(host.esxi_host for host in host_list.workers):
-        notes.append("topology.conf goes by clusters where a VM has no host yet: write it again afterwards")
+        notes.append("topology.conf uses clusters for VMs that have no host yet: export it again later")
     files = {
         "slurm.conf": _conf(host_list),
         NODES_FILE: _nodes(host_list),
@@ -200,10 +202,10 @@ def write_job(host_list: HostList) -> Exported:
     lines += _mpi(srun) if uses_mpi else _torchrun(srun, slots)
     notes = ["start it with: sbatch train.sbatch train.py"]
     if len({host.slots for host in workers}) > 1:
-        notes.append("the workers have different numbers of GPUs: the job takes of each what the least has")
+        notes.append("the workers have different GPU counts: the job uses the lowest count on every worker")
     files = {"train.sbatch": "".join(f"{line}\n" for line in lines)}
     if host_list.image:
-        notes.append(f"the job runs in {host_list.image}: enroot and pyxis must be on the workers")
+        notes.append(f"the job runs in {host_list.image}: enroot and pyxis must be installed on the workers")
         files[PLUGSTACK] = _plugstack(host_list)
     return Exported(files, tuple(notes))
 
@@ -213,7 +215,7 @@ def _plugstack(host_list: HostList) -> str:
         *header(host_list),
         "# /etc/slurm/plugstack.conf.d/pyxis.conf on every machine; plugstack.conf includes the folder:",
         "# include /etc/slurm/plugstack.conf.d/*.conf",
-        "# The path is that of pyxis' own `make install`.",
+        "# This is the path used by the `make install` of pyxis.",
         "required /usr/local/lib/slurm/spank_pyxis.so",
     ]
     return "".join(f"{line}\n" for line in lines)

@@ -52,9 +52,9 @@ ubuntu2404, debian12 and for sbsa.
 
 def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
     """Install the toolkit unless its folder is there, and write its PATH."""
-    version = values.asserted(check_cuda_version, "the release of the CUDA Toolkit", module.version)
-    repository = values.asserted(check_url, "CUDA's repository", module.repository)
-    package = values.package_of(module.package, CUDA_PACKAGES, "the CUDA Toolkit's package")
+    version = values.asserted(check_cuda_version, "the CUDA Toolkit version", module.version)
+    repository = values.asserted(check_url, "the CUDA repository", module.repository)
+    package = values.package_of(module.package, CUDA_PACKAGES, "the CUDA Toolkit package")
     return halves(
         "cuda.sh.j2",
         source_file("cuda.sh", render("cuda-profile.sh.j2", version=version)),

@@ -16,8 +16,8 @@ def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG
     """Install the package where no driver of a branch that the host takes is there."""
     for branch in (*module.branches, *module.refused):
         if not _BRANCH.fullmatch(branch):
-            raise values.refuse("a driver branch", branch, "write its number, such as 580")
-    package = values.package_of(module.package, DRIVER_PACKAGES, "the driver's package")
+            raise values.refuse("a driver branch", branch, "specify its number, such as 580")
+    package = values.package_of(module.package, DRIVER_PACKAGES, "the driver package")
     return halves(
         "driver.sh.j2",
         package=package,

@@ -17,8 +17,8 @@ def stage(module: LicenceModule, context: StagingContext) -> Staged:
     token = context.secret(module.token, "the client configuration token").strip()
     if module.feature_type not in _FEATURE_TYPES:
         raise GuestError(
-            f"gridd.conf knows no FeatureType {module.feature_type}",
+            f"gridd.conf does not support FeatureType {module.feature_type}",
             subject=context.spec.vm,
-            remedy="4 is compute, 2 a virtual workstation, 1 NVIDIA vGPU, 0 none",
+            remedy="use 4 for compute, 2 for a virtual workstation, 1 for NVIDIA vGPU, 0 for none",
         )
     return halves("licence.sh.j2", secret_file("licence-token", token), feature_type=module.feature_type)

@@ -32,5 +32,5 @@ def kib_of(text: str) -> int:
     """Return a size such as 64GiB, 64G or 512m in KiB; the units are powers of 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or int(found[1]) == 0:
-        raise values.refuse("the size of /dev/shm", text, "write a number and its unit, such as 64GiB")
+        raise values.refuse("the size of /dev/shm", text, "specify a number and a unit, such as 64GiB")
     return int(found[1]) * _KIB[found[2].upper()]

@@ -80,7 +80,7 @@ def _apt_words(module: SiteModule) -> dict[str, object]:
 
 
 def _asserted(check: site_values.Check, text: str) -> str:
-    return values.asserted(check, "a site's value", text)
+    return values.asserted(check, "a site setting", text)
 
 
 def _patterns(hosts: tuple[str, ...]) -> str:
@@ -93,7 +93,7 @@ def _proxy_files(module: SiteModule, context: StagingContext) -> Iterator[GuestF
     proxy = module.proxy
     if proxy is None:
         return
-    password = context.secret(proxy.password, "the password of the proxy") if proxy.password else ""
+    password = context.secret(proxy.password, "the proxy password") if proxy.password else ""
     http, https = (_with_login(url, proxy.user, password) for url in (proxy.http, proxy.https))
     make = secret_file if proxy.password else source_file
     yield make("proxy.env", environment(proxy, http, https))

@@ -21,9 +21,9 @@ def stage(module: TrafficModule, context: StagingContext) -> Staged:
     """Write the classes and the unit that sets them at each boot."""
     if not 0 < module.control_mbps < module.link_mbps:
         raise GuestError(
-            f"the control plane cannot be sure of {module.control_mbps} of {module.link_mbps} Mbit/s",
+            f"cannot guarantee the control plane {module.control_mbps} of {module.link_mbps} Mbit/s",
             subject=context.spec.vm,
-            remedy="write training.traffic with control_mbps below link_mbps",
+            remedy="in training.traffic, set control_mbps below link_mbps",
         )
     nic = module.nic
     words = {

@@ -31,9 +31,9 @@ def accounts(module: UsersModule, context: StagingContext) -> tuple[UserEntry, .
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise GuestError(
-            f"the account {twice} is asked for twice",
+            f"the account {twice} is specified twice",
             subject=context.spec.vm,
-            remedy="keep one of them; vgpu-cfg makes an account of its own by that name",
+            remedy="keep one of them; vgpu-cfg itself may create an account with this name",
         )
     return tuple(found)
 

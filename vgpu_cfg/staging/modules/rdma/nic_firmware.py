@@ -21,7 +21,9 @@ def stage(module: NicFirmwareModule, context: StagingContext) -> Staged:  # noqa
     parameters = sorted((name, value) for name, value in module.parameters.items())
     for name, value in parameters:
         if not _NAME.fullmatch(name):
-            raise values.refuse("a firmware parameter", name, "write it as mlxconfig prints it: ATS_ENABLED")
+            raise values.refuse(
+                "a firmware parameter", name, "use the name shown by mlxconfig, such as ATS_ENABLED"
+            )
         if not _VALUE.fullmatch(value):
-            raise values.refuse("the value of a firmware parameter", value, "write a number, true or false")
+            raise values.refuse("the value of a firmware parameter", value, "use a number, true, or false")
     return halves("nic-firmware.sh.j2", nics=nic_arguments(module.nics), parameters=parameters)

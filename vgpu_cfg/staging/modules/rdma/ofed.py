@@ -24,9 +24,9 @@ def stage(module: OfedModule, context: StagingContext) -> Staged:
     suffix = package_kind(package)
     if package and suffix not in OFED_PACKAGES[module.stack]:
         raise GuestError(
-            f"{package!r} is no package of the stack {module.stack}",
+            f"{package!r} is not a package for the stack {module.stack}",
             subject=context.spec.vm,
-            remedy="mlnx takes a .tgz, doca its repository's .deb or .rpm, inbox none",
+            remedy="use a .tgz for mlnx, the repository's .deb or .rpm for doca, none for inbox",
         )
     found = _MLNX_VERSION.search(package)
     return halves(

@@ -17,9 +17,9 @@ def stage(module: RoceModule, context: StagingContext) -> Staged:
     """Write a program and the unit that runs it at every boot, and run it now."""
     if not (0 <= module.dscp <= 63 and 0 <= module.priority <= 7):
         raise GuestError(
-            f"DSCP {module.dscp} with priority {module.priority} is none that RoCE packets can have",
+            f"DSCP {module.dscp} with priority {module.priority} is not valid for RoCE packets",
             subject=context.spec.vm,
-            remedy="DSCP is 0 to 63, the priority 0 to 7; 26 and 3 are usual",
+            remedy="use a DSCP of 0 to 63 and a priority of 0 to 7; 26 and 3 are typical",
         )
     program = render(
         "vgpu-cfg-roce.sh.j2",

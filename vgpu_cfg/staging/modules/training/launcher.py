@@ -30,9 +30,9 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
     """Write the launcher. Raises `GuestError` for a name that a host file or an environment cannot carry."""
     if not module.workers:
         raise GuestError(
-            "no VM is named that training runs on",
+            "no training VMs are specified",
             subject=context.spec.vm,
-            remedy="name them in training.workers",
+            remedy="list them in training.workers",
         )
     for worker in module.workers:
         _check(worker)
@@ -102,7 +102,7 @@ def _check(worker: TrainWorker) -> None:
         values.address(worker.address)
     if worker.slots < 1:
         raise GuestError(
-            "a worker has no slot", subject=worker.name, remedy="write training.slots: 1 or more"
+            "a worker has no slots", subject=worker.name, remedy="set training.slots to 1 or more"
         )
 
 

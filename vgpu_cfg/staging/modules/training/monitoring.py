@@ -64,7 +64,7 @@ def stage(module: MonitoringModule, context: StagingContext) -> Staged:
         raise GuestError(
             f"monitoring has no image called {unknown[0]}",
             subject="training.monitoring.images",
-            remedy=f"write one of {', '.join(MONITORING_IMAGES)}",
+            remedy=f"use one of {', '.join(MONITORING_IMAGES)}",
         )
     images = {
         name: checked_image(image, f"training.monitoring.images.{name}")
@@ -73,9 +73,7 @@ def stage(module: MonitoringModule, context: StagingContext) -> Staged:
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
     secrets = []
     if module.role == "server" and module.grafana_password:
-        secrets.append(
-            secret_file(SECRET, context.secret(module.grafana_password, "the password of Grafana"))
-        )
+        secrets.append(secret_file(SECRET, context.secret(module.grafana_password, "the Grafana password")))
     named = [
         (path, f"monitoring/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)
     ]
@@ -114,13 +112,13 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
         dcgm += [images["dcgm-exporter"], "-f", "/etc/vgpu-cfg/counters.csv"]
         files[f"{_ETC}/counters.csv"] = (render("counters.csv.j2"), "644")
         files |= container_files(
-            "vgpu-cfg-dcgm-exporter", command=command, words=dcgm, description="metrics of the GPUs"
+            "vgpu-cfg-dcgm-exporter", command=command, words=dcgm, description="GPU metrics"
         )
     files |= container_files(
         "vgpu-cfg-node-exporter",
         command=command,
         words=[*node, images["node-exporter"], *arguments],
-        description="metrics of the guest and its RDMA ports",
+        description="metrics for the guest and its RDMA ports",
     )
     return files
 
@@ -172,11 +170,9 @@ def _servers(module: MonitoringModule, images: Mapping[str, str]) -> dict[str, t
         f"{_ETC}/provisioning/dashboards/training.yaml": (write_foreign(provider), "644"),
         f"{_ETC}/dashboards/training.json": (json.dumps(dashboard(), indent=1) + "\n", "644"),
         **container_files(
-            "vgpu-cfg-prometheus", command=command, words=prometheus, description="metrics of the workers"
+            "vgpu-cfg-prometheus", command=command, words=prometheus, description="worker metrics"
         ),
-        **container_files(
-            "vgpu-cfg-grafana", command=command, words=grafana, description="the dashboard of the workers"
-        ),
+        **container_files("vgpu-cfg-grafana", command=command, words=grafana, description="worker dashboard"),
     }
 
 
@@ -211,7 +207,7 @@ def scrape_configuration(module: MonitoringModule) -> str:
             else values.domain_name(target.address)
         )
         place = f"[{address}]" if ":" in address else address
-        port = checked_port(target.port, f"the metrics of {target.vm}")
+        port = checked_port(target.port, f"the metrics port of {target.vm}")
         job = {DCGM_PORT: "gpu", NODE_PORT: "node"}.get(port, f"port-{port}")
         jobs.setdefault(job, []).append({"targets": [f"{place}:{port}"], "labels": {"vm": target.vm}})
     return write_foreign(

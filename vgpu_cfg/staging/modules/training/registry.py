@@ -14,7 +14,7 @@ SECRET = "registry-password"  # noqa: S105 - the name of a file
 
 def stage(module: RegistryModule, context: StagingContext) -> Staged:
     """Log in; done again whenever a password is brought. Raises `GuestError` where it is not known."""
-    password = context.secret(module.password, f"the password of {module.server}")
+    password = context.secret(module.password, f"the password for {module.server}")
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],

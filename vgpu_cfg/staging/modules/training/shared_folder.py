@@ -51,9 +51,9 @@ def _server(module: SharedFolderModule, path: str, vm: str) -> Staged:
     clients = tuple(checked_network(client, f"the clients of {path} on {vm}") for client in module.clients)
     if not clients:
         raise GuestError(
-            "a shared folder without clients would be open to everybody",
+            "a shared folder without clients would be open to everyone",
             subject=vm,
-            remedy="give the workers addresses that the plan knows (ip: pool), or their network a subnet",
+            remedy="assign the workers addresses in the plan (ip: pool), or set a subnet for their network",
         )
     # In a container one works as root: to squash it would take the right to write away from all of them.
     options = "rw,sync,no_subtree_check,no_root_squash"

@@ -43,7 +43,7 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
     user = values.user_name(module.user)
     peers = tuple(_checked(peer) for peer in module.peers)
     ports = sorted(
-        {checked_port(module.port, "training.port"), checked_port(module.host_port, "the guest's ssh port")}
+        {checked_port(module.port, "training.port"), checked_port(module.host_port, "the guest's SSH port")}
     )
     is_derived = context.host_keys.get(module.vm) == DERIVED
     mesh = context.keys.mesh_key()
@@ -95,7 +95,7 @@ def _checked(peer: MeshPeer) -> MeshPeer:
         values.address(address)
     if not peer.names:
         raise GuestError(
-            "a host of the ssh mesh has no name", subject=peer.vm, remedy="give the VM's guest a hostname"
+            "a host in the SSH mesh has no name", subject=peer.vm, remedy="set a hostname for the guest"
         )
     return peer
 

@@ -16,14 +16,14 @@ def stage(module: WorkerModule, context: StagingContext) -> Staged:
         CONTAINER,
         command=COMMANDS[module.runtime],
         words=[*run_command(module, context), START],
-        description="the container in which training runs",
+        description="training worker container",
         gpus=module.gpus,
         rdma=module.rdma,
         folder=LOGS_FOLDER,
     )
     files[START] = (render("worker-start.sh.j2", sshd=module.sshd), "755")
     named = [(path, f"worker/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)]
-    words = {"files": named, "unit": CONTAINER, "what": "the worker's container"}
+    words = {"files": named, "unit": CONTAINER, "what": "the worker container"}
     return Staged(
         check=render("container.check.sh.j2", **words),
         apply=render("container.apply.sh.j2", **words),
