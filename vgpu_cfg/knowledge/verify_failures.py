@@ -149,7 +149,7 @@ _ROWS: tuple[Failure, ...] = (
         "ATS is disabled in the firmware of a NIC",
         "documented",
         "the NIC never requests address translations, regardless of the host and VM settings",
-        "`vgpu-cfg apply` enables ATS_ENABLED; it takes effect after a host restart or, failing that, a cold "
+        "`vgpu-cfg apply` sets ATS_ENABLED; it takes effect after a host restart or, failing that, a cold "
         "boot",
     ),
     Failure(
@@ -180,7 +180,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.DRIVER_BRANCH,
         "the guest driver is not compatible with the host driver",
         "documented",
-        "a vGPU requires a guest driver from the host's branch or the one before it; others fail to load",
+        "a vGPU requires a guest driver from the host's branch or the previous one; others fail to load",
         "set `guest.driver` to a package from a compatible branch, then run `vgpu-cfg apply`",
     ),
     Failure(

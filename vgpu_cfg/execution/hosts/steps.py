@@ -345,7 +345,7 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
         )
     if host.is_in_maintenance_mode and not change.is_held:
         raise StalePlan(
-            f"{host.name} entered maintenance mode for another reason after it was planned",
+            f"{host.name} entered maintenance mode for another reason after planning",
             subject=host.name,
             remedy="find out who put it into maintenance mode and why; then " + PLAN_AGAIN,
         )

@@ -343,7 +343,10 @@ class RunSession:
                 f"{what} is not removed: it contains {others[0].name}, which is not a VM of this plan: "
                 f"{_whose(others[0])}",
                 subject=others[0].name,
-                remedy="remove that VM from it in vCenter, or keep it; then run the same command again",
+                remedy=(
+                    "remove that VM from the rule or group in vCenter, or keep the rule; then run the "
+                    "same command again"
+                ),
             )
 
     def present(

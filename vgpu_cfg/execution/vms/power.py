@@ -133,7 +133,7 @@ def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
     """See that DRS left the VM where its GPUs' nodes are known."""
     if change.host_moid is not None and host_moid != change.host_moid:
         raise NotConfirmed(
-            f"{vm.name} started on another host than planned",
+            f"{vm.name} started on a different host than planned",
             subject=vm.name,
             remedy="DRS may place a VM at power-on. Set DRS to manual for this VM, power it off, then run "
             "the same command again",

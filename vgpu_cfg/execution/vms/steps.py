@@ -328,7 +328,7 @@ def set_tags(change: SetTags, session: RunSession) -> Step:
     detach, attach = ([tag.id for tag in tags] for tags in (change.detach, change.attach))
     session.begin(lambda: session.writer.set_tags(vm.moid, detach, attach))
     found = session.reader.read_attached_tags([vm.moid]).get(vm.moid, frozenset())
-    wrong = [f"lacks {tag}" for tag in change.attach if tag.id not in found]
+    wrong = [f"is missing {tag}" for tag in change.attach if tag.id not in found]
     wrong += [f"still has {tag}" for tag in change.detach if tag.id in found]
     if wrong:
         raise NotConfirmed(
@@ -509,7 +509,7 @@ def set_reservation(change: SetReservation, session: RunSession) -> Step:
             remedy=PLAN_AGAIN,
         )
     raise NotConfirmed(
-        "the reservation in vCenter is not the one that was written",
+        "the reservation in vCenter differs from the requested one",
         subject=change.subject.name,
         remedy=f"check the alarm definitions in vCenter; then {PLAN_AGAIN}",
     )

@@ -18,7 +18,7 @@ GPU_ROWS = (
             r"MIG stays pending",
         ),
         sample="MIG mode is pending enable",
-        symptom="MIG mode stays pending",
+        symptom="MIG mode remains pending",
         cause=(
             "the MIG mode change is pending: something still uses the GPU, or an Ampere host has not been"
             " rebooted"

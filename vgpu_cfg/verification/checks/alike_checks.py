@@ -48,8 +48,10 @@ def ask_addresses(view: TrainingView) -> Asking:
         return skipped("the plan does not configure their NICs")
     twice = [f"{value} on {', '.join(names)}" for value, names in owners.items() if value and len(names) > 1]
     if twice:
-        return failed(VerifyCode.OTHER_MACHINE, "; ".join(twice), "each address and MAC on only one machine")
-    return passed(f"{len(owners)} unique addresses and MACs")
+        return failed(
+            VerifyCode.OTHER_MACHINE, "; ".join(twice), "each IP and MAC address on only one machine"
+        )
+    return passed(f"{len(owners)} unique IP and MAC addresses")
 
 
 def ask_same_setup(view: TrainingView) -> Asking:

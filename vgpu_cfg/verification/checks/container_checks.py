@@ -204,7 +204,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
     words.append(f"memlock {locked or said(answer)}")
     if worker.rdma and locked != "unlimited":
         faults.append(
-            f"it can lock {locked or 'an unknown number of'} KiB; RDMA requires unlimited locked memory"
+            f"memory locking is limited to {locked or 'an unknown number of'} KiB; RDMA requires no limit"
         )
     answer = yield Command((*inside, "df", "-Pk", SHM))
     try:

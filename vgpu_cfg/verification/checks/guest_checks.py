@@ -273,13 +273,13 @@ def ask_licence(view: GuestView) -> Asking:
     if not needing:
         return skipped("the VM has no vGPU, and its GPUs do not report a license")
     unlicensed = [gpu for gpu in needing if not gpu.is_licensed]
-    expected = f"Licensed on all {len(needing)}" if len(needing) > 1 else "Licensed"
+    expected = f"Licensed on all {len(needing)} GPUs" if len(needing) > 1 else "Licensed"
     if unlicensed:
         words = "; ".join(f"{gpu.pci_id} {gpu.licence or 'does not report a license'}" for gpu in unlicensed)
         answer = yield Command(("systemctl", "is-active", "nvidia-gridd"))
         if answer.stdout.strip() in ("inactive", "failed"):
             words = f"{words}; nvidia-gridd is {answer.stdout.strip()}"
-            meaning = "nvidia-gridd, which gets and renews the license, is not running"
+            meaning = "nvidia-gridd, which obtains and renews the license, is not running"
             remedy = (
                 "run `systemctl enable --now nvidia-gridd` in the guest; for details, see `journalctl -u "
                 "nvidia-gridd`"
@@ -331,6 +331,6 @@ def ask_nvlink(view: GuestView) -> Asking:
     active = {one.gpu: one.active for one in lanes}
     if any(one.inactive for one in lanes if one.active) or len(set(active.values())) > 1:
         words = ", ".join(f"GPU{one.gpu} {one.active} of {one.active + one.inactive}" for one in lanes)
-        return failed(VerifyCode.NVLINK_LANES, words, "all links of all GPUs active")
+        return failed(VerifyCode.NVLINK_LANES, words, "all links active on all GPUs")
     told = f", {max(active.values())} links each" if any(active.values()) else ""
     return passed(f"{', '.join(kinds)} between {joined} GPUs{told}", expected)

@@ -61,14 +61,16 @@ def ask_host_driver(view: HostView) -> Asking:
             return failed(VerifyCode.HOST_DRIVER, error.line or error.message, "the NVIDIA host driver")
         absent = [pci_id for pci_id in view.vgpus if seen.gpu(pci_id) is None]
         if absent:
-            return failed(VerifyCode.HOST_DRIVER, f"it does not list {', '.join(absent)}", "every GPU in use")
+            return failed(
+                VerifyCode.HOST_DRIVER, f"the driver does not list {', '.join(absent)}", "every GPU in use"
+            )
         return passed(f"{seen.driver_version}, {len(seen.gpus)} GPUs")
     installed = [one for one in view.facts.software if _DRIVER.search(one.name)]
     if not installed and FactGroup.SOFTWARE in view.facts.groups:
         return failed(VerifyCode.HOST_DRIVER, "the driver package is not installed", "the NVIDIA host driver")
     if not view.host.creatable_profiles and not view.host.profiles:
         return failed(VerifyCode.HOST_DRIVER, "the host offers no vGPU profile", "vGPU profiles for its GPUs")
-    words = installed[0].version if installed else "it offers vGPU profiles"
+    words = installed[0].version if installed else "vGPU profiles offered"
     return passed(words)
 
 
@@ -115,7 +117,7 @@ def ask_mig(view: HostView) -> Asking:
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
     if all(mode is None for mode in reported.values()):
-        return skipped(f"vCenter reports the mode of GPUs only from 8.0.3 on; {_NO_SHELL}", is_asked=True)
+        return skipped(f"vCenter reports the GPU mode only in 8.0.3 and later; {_NO_SHELL}", is_asked=True)
     return passed(expected, expected)
 
 
@@ -192,7 +194,7 @@ def ask_nic_firmware(view: HostView) -> Asking:
     devices = (view.host.device(address) for address in functions)
     own = [device.pci_id for device in devices if device is not None and not device.passthrough_active]
     if not own:
-        return skipped("its RDMA NICs are passed through; see the check `ats` in the guest")
+        return skipped("the RDMA NICs are in passthrough; see the `ats` check in the guest")
     if not view.has_shell:
         return skipped(_NO_SHELL, is_asked=True)
     off: list[str] = []
@@ -244,12 +246,12 @@ def ask_tenants(view: HostView) -> Asking:
         return failed(
             VerifyCode.GPU_TAKEN,
             "; ".join(taken),
-            "GPUs used only by VMs of the plan",
+            "GPUs used only by VMs in the plan",
             meaning="other vGPUs time-share these GPUs, and all workers wait for the slowest one",
             remedy="move them to another GPU, use a full-GPU profile, or set `verify: {shared_gpus: "
             "true}` if this is intended",
         )
-    return passed("GPUs used only by VMs of the plan")
+    return passed("GPUs used only by VMs in the plan")
 
 
 def ask_host_licences(view: HostView) -> Asking:
@@ -267,7 +269,7 @@ def ask_host_licences(view: HostView) -> Asking:
     if not assessed:
         return skipped("no vGPU to check is running on this host")
     bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
-    expected = f"Licensed on all {len(assessed)}"
+    expected = f"Licensed on all {len(assessed)} GPUs"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
     return passed(expected, expected)

@@ -141,7 +141,7 @@ def ask_bandwidth(view: PairView) -> Asking:
 def ask_gpu_bandwidth(view: PairView) -> Asking:
     """Measure RDMA writes from GPU memory to GPU memory, against the line rate."""
     if not (view.source.gpudirect and view.target.gpudirect):
-        return skipped("not both of them use `rdma: gpudirect`")
+        return skipped("`rdma: gpudirect` is not set on both of them")
     return (yield from _measure(view, gpu=True))
 
 

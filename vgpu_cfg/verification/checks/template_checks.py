@@ -100,7 +100,7 @@ def _driver(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:
             name="NVIDIA driver", state=TemplateState.NOT_ASKED, found=version, why="installed from a package"
         )
     if version and needs.driver and version.partition(".")[0] in needs.refused:
-        why = f"its hosts do not support branch {version.partition('.')[0]}"
+        why = f"the hosts do not support branch {version.partition('.')[0]}"
         return TemplateRow(name="NVIDIA driver", state=TemplateState.LACKS, found=version, why=why)
     return _row("NVIDIA driver", needs=needs.driver == "template", has=bool(version), found=version)
 

@@ -27,7 +27,7 @@ from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-NOT_KEPT = "this vCenter provides no events"
+NOT_KEPT = "this vCenter does not provide events"
 NOT_RECORDED = "recordings contain no events"
 NOT_ALLOWED = "the account has no read access to events"
 TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events, which is the maximum"

@@ -167,7 +167,7 @@ def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
     if _NO_PERMISSION in detail.types:
         named = ", ".join(detail.privileges) or "a privilege that vCenter does not specify"
         return NotPermitted(
-            f"{what}: the account lacks {named}",
+            f"{what}: the account does not have {named}",
             subject=subject,
             remedy=f"request a role with {named} on the host (docs/reference/permissions.md)",
         )

@@ -146,7 +146,7 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
             return GuestError(
                 said,
                 subject=subject,
-                remedy=f"{user} lacks permission in the guest; set another user under `guest.login`",
+                remedy=f"{user} has no permission in the guest; set another user under `guest.login`",
             )
         case vim.fault.FileAlreadyExists() | vim.fault.FileFault():
             return GuestError(
@@ -197,7 +197,7 @@ def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> No
     named = ", ".join(sorted(privileges)) or "a privilege that vCenter does not specify"
     entity = _moid(fault, "object")
     return NotPermitted(
-        f"{what}: the account lacks {named}" + (f" on {entity}" if entity else ""),
+        f"{what}: the account does not have {named}" + (f" on {entity}" if entity else ""),
         subject=subject or entity,
         remedy=f"request a role with {named} on that object (docs/reference/permissions.md)",
     )

@@ -123,7 +123,7 @@ class RestClient:
                 remedy="check that the account can log in to the REST API; a token must be a bearer token",
             )
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-            raise not_offered(f"{what}: this vCenter has no REST API below {REST}", self._address)
+            raise not_offered(f"{what}: this vCenter has no REST API under {REST}", self._address)
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
             raise self._error(status, answer, what)
         found = self._value(answer, what)
