@@ -215,7 +215,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
         words.append(f"{SHM} {size_mib:.0f} MiB")
         least = _least_shm(view)
         if size_mib < least:
-            faults.append(f"/dev/shm is {size_mib:.0f} MiB, but {least:.0f} MiB are required")
+            faults.append(f"its /dev/shm is {size_mib:.0f} MiB, but {least:.0f} MiB are required")
     if worker.gpus and view.gpus:
         answer = yield Command((*inside, "nvidia-smi", "-L"))
         try:
