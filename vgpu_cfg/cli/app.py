@@ -44,7 +44,7 @@ LISTED = (
         "Apply a plan: show it, ask for confirmation, run it, and verify the result."
     )),
     Listed("status", "plan", panels.LOOK,
-           "Show the VMs that the plan owns, where they run, and what has drifted, and who changed it."),
+           "Show the plan's VMs, where they run, what has drifted, and who changed it."),
     Listed("destroy", "plan", panels.PLAN,
            "Delete the VMs that the plan file names and owns, and their rules."),
     Listed("import", "ownership", panels.PLAN,
@@ -52,7 +52,7 @@ LISTED = (
     Listed("forget", "ownership", panels.PLAN,
            "Stop managing VMs without changing them: remove the plan's marks and rules."),
     Listed("verify", "verify", panels.CHECK,
-           "Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if it cannot "
+           "Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if one cannot "
            "run."),
     Listed("doctor", "doctor", panels.CHECK,
            "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."),
@@ -61,7 +61,7 @@ LISTED = (
     Listed("explain", "explain", panels.CHECK,
            "Explain a check code, an error message, or a VM's last failure, and how to fix it."),
     Listed("inventory", "estate", panels.LOOK,
-           "Show hosts, GPUs, NICs and NUMA nodes, who uses them, and what is free."),
+           "Show hosts, GPUs, NICs and NUMA nodes, which VMs use them, and what is free."),
     Listed("profiles", "estate", panels.LOOK,
            "List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."),
     Listed("schema", "estate", panels.HAND, "Print the JSON schema of the plan file, for editors and CI."),
@@ -72,7 +72,7 @@ LISTED = (
     Listed("metrics", "metrics", panels.LOOK,
            "Export capacity, usage, drift and the latest runs as Prometheus metrics."),
     Listed("usage", "usage", panels.LOOK,
-           "Report the GPU-hours that VMs used, from the power events that vCenter still has."),
+           "Report the GPU-hours that VMs used, based on the power events that vCenter still has."),
     Listed("fit", "fit", panels.LOOK,
            "Show how many more VMs of a profile or plan file fit on each host, and what limits them."),
     Listed("size", "size", panels.LOOK,
@@ -80,7 +80,7 @@ LISTED = (
     Listed("rebalance", "rebalance", panels.PLAN,
            "Propose the fewest moves of running VMs that make room for all VMs of a plan."),
     Listed("cordon", "upkeep", panels.HOSTS,
-           "Keep new VMs of all plans off hosts or GPUs; running VMs stay."),
+           "Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."),
     Listed("drain", "upkeep", panels.HOSTS,
            "Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."),
     Listed("uncordon", "upkeep", panels.HOSTS,
@@ -88,13 +88,13 @@ LISTED = (
     Listed("unlock", "unlock", panels.PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
     Listed("runbook", "runbook", panels.HAND,
-           "Print the plan as a runbook in Markdown: each step with its reason, commands, check and undo."),
+           "Print the plan as a Markdown runbook: each step with its reason, commands, check and undo."),
     Listed("export", "export", panels.HAND,
-           "Write a plan file for existing VMs and hosts; planning with it changes nothing."),
+           "Write a plan file that describes existing VMs and hosts; applying it changes nothing."),
     Listed("hand-over", "hand_over", panels.HAND,
-           "Write the plan's VMs as a host file, an inventory or a pool for another tool."),
+           "Write the plan's VMs as a host file, inventory or pool for another tool."),
     Listed("privileges", "privileges", panels.HAND,
-           "List the vCenter privileges that a plan requires, and on which objects, and write the roles."),
+           "List the vCenter privileges that a plan requires, with their objects, and write the roles."),
     Listed("lab", "lab", panels.LAB,
            "A simulated vCenter with GPUs, for learning and rehearsal: --server lab:two-a100."),
 )  # fmt: skip
@@ -174,7 +174,7 @@ def take_options(
             "--version",
             callback=print_version,
             is_eager=True,
-            help="Print the versions of vgpu-cfg, Python and libraries, as needed in a bug report.",
+            help="Print the versions of vgpu-cfg, Python and libraries, for bug reports.",
         ),
     ] = False,
 ) -> None:
@@ -243,7 +243,7 @@ def _command() -> Any:
 def _unusable_file(error: OSError) -> DocumentError:
     """Report an unusable file or folder: no room, no permission, wrong type."""
     fault = DocumentFault(str(error.filename), 1, 1, f"cannot use this file: {error.strerror or error}")
-    remedy = "free up space or grant access"
+    remedy = "free up disk space or grant access"
     if error.filename != STANDARD_OUTPUT:
         remedy += ", or set VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG to other locations"
     return DocumentError([fault], remedy=remedy)
@@ -288,13 +288,13 @@ def _report_bug(error: Exception) -> None:
         if os.environ.get("VGPU_CFG_DEBUG"):
             traceback.print_exception(error)
         message = f"a bug in vgpu-cfg: {type(error).__name__}: {error}"
-        remedy = "run it again with VGPU_CFG_DEBUG=1 and report what it prints"
+        remedy = "rerun it with VGPU_CFG_DEBUG=1 and report the output"
         _print_mishap("Bug", message, EXIT_BUG, " ".join(sys.argv[1:3]), remedy)
         return
     lines = [
         f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}",
         f"WHERE  {' '.join(sys.argv[1:3])}",
-        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints",
+        "DO     rerun it with VGPU_CFG_DEBUG=1 and report the output",
     ]
     if os.environ.get("VGPU_CFG_DEBUG"):
         traceback.print_exception(error)

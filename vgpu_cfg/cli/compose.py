@@ -73,7 +73,7 @@ class _UntilStopped:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
         if self.stopped.is_set() and b"<Logout " not in body:
-            raise Interrupted("stopped before it was read", subject=self.server)
+            raise Interrupted("stopped before it could be read", subject=self.server)
         return self.transport.exchange(method, path, headers, body)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
 
 
 def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
-    raise ValueError("guests cannot be reached in this estate")
+    raise ValueError("guests in this estate cannot be reached")
 
 
 def _no_powers(_secrets: Mapping[str, str]) -> ServerPowers | None:

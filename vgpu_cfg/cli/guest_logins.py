@@ -110,7 +110,7 @@ class LabGuestShells:
             raise GuestError(
                 "the guest's host key differs from the known key",
                 subject=target.name,
-                remedy="check that VMware Tools is running in the guest, since it reports the key, and "
+                remedy="check that VMware Tools, which reports the key, is running in the guest, and "
                 "whether the plan's keys (`training.keys`) have changed",
             )
         user = login.user or OWN_USER

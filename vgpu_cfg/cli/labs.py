@@ -103,7 +103,7 @@ def _see_key(text: str, host_name: str) -> None:
         private_key(text)
     except SshFailure as failure:
         raise HostShellError(
-            "the secret that `access` names as a key is not a usable key, or has a passphrase",
+            "the private key that `access` refers to is invalid or has a passphrase",
             subject=f"{host_name}:22",
             remedy="provide the full text of an OpenSSH or PEM private key without a passphrase",
         ) from failure
@@ -179,9 +179,9 @@ def lab_folder(estate: str) -> Path:
     name = Path(estate).stem
     if name in ("", "..") or "\0" in estate:
         raise NotFound(
-            f"{estate!r} is not an estate",
+            f"{estate!r} is not a valid estate",
             subject="lab",
-            remedy="`vgpu-cfg lab list` shows the built-in estates; for your own file, enter its path",
+            remedy="`vgpu-cfg lab list` shows the built-in estates; for your own file, specify its path",
         )
     return place_of(estate, state_folder() / "lab", STATE_FILE)
 
@@ -210,7 +210,7 @@ def lab_estates() -> dict[str, str]:
     from vgpu_cfg.lab import about_estate, estate_names
 
     known = {name: about_estate(name) for name in estate_names()}
-    return known | {"fleet-HOSTSxGPUS[-VMSvms]": "As many hosts, GPUs per host and VMs as the name says."}
+    return known | {"fleet-HOSTSxGPUS[-VMSvms]": "A fleet whose name sets the hosts, GPUs per host, and VMs."}
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def doctor(
         ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every object with its command.")
+        bool, typer.Option("--verbose", "-v", help="Show every affected object with its command.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,

@@ -67,13 +67,13 @@ def inventory(
             help="With --gpus: number of days over which GPU use is measured (7).",
         ),
     ] = None,
-    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: what each row of use shows.")] = UseBy.GPU,
+    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: how to group usage.")] = UseBy.GPU,
     sort: Annotated[
         UseSort | None,
-        typer.Option("--sort", help="With --gpus: sort the rows of use by this value, highest first."),
+        typer.Option("--sort", help="With --gpus: sort usage by this value, highest first."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="With --gpus: show the use live in the terminal until Ctrl-C.")
+        bool, typer.Option("--watch", help="With --gpus: show live usage in the terminal until Ctrl-C.")
     ] = False,
     reservations: Annotated[
         bool,
@@ -207,7 +207,7 @@ def _show_reservations(
     server = observed.vcenter.address
     if observed.reservations is None:
         message = "a recording does not contain reservations"
-        raise NotFound(message, subject=server, remedy="run the command against the vCenter")
+        raise NotFound(message, subject=server, remedy="run the command against the vCenter itself")
     found = read_calendar(
         observed,
         load_catalog(),
@@ -226,7 +226,7 @@ def profiles(
     mig: Annotated[bool, typer.Option("--mig", help="Only MIG-backed profiles.")] = False,
     time_sliced: Annotated[bool, typer.Option("--time-sliced", help="Only time-sliced profiles.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Only profiles with the whole framebuffer of a GPU.")
+        bool, typer.Option("--full", help="Only profiles that use the entire framebuffer of a GPU.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
@@ -253,7 +253,7 @@ def schema() -> None:
 
 @connected()
 def record(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the recording goes.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The recording to write.")],
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     connection: ConnectionFlags,
@@ -262,5 +262,5 @@ def record(
     from vgpu_cfg.cli.flows import flow
 
     if path.exists() and not force:
-        raise typer.BadParameter(f"{path} exists; --force overwrites it", param_hint="FILE")
+        raise typer.BadParameter(f"{path} already exists; add --force to overwrite it", param_hint="FILE")
     flow.record(connection, path)

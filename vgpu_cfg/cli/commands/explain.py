@@ -41,12 +41,12 @@ def register(app: typer.Typer) -> None:
 def explain(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WHAT", help="Check codes or an error message; - reads standard input."),
+        typer.Argument(metavar="WHAT", help="Check codes or an error message; use - to read standard input."),
     ] = None,
     *,
     vm: Annotated[
         str | None,
-        typer.Option("--vm", help="A VM by name or path: explains its last failed task.", show_default=False),
+        typer.Option("--vm", help="Explain the last failed task of this VM.", show_default=False),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -54,7 +54,7 @@ def explain(
     """Explain a check code, an error message, or a VM's last failure, and how to fix it."""
     words = list(what or ())
     if bool(words) == (vm is not None):
-        raise typer.BadParameter("name a code, an error message, or --vm NAME", param_hint="WHAT")
+        raise typer.BadParameter("specify a check code, an error message, or --vm NAME", param_hint="WHAT")
     if vm is not None:
         _show_diagnosis(_diagnosed(vm, connection), output)
     elif all(_CODE.fullmatch(word) for word in words):
@@ -84,11 +84,11 @@ def _page(word: str) -> tuple[Code | Failure, CheckPage]:
 
         known = [one.value for one in (*Code, *FAILURES)]
         remedy = did_you_mean(code, known) or "for a list of all codes, see docs/reference/checks/README.md"
-        raise NotFound(f"unknown check {code}", subject="checks", remedy=remedy)
+        raise NotFound(f"unknown check code {code}", subject="checks", remedy=remedy)
     page = read_page(code)
     if page is None:
         raise NotFound(
-            f"{code} ({check.summary}) has no page in this installation",
+            f"{code} ({check.summary}) is not documented in this installation",
             subject=f"docs/reference/checks/{code}.md",
             remedy="see the finding in the plan; a later release may include the page",
         )

@@ -51,14 +51,14 @@ def export(
         str | None,
         typer.Option(
             "--name",
-            help="The plan's name; by default the plan that owns the VMs, or exported.",
+            help="The plan's name; the default is the plan that owns the VMs, or `exported`.",
             show_default=False,
         ),
     ] = None,
     template: Annotated[
         str | None,
         typer.Option(
-            "--template", help="The template to recreate the VMs from if they are lost.", show_default=False
+            "--template", help="The template for recreating VMs that are lost.", show_default=False
         ),
     ] = None,
     to: Annotated[
@@ -101,7 +101,7 @@ def export(
     from vgpu_cfg.planning.exporting.selection import Choice
 
     if to is not None and to.exists() and not force:
-        raise typer.BadParameter(f"{to} exists; --force overwrites it", param_hint="-o")
+        raise typer.BadParameter(f"{to} already exists; add --force to overwrite it", param_hint="-o")
     choice = Choice(tuple(clusters or ()), tuple(folders or ()), tuple(vms or ()), tuple(hosts or ()))
     found = export_flow.export(connection, choice, name=_plan_name(name), template=template or "")
     if to is None:

@@ -44,10 +44,10 @@ def fit(
     ] = None,
     *,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="Count VMs of this plan file.", show_default=False)
+        Path | None, typer.Option("--plan", help="Count VMs of this plan file instead.", show_default=False)
     ] = None,
     vm: Annotated[
-        str | None, typer.Option("--vm", help="Which VM or line of the plan file.", show_default=False)
+        str | None, typer.Option("--vm", help="The VM or line of the plan file.", show_default=False)
     ] = None,
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
@@ -60,7 +60,7 @@ def fit(
         typer.Option(
             "--add",
             metavar="HOSTS",
-            help="Pretend that these hosts exist too: '2 x esx-01 with 4 x L40S, mixed size'.",
+            help="Assume these additional hosts: '2 x esx-01 with 4 x L40S, mixed size'.",
         ),
     ] = None,
     without: Annotated[
@@ -78,7 +78,7 @@ def fit(
             "--html",
             metavar="FILE",
             help=(
-                "With --without: also write an HTML page of the estate as it is, in maintenance, and "
+                "With --without: also write an HTML page of the estate now, during maintenance, and "
                 "after a failure."
             ),
         ),
@@ -87,7 +87,7 @@ def fit(
         bool, typer.Option("--exit-code", help="Exit 10 if none fits or none is allowed.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every host, including those without such a board.")
+        bool, typer.Option("--verbose", "-v", help="Show every host, even those without a matching board.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -112,7 +112,7 @@ def fit(
     if html is not None:
         raise typer.BadParameter("requires --without", param_hint="--html")
     if (profile is None) == (plan is None):
-        raise typer.BadParameter("name a profile, or use --plan FILE --vm NAME", param_hint="PROFILE")
+        raise typer.BadParameter("specify a profile, or use --plan FILE --vm NAME", param_hint="PROFILE")
     wanted: _OfProfile | _OfVm
     if plan is None:
         if vm is not None or variables or variable_files:
@@ -246,7 +246,7 @@ def _profile(name: str) -> VgpuProfile:
     if not entries:
         close = catalog.suggest(name)
         raise NotFound(
-            f"no board has the profile {name!r}",
+            f"no board supports the profile {name!r}",
             subject="catalogue",
             remedy=f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all",
         )

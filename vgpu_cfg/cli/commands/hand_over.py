@@ -49,22 +49,22 @@ def hand_over(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"The tool to write for: {', '.join(ExportFormat)}.",
+            help=f"The target tool: {', '.join(ExportFormat)}.",
             show_default=False,
         ),
     ],
     to: Annotated[
-        Path | None, typer.Option("--to", help="Write the files into this new folder.", show_default=False)
+        Path | None, typer.Option("--to", help="Write the files to this folder.", show_default=False)
     ] = None,
     login: Annotated[
         str | None,
-        typer.Option("--login", help="The account in the guests, instead of the plan's.", show_default=False),
+        typer.Option("--login", help="The guest account to use instead of the plan's.", show_default=False),
     ] = None,
     identity_file: Annotated[
         str | None,
         typer.Option(
             "--identity-file",
-            help="Path of the private key for that account, as written to the files.",
+            help="Path to the account's private key, as written to the files.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +97,7 @@ def hand_over(
     if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):
         raise typer.BadParameter("requires --format torchrun or tf-config", param_hint="--port")
     if to is not None and to.exists() and not to.is_dir():
-        raise typer.BadParameter(f"{to} is a file; name a folder", param_hint="--to")
+        raise typer.BadParameter(f"{to} is a file; specify a folder", param_hint="--to")
     desired, observed = flow.read_of(read_request(path, variables, variable_files), connection)
     options = ExportOptions(login or "", identity_file or "", port)
     hosts = make_host_list(desired, observed, load_catalog())
@@ -115,9 +115,9 @@ def hand_over(
         return
     if hosts.absent:
         names = fold_names(hosts.absent)
-        show.say(f"NOTE   does not exist yet; described from the plan file: {names}")
+        show.say(f"NOTE   not created yet; described from the plan file: {names}")
     if hosts.lost:
-        show.say(f"NOTE   on a host that does not respond; data may be outdated: {fold_names(hosts.lost)}")
+        show.say(f"NOTE   on an unresponsive host; data may be outdated: {fold_names(hosts.lost)}")
     for note in exported.notes:
         show.say(f"NOTE   {note}")
 

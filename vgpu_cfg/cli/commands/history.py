@@ -41,7 +41,7 @@ def history(
     run: Annotated[
         str | None,
         typer.Option(
-            "--run", metavar="ID", help="Show one run with its steps; the beginning of the ID is enough."
+            "--run", metavar="ID", help="Show one run with its steps; the start of the ID is enough."
         ),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,

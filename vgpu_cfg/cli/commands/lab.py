@@ -36,7 +36,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 selects a free one.")] = LAB_PORT,
     address: Annotated[str, typer.Option(help="The address to listen on.")] = LAB_ADDRESS,
     ssh: Annotated[
-        bool, typer.Option("--ssh", help="Also serve the hosts' shells over SSH on loopback.")
+        bool, typer.Option("--ssh", help="Also provide SSH access to the hosts' shells on loopback.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
@@ -90,7 +90,7 @@ def hand(
     acts = tuple(act for act, is_asked in asked.items() if is_asked)
     if not facts and not acts:
         raise typer.BadParameter(
-            "there is nothing to do: give --bios, --power-on, --fail, --cut-off or --reconnect"
+            "nothing to do: specify --bios, --power-on, --fail, --cut-off or --reconnect"
         )
     labs.operate_servers(estate, tuple(hosts), facts, acts)
     show.servers_operated(tuple(hosts), facts, acts, output)
@@ -100,13 +100,13 @@ def hand(
 def restart(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
     *,
-    away: Annotated[float, typer.Option(min=0, help="Number of lab seconds without any listener.")] = 60.0,
+    away: Annotated[float, typer.Option(min=0, help="Number of lab seconds of vCenter downtime.")] = 60.0,
     starting: Annotated[
         float,
-        typer.Option(min=0, help="Number of further seconds in which vCenter's web server answers 503."),
+        typer.Option(min=0, help="Number of additional seconds during which vCenter returns HTTP 503."),
     ] = 30.0,
     forget_tasks: Annotated[
-        bool, typer.Option("--forget-tasks", help="Lose all tasks and do not resume any.")
+        bool, typer.Option("--forget-tasks", help="Discard all tasks instead of resuming them.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:

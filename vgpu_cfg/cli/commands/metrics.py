@@ -30,7 +30,7 @@ def metrics(
     plans: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[PLAN...]", help="Plan files for which drift is reported.", show_default=False
+            metavar="[PLAN...]", help="Plan files to report drift for.", show_default=False
         ),
     ] = None,
     *,
@@ -50,7 +50,7 @@ def metrics(
         typer.Option(
             "--listen",
             metavar="[ADDRESS:]PORT",
-            help="Serve /metrics until Ctrl-C; on 127.0.0.1 if no address is given.",
+            help="Serve /metrics until Ctrl-C; the default address is 127.0.0.1.",
         ),
     ] = None,
     every: Annotated[
@@ -58,11 +58,11 @@ def metrics(
         typer.Option("--every", min=1, help="With --listen: read vCenter at most once in this many seconds."),
     ] = 60.0,
     days: Annotated[
-        float, typer.Option("--days", min=0.05, max=365, help="Number of days for the mean GPU use.")
+        float, typer.Option("--days", min=0.05, max=365, help="Number of days for mean GPU usage.")
     ] = 7.0,
     idle_below: Annotated[
         float,
-        typer.Option("--idle-below", metavar="PERCENT", min=0, max=100, help="The same as for inventory."),
+        typer.Option("--idle-below", metavar="PERCENT", min=0, max=100, help="Same as for inventory."),
     ] = 1.0,
     connection: ConnectionFlags,
 ) -> None:
@@ -92,7 +92,7 @@ def metrics(
 
     collector = show_metrics.SiteCollector(read, every_seconds=every)
     with show_metrics.listening(collector, address, port) as at:
-        show.say(f"listening at http://{address}:{at}/metrics until Ctrl-C")
+        show.say(f"listening at http://{address}:{at}/metrics; press Ctrl-C to stop")
         threading.Event().wait()
 
 

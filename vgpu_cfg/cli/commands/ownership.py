@@ -47,7 +47,7 @@ def import_(
     dry_run: DryRunOption = False,
     may_destroy: Annotated[
         bool,
-        typer.Option("--may-destroy", help="Allow deletion of previously imported VMs; imports nothing."),
+        typer.Option("--may-destroy", help="Import nothing; allow deletion of previously imported VMs."),
     ] = False,
     yes: YesOption = False,
     only: OnlyOption = None,

@@ -72,7 +72,7 @@ _DoneOption = Annotated[
     typer.Option(
         "--done",
         metavar="STEP",
-        help="Confirm that you have completed this manual step, if vgpu-cfg cannot detect it.",
+        help="Confirm that this manual step is complete, if vgpu-cfg cannot detect it.",
     ),
 ]
 _ExpiredOption = Annotated[
@@ -95,7 +95,7 @@ _StopOption = Annotated[
     bool,
     typer.Option(
         "--stop-on-failure",
-        help="Start nothing new after the first failure; finish work on hosts that are out of service.",
+        help="After the first failure, start nothing new; only finish hosts that are out of service.",
         rich_help_panel="Run",
     ),
 ]
@@ -141,7 +141,7 @@ _VerboseOption = Annotated[
 ]
 
 
-_NAME_ONE = "applies to a single plan; name one file of the folder"
+_NAME_ONE = "applies to a single plan; specify one file of the folder"
 
 
 def register(app: typer.Typer) -> None:
@@ -398,7 +398,7 @@ def _refuse_beside_expired(options: CommandOptions, how: ApplyOptions) -> None:
     for hint, is_given in beside.items():
         if is_given:
             raise typer.BadParameter(
-                "cannot be combined with --expired, which only shuts down VMs", param_hint=hint
+                "cannot be combined with --expired, which only shuts VMs down", param_hint=hint
             )
 
 

@@ -67,16 +67,16 @@ def privileges(
     for_: Annotated[
         list[Command] | None,
         typer.Option(
-            "--for", help="Only the privileges for this command; can be repeated.", show_default=False
+            "--for", help="Only list privileges for this command; can be repeated.", show_default=False
         ),
     ] = None,
     any_state: Annotated[
         bool,
         typer.Option(
-            "--any-state", help="Everything the plan file could ever require, without contacting a vCenter."
+            "--any-state", help="All privileges the plan file could ever require; no vCenter is contacted."
         ),
     ] = False,
-    required: Annotated[bool, typer.Option("--required", help="Leave out optional privileges.")] = False,
+    required: Annotated[bool, typer.Option("--required", help="Omit optional privileges.")] = False,
     check: Annotated[
         bool,
         typer.Option(

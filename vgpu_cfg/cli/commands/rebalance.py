@@ -22,7 +22,7 @@ def rebalance(
     path: PlanArgument,
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only propose moves; this command never moves VMs.")
+        bool, typer.Option("--dry-run", help="Required: only propose moves; VMs are never moved.")
     ] = False,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="GLOB", help="Only make room for these VMs (hvd-*).")
@@ -58,7 +58,7 @@ def rebalance(
         show.lines(lambda width: render_rebalance(found, desired.name, server, width, lost=lost))
     if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         raise DoesNotFit(
-            f"no moves found that make room for {', '.join(found.unplaced)}",
+            f"no moves would make room for {', '.join(found.unplaced)}",
             subject=f"plan {desired.name}",
             remedy="to see why these VMs cannot be placed, run `vgpu-cfg plan`",
         )

@@ -52,7 +52,7 @@ def runbook(
     path: PlanArgument,
     *,
     as_run: Annotated[
-        bool, typer.Option("--as-run", help="What the last run of this plan did, with times and results.")
+        bool, typer.Option("--as-run", help="Show the plan's last run, with times and results.")
     ] = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,

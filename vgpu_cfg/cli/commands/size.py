@@ -34,7 +34,7 @@ def size(
         str | None,
         typer.Argument(
             metavar="[PLAN|CLUSTER]",
-            help="A plan file or a cluster: how much of its free capacity is used.",
+            help="A plan file or cluster; shows how much of its free capacity the model would use.",
             show_default=False,
         ),
     ] = None,
@@ -49,7 +49,7 @@ def size(
         str | None,
         typer.Option(
             "--framebuffer",
-            help="Instead: the framebuffer that each worker needs (40GiB).",
+            help="Instead of --parameters: the framebuffer each worker needs (40GiB).",
             show_default=False,
         ),
     ] = None,

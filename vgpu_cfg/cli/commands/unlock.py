@@ -30,7 +30,7 @@ def unlock(
         typer.Option(
             "--force",
             help=(
-                "Remove the locks of a run that was recently active; use only if you know that it has ended."
+                "Remove the locks of a run even if it was active recently; only use this if it has ended."
             ),
         ),
     ] = False,

@@ -19,7 +19,7 @@ _Targets = Annotated[
 _PowerOffOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--power-off", metavar="VM", help="This VM may be powered off if it cannot be migrated live."
+        "--power-off", metavar="VM", help="Allow this VM to be powered off if it cannot be migrated live."
     ),
 ]
 
@@ -57,7 +57,7 @@ def drain(
     *,
     power_off: _PowerOffOption = None,
     others: Annotated[
-        bool, typer.Option("--others", help="Also migrate VMs of no plan with vMotion.")
+        bool, typer.Option("--others", help="Also migrate VMs that belong to no plan (vMotion).")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -82,7 +82,7 @@ def uncordon(
     *,
     power_off: _PowerOffOption = None,
     stay: Annotated[
-        bool, typer.Option("--stay", help="Leave VMs on their current hosts and discard where they were.")
+        bool, typer.Option("--stay", help="Leave VMs on their current hosts; forget their original ones.")
     ] = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,

@@ -87,12 +87,12 @@ def verify(
         typer.Option(
             "--baseline",
             metavar="FILE.json",
-            help="Fail if a measurement is worse than in this file of --save.",
+            help="Fail if a measurement is worse than in this file (written by --save).",
         ),
     ] = None,
     history: Annotated[
         Path | None,
-        typer.Option("--history", metavar="FILE.jsonl", help="Append a line about this run to a file."),
+        typer.Option("--history", metavar="FILE.jsonl", help="Append a summary line for this run to a file."),
     ] = None,
     parallel: Annotated[
         int,
@@ -103,7 +103,7 @@ def verify(
         typer.Option(
             "--target-branch",
             metavar="R595",
-            help="Run no checks; show which components are compatible with a host driver of this branch.",
+            help="Skip all checks; show which components are compatible with a host driver of this branch.",
         ),
     ] = None,
     template: Annotated[
@@ -111,7 +111,7 @@ def verify(
         typer.Option(
             "--template",
             metavar="NAME",
-            help="Check no VMs; boot a temporary clone of these templates of the plan and inspect it.",
+            help="Skip the VMs; boot and inspect a temporary clone of each of these templates of the plan.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the clone without asking.")] = False,
@@ -173,7 +173,7 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
 
     globs = tuple(word for text in only or () for word in text.split(",") if word)
     if only and not globs:
-        raise typer.BadParameter("no check named, as in licence,ats", param_hint="--only")
+        raise typer.BadParameter("specify at least one check, such as licence,ats", param_hint="--only")
     keys = [check.key for check in CHECKS]
     for glob in unknown_globs(globs, keys):
         hint = did_you_mean(glob, keys, noun="checks") or f"valid names: {', '.join(keys)}"
@@ -236,7 +236,7 @@ def _show_target(
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
         raise typer.BadParameter(f"{branch!r} is not a branch such as R595", param_hint="--target-branch")
     if output is ReportFormat.JUNIT:
-        raise typer.BadParameter("--branch supports text and json only", param_hint="--output")
+        raise typer.BadParameter("--target-branch supports text and json only", param_hint="--output")
     if report is not None:
         refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
@@ -305,7 +305,7 @@ def _save(path: Path, found: Verification) -> None:
     if found.failed:
         show.say(f"the measurements were not saved to {path}: {len(found.failed)} failed")
     elif not write_baseline(path, found):
-        show.say(f"nothing to save to {path}: this run made no measurements")
+        show.say(f"nothing was saved to {path}: this run made no measurements")
 
 
 def _write(

@@ -249,7 +249,7 @@ def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None
     remedy = first.remedy or f"see docs/reference/checks/{first.code}.md"
     if fixes is not None and fixes.fixes:
         leave = " (requires approval)" if fixes.fixes[0].needs_leave else ""
-        remedy = f"apply the validated fix under FIX on standard output{leave}"
+        remedy = f"apply the validated fix shown under FIX{leave}"
     return DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",
@@ -292,7 +292,7 @@ def plan_once(
         with compose.connect_reader(connection) as reader:
             return plan_with(reader, desired, connection, options, secrets, only_plan=only_plan)
     if connection.recording is not None:
-        raise typer.BadParameter("a recording has no host shells", param_hint="--open-shell")
+        raise typer.BadParameter("cannot open host shells in a recording", param_hint="--open-shell")
     secrets.allow_commands()
     with (
         compose.connect_writer(connection) as estate,
@@ -482,4 +482,4 @@ def read_site(flags: ConnectionFlags) -> Inventory:
 def record(flags: ConnectionFlags, path: Path) -> None:
     """Save a vCenter's answers to a file."""
     trips = compose.record(resolve_connection(flags), path)
-    show.say(f"{path}: {trips} answers. Try it: vgpu-cfg inventory --from {path}")
+    show.say(f"{path}: {trips} answers recorded. Try it: vgpu-cfg inventory --from {path}")

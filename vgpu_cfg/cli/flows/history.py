@@ -65,7 +65,7 @@ def look_back(
     locked: Sequence[RunEntry] = ()
     entries: Sequence[RunEntry] = ()
     if connection is None:
-        notes.append("no vCenter named, so its events were not read; add --server or --context")
+        notes.append("no vCenter specified, so no events were read; add --server or --context")
     else:
         try:
             with _session(connection) as session:
@@ -138,15 +138,15 @@ def _journals(folder: Path, place: str, wanted: Wanted, notes: list[str]) -> Seq
         notes.append(f"the journals in {folder} could not be read: {error.strerror or error}")
         return ()
     if found.unread:
-        more = f", nor {len(found.unread) - 1} more in the same folder" if len(found.unread) > 1 else ""
-        notes.append(f"{found.unread[0]} cannot be read as a journal{more}")
+        more = f" (and {len(found.unread) - 1} more in the same folder)" if len(found.unread) > 1 else ""
+        notes.append(f"invalid journal: {found.unread[0]}{more}")
     return found.runs
 
 
 def _unclear(count: int) -> list[str]:
     if not count:
         return []
-    which = "1 entry of a run was" if count == 1 else f"{count} entries of runs were"
+    which = "1 run entry" if count == 1 else f"{count} run entries"
     return [
-        f"{which} found among vCenter's events but cannot be read: truncated, or written by a later version"
+        f"{which} in vCenter's events cannot be read: truncated, or written by a later version"
     ]

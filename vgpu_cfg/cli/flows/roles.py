@@ -41,7 +41,7 @@ class WhatFor:
 
 
 _ERRORS = (
-    "the plan has errors, so `apply` rejects it; a corrected plan may require more privileges. `vgpu-cfg "
+    "the plan has errors, so `apply` rejects it; the corrected plan may require more privileges. `vgpu-cfg "
     "plan` shows the errors"
 )
 

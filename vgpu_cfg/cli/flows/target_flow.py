@@ -68,7 +68,7 @@ def plan_branch(
             subject=desired.name,
             remedy="use --vm with VMs of the plan, or omit --vm and --host"
             if chosen
-            else "name another plan",
+            else "specify another plan",
         )
     return BranchPlan(
         plan=desired.name,
@@ -103,7 +103,7 @@ def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: 
             if not gpu.is_passthrough
         ),
         has_vgpus=any(gpu.kind == "vgpu" for gpu in vm.gpus),
-        guest_driver=f"R{branch_of_package(package)}, from its package name"
+        guest_driver=f"R{branch_of_package(package)}, based on its package name"
         if branch_of_package(package)
         else "",
         guest_branch=branch_of_package(package),
@@ -116,7 +116,7 @@ def _asked(facts: StackFacts, spec: GuestSpec | None, ways: verify_flow.Ways) ->
     from dataclasses import replace
 
     if spec is None:
-        return replace(facts, unread="the plan has no `guest` for this VM, so vgpu-cfg cannot log in")
+        return replace(facts, unread="the plan defines no `guest` for this VM, so vgpu-cfg cannot log in")
     try:
         shell = ways.guest(facts.vm)
         return _told(facts, spec, shell)

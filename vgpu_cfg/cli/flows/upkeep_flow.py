@@ -62,7 +62,7 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, o
 
     reason = _kept_reason(occasion)
     if not reason:
-        raise typer.BadParameter("give a short reason", param_hint="--reason")
+        raise typer.BadParameter("specify a short reason", param_hint="--reason")
 
     def hosts_of(observed: Inventory) -> list[Host]:
         return [target.host for target in targets_of(targets, observed)]

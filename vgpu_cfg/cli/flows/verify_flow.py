@@ -99,7 +99,7 @@ def verify_in(
         if host_names and (wanted.vms or wanted.hosts):
             _refuse_choice(desired, host_names, observed, wanted)
         raise NotFound(
-            "the plan has no VMs to verify yet",
+            "none of the plan's VMs exist yet",
             subject=observed.vcenter.address,
             remedy=f"create them first: {make_command}",
         )

@@ -42,11 +42,11 @@ class RunLine(PastRun):
 
 def read_baseline(path: Path, plan: str) -> Baseline:
     """Read the figures of an earlier run. Raises DocumentError, also for those of another plan."""
-    found = _read_as(BaselineFile, _bytes_of(path), path, "not a file of `verify --save`")
+    found = _read_as(BaselineFile, _bytes_of(path), path, "not a file written by `verify --save`")
     if found.plan != plan:
         message = f"these measurements are from the plan {found.plan!r}, not {plan!r}"
         fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy="name the file that `verify --save` wrote for this plan")
+        raise DocumentError([fault], remedy="specify the file that `verify --save` wrote for this plan")
     return Baseline(**found.model_dump(include=set(Baseline.model_fields)))
 
 
@@ -67,7 +67,7 @@ def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
     """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
     if not (path.exists() or path.is_symlink()):
         return ()
-    what = "this line is not part of a history"
+    what = "not a line of `verify --history`"
     runs = (
         _read_as(RunLine, line, path, what, number)
         for number, line in enumerate(_bytes_of(path).splitlines(), 1)
@@ -82,7 +82,7 @@ def _bytes_of(path: Path) -> bytes:
         return read_bytes(path, MOST_DATA_BYTES)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"cannot read the file: {error.strerror or error}")
-        raise DocumentError([fault], remedy="check the path and your read permission") from error
+        raise DocumentError([fault], remedy="check the path and your permissions") from error
 
 
 def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -> T:
@@ -97,7 +97,7 @@ def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -
         where = ".".join(map(str, wrong["loc"]))
         message = f"{what}: {where}{': ' if where else ''}{wrong['msg']}"
         fault = DocumentFault(str(path), line, 1, message)
-        raise DocumentError([fault], remedy="name another file, or delete the invalid line") from error
+        raise DocumentError([fault], remedy="specify another file, or delete the invalid line") from error
 
 
 def add_to_history(path: Path, found: Verification) -> None:
@@ -109,4 +109,4 @@ def add_to_history(path: Path, found: Verification) -> None:
         append_whole(path, f"{json.dumps(data, separators=(',', ':'))}\n", mode=_ONLY_OWNER_WRITES)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name a file in a folder with write permission") from error
+        raise DocumentError([fault], remedy="specify a file in a writable folder") from error

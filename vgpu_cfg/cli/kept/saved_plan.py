@@ -77,7 +77,7 @@ def _check_format(content: object, path: Path) -> None:
     if isinstance(found, int) and found != PLAN_FORMAT:
         age = "an older" if found < PLAN_FORMAT else "a newer"
         message = (
-            f"the plan was saved by {age} version in format {found}; this version reads format {PLAN_FORMAT}"
+            f"the plan was saved by {age} version (format {found}); this version reads format {PLAN_FORMAT}"
         )
         fault = DocumentFault(str(path), 1, 1, message)
         raise DocumentError([fault], remedy="save it again with `vgpu-cfg plan -o`, and review the new plan")
@@ -103,7 +103,7 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         from vgpu_cfg.model.ranges import fold_names
 
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} does not list the disruption of {fold_names(new)}",
+            f"the reviewed plan {reviewed.digest} does not include the disruption of {fold_names(new)}",
             subject=plan.target.address,
             remedy="run `vgpu-cfg plan` again, then review and apply the new plan",
         )
@@ -174,14 +174,14 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
     before = {change.id for change in reviewed.changes}
     now = {change.id for change in plan.changes}
     if before == now:
-        detail = "the same changes would now be made differently or elsewhere"
+        detail = "the changes are the same, but would now be made differently or elsewhere"
     else:
         gone, new = len(before - now), len(now - before)
-        detail = f"{gone} of its changes are no longer needed, {new} are new"
+        detail = f"{gone} changes are no longer needed, {new} are new"
     if reviewed.unknown and not plan.unknown:
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} was created without access to the hosts' shells, but "
-            f"apply has opened them: {detail}",
+            f"the reviewed plan {reviewed.digest} was created without access to the hosts' shells, which "
+            f"are now open: {detail}",
             subject=plan.target.address,
             remedy="create, review and apply a plan with `vgpu-cfg plan --open-shell -o`",
         )

@@ -40,7 +40,7 @@ def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None =
             put_whole(path, text, put, mode=mode)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name a file in a folder with write permission") from error
+        raise DocumentError([fault], remedy="specify a file in a writable folder") from error
 
 
 def refuse_unwritable(path: Path, option: str) -> None:

@@ -40,7 +40,7 @@ def _entries_of(name: str, catalog: Catalog) -> list[ProfileEntry]:
         return found
     if "-" in name and (close := catalog.suggest(name)) and not catalog.matching(name):
         raise NotFound(
-            f"no profile or board is named {name!r}",
+            f"no profile or board named {name!r}",
             subject="catalogue",
             remedy=f"did you mean {', '.join(close[:3])}?",
         )

@@ -53,8 +53,8 @@ _NOTIFY_OPTIONS: dict[str, Any] = {
             "--notify",
             metavar="CMD",
             help=(
-                "Run this command at the end, and when input is required, with a sentence as its last "
-                "argument; or: bell."
+                "Run this command at the end and when input is required, with a message as its last "
+                "argument. Use `bell` for the terminal bell."
             ),
             show_default=False,
             rich_help_panel="Run",
@@ -123,7 +123,7 @@ RotateOption = Annotated[
     list[Rotation] | None,
     typer.Option(
         "--rotate",
-        help="Replace the plan's keys, the licence tokens or the registry's password in its guests.",
+        help="Replace the plan's keys, license tokens or registry password in its guests.",
         show_default=False,
         rich_help_panel="Approvals and scope",
     ),
@@ -145,7 +145,7 @@ def rotated(rotate: list[Rotation] | None, desired: DesiredPlan) -> tuple[str, .
 
 
 _NAMES = {
-    Rotation.KEYS: "keys: the plan sets up no guests",
-    Rotation.LICENCE: "a license token; it is set with `guest.licence`",
-    Rotation.REGISTRY: "a registry password; it is set with `training.registry`",
+    Rotation.KEYS: "keys, since the plan sets up no guests",
+    Rotation.LICENCE: "a license token; set one with `guest.licence`",
+    Rotation.REGISTRY: "a registry password; set one with `training.registry`",
 }

@@ -91,7 +91,7 @@ MoveOption = Annotated[
     bool,
     typer.Option(
         "--allow-move",
-        help="Allow VMs of the plan to be moved to the host, cluster or datastore in the plan file.",
+        help="Allow the plan's VMs to be moved to the host, cluster or datastore in the plan file.",
         rich_help_panel=_SCOPE,
     ),
 ]
@@ -99,7 +99,7 @@ AllowOption = Annotated[
     list[Approval] | None,
     typer.Option(
         "--allow",
-        help="Approve effects of the plan on other objects, like `allow` in the plan file.",
+        help="Approve the plan's effects on other objects, like `allow` in the plan file.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -109,7 +109,7 @@ DeleteOption = Annotated[
     typer.Option(
         "--delete",
         metavar="NAME",
-        help="Also delete this VM, which belongs to the plan but is not in the plan file, or this "
+        help="Also delete this VM that the plan owns but the plan file no longer lists, or this "
         "unmanaged disk together with its VM.",
         show_default=False,
         rich_help_panel=_SCOPE,
@@ -121,7 +121,7 @@ AllowDestroyOption = Annotated[
         "--allow-destroy",
         metavar="N",
         min=0,
-        help="Allow this many VMs to be deleted, if there are many.",
+        help="Allow up to this many VMs to be deleted.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -190,7 +190,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
     ],
     "datacenter": Annotated[
         str | None,
-        typer.Option(help="The datacenter to work in.", show_default=False, rich_help_panel=_CONNECTION),
+        typer.Option(help="The vCenter datacenter to use.", show_default=False, rich_help_panel=_CONNECTION),
     ],
     "ca_file": Annotated[
         Path | None,
@@ -210,7 +210,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--timeout",
             min=1,
-            help="Timeout for each exchange, in seconds.",
+            help="Timeout for each request, in seconds.",
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),
@@ -230,7 +230,7 @@ _CONTEXTS_OPTION = Annotated[
     list[str] | None,
     typer.Option(
         "--context",
-        help="Named context from the config file; several contexts, or a glob, are combined in one output.",
+        help="Named context from the config file; results of several contexts, or a glob, are combined.",
         show_default=False,
         rich_help_panel=_CONNECTION,
     ),
@@ -248,11 +248,11 @@ _QUOTAS_OPTION = Annotated[
 _PLAN_OPTIONS: dict[str, Any] = {
     "variable_files": Annotated[
         list[Path] | None,
-        typer.Option("--vars", help="YAML file with values for ${names}.", show_default=False),
+        typer.Option("--vars", help="YAML file with values for ${NAME} variables.", show_default=False),
     ],
     "variables": Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=TEXT", help="Set the value of one ${name}.", show_default=False),
+        typer.Option("--set", metavar="NAME=TEXT", help="Set the value of one ${NAME}.", show_default=False),
     ],
 }
 
@@ -374,7 +374,7 @@ def _one_or_several(words: list[str]) -> dict[str, Any]:
 
 
 def refuse_of_several(
-    said: Mapping[str, object], why: str = "works with one vCenter; name one context"
+    said: Mapping[str, object], why: str = "requires a single vCenter; specify one context"
 ) -> None:
     """Raise BadParameter for an option that was said, and cannot be about several."""
     for option, value in said.items():

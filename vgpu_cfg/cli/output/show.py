@@ -140,7 +140,7 @@ def rollback(made: Plan, *, is_json: bool) -> None:
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False)
-    head = "ROLLBACK  undoing the changes of this run as far as possible"
+    head = "ROLLBACK  undoing this run's changes as far as possible"
     file = sys.stderr if is_json else sys.stdout
     lines(lambda width: [_text(""), *fold(_text(head), width, hang=10)], file)
     lines(lambda width: render_plan(made, width, shown), file)
@@ -284,7 +284,7 @@ def shells_opened(tools: HostTools) -> None:
     names = tools.shells.opened
     if names:
         what = "its SSH service was" if len(names) == 1 else "their SSH services were"
-        say(f"{fold_names(names)}: {what} started for reading from the shell; stopped again at the end")
+        say(f"{fold_names(names)}: {what} started for reading from the shell; stopped at the end of the run")
 
 
 def servers_operated(

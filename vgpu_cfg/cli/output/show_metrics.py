@@ -57,7 +57,7 @@ class SiteCollector:
                 try:
                     self._kept = families(self._read())
                 except VgpuCfgError as error:
-                    show.say(f"not read: {error.message} ({error.subject})")
+                    show.say(f"could not be read: {error.message} ({error.subject})")
                     self._kept = [_family(UP.name, UP.meaning, (), [((), 0.0)])]
                 self._read_at = self._clock()
             yield from self._kept
@@ -97,7 +97,7 @@ def listening(collector: SiteCollector, address: str, port: int) -> Iterator[int
         fault = DocumentFault(
             f"{address}:{port}", 1, 1, f"cannot listen on this address: {error.strerror or error}"
         )
-        raise DocumentError([fault], remedy="use another --listen ADDRESS:PORT") from error
+        raise DocumentError([fault], remedy="specify a different --listen ADDRESS:PORT") from error
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -118,7 +118,7 @@ def watch(read: Callable[[], Frame], pause: Callable[[float], None], console: Co
             try:
                 frame = read()
             except VCenterError as error:
-                problem = f"not read: {error.message} ({error.subject})"
+                problem = f"could not be read: {error.message} ({error.subject})"
             width = width_of(console)
             foot = fold(Text(shown(problem), style="red"), width) if problem else []
             foot.append(Text("Press Ctrl-C to stop.", style="dim"))

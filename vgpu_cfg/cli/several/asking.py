@@ -109,7 +109,7 @@ def ask_all(questions: Sequence[Question]) -> tuple[Told, ...]:
         raise Interrupted(
             "stopped before all vCenters were read",
             subject=", ".join(left),
-            remedy="run the same command again",
+            remedy="rerun the command",
         ) from None
     return tuple(found[number] for number in range(len(questions)))
 
@@ -224,8 +224,8 @@ def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connect
         if is_same_server(connection.server, its.server) and not is_apart:
             raise typer.BadParameter(
                 (
-                    f"{other} and {name} are contexts of the same vCenter, which would be counted twice; "
-                    "name one of them"
+                    f"{other} and {name} are contexts of the same vCenter, so it would be counted twice; "
+                    "specify only one of them"
                 ),
                 param_hint="--context",
             )

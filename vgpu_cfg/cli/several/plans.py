@@ -121,4 +121,4 @@ def _refuse_another_server(flags: ConnectionFlags) -> None:
     }
     for option, value in said.items():
         if value:
-            raise typer.BadParameter("each plan in a folder names its own vCenter", param_hint=option)
+            raise typer.BadParameter("each plan in a folder specifies its own vCenter", param_hint=option)

@@ -74,7 +74,7 @@ def update(
     request = read_request(path, variables, variable_files)
     if request.reviewed is not None:
         fault = DocumentFault(str(path), 1, 1, "a saved plan is not a plan file")
-        raise DocumentError([fault], remedy="name the plan file that it was created from")
+        raise DocumentError([fault], remedy="specify the plan file that it was created from")
     names = _named(request.desired, options.globs)
     before = read_bytes(path, MOST_FILE_BYTES)
     found = _write_found(request, flags, names)
@@ -130,9 +130,9 @@ def _replace(path: Path, before: bytes, text: str) -> None:
     """
     if read_bytes(path, MOST_FILE_BYTES) != before:
         raise UnsafePlan(
-            "the file changed while this command was reading it",
+            "the file was changed while this command was running",
             subject=str(path),
-            remedy="nothing was written; run the command again",
+            remedy="nothing was written; rerun the command",
         )
     target = path.resolve()
     content = text.replace("\n", "\r\n") if b"\r\n" in before else text

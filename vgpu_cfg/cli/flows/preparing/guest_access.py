@@ -86,7 +86,7 @@ class GuestSecrets:
         is_staging = any(change.staged for change in left.changes)
         if not is_staging and keys.is_over(marks_of(desired.identity, observed).values()):
             self.seeds.settle()
-            show.say(f"{self.seeds.path}: every guest has the new keys; the old ones are discarded")
+            show.say(f"{self.seeds.path}: all guests have the new keys; the old keys were discarded")
 
 
 def has_guests(desired: DesiredPlan) -> bool:

@@ -138,9 +138,9 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
     identities = {PlanIdentity(name=mark.plan, id=mark.id) for mark in marks if mark is not None}
     if len(identities) > 1:
         raise Ambiguous(
-            f"these hosts are down for {len(identities)} plans",
+            f"these hosts were taken out of service by {len(identities)} different plans",
             subject=", ".join(sorted(one.name for one in identities)),
-            remedy="name only hosts of one plan at a time",
+            remedy="specify only hosts of one plan at a time",
         )
     writer, clock = estate.host_writer, estate.clock
     return HostTools(identities.pop(), writer, clock, locks, _views(observed)) if identities else None
@@ -248,7 +248,7 @@ def remember(
         except VCenterError as error:
             problems.setdefault(error.message, []).append(observed.host_by_moid[moid].name)
     return tuple(
-        f"{fold_names(names)}: settings read from the shell could not be saved, so `plan` will not know "
+        f"{fold_names(names)}: settings read from the shell could not be saved, so `plan` cannot use "
         f"them: {why}"
         for why, names in problems.items()
     )

@@ -46,7 +46,7 @@ def _refuse_folder(path: Path) -> None:
 
     plans = ", ".join(map(str, find_plans(path)))
     fault = DocumentFault(str(path), 1, 1, "this is a folder, but the command requires a single plan")
-    remedy = f"name one: {plans}; `plan`, `status` and `validate` accept the folder"
+    remedy = f"specify one: {plans}; only `plan`, `status` and `validate` accept a folder"
     raise DocumentError([fault], remedy=remedy)
 
 
@@ -59,7 +59,7 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
         _refuse_folder(path)
     if path.suffix == ".json":
         if variables or variable_files:
-            raise typer.BadParameter("variables are already resolved in a saved plan", param_hint="--set")
+            raise typer.BadParameter("variables in a saved plan are already resolved", param_hint="--set")
         from vgpu_cfg.cli.kept.saved_plan import load_plan_json
         from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
 

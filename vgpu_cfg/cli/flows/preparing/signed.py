@@ -41,7 +41,7 @@ def sign_plan(path: Path, key: Path) -> Path:
     if done.returncode != 0 or not signature.exists():
         fault = DocumentFault(str(path), 1, 1, f"cannot sign with {key}: {_last_words(done)}")
         raise DocumentError(
-            [fault], remedy="name your private key, or the public key of one in your SSH agent"
+            [fault], remedy="specify your private key, or the public key of a key in your SSH agent"
         )
     return signature
 
@@ -71,12 +71,12 @@ def _signer(request: PlanRequest, signers: Path, who: str) -> str:
     """Return which allowed signer signed the plan's bytes as they were read."""
     signature = request.path.with_name(request.path.name + SUFFIX)
     if not signers.is_file():
-        raise typer.BadParameter(f"{signers} is not a file of allowed signers ({who})", param_hint=who)
+        raise typer.BadParameter(f"{signers} is not an allowed signers file ({who})", param_hint=who)
     if not signature.is_file() or signature.stat().st_size > _LONGEST_SIGNATURE:
         raise UnsafePlan(
-            f"{who} requires a signed plan, but there is no signature file next to this one",
+            f"{who} requires a signed plan, but this plan has no signature file",
             subject=str(signature),
-            remedy=f"after your review, sign it: `{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}`",
+            remedy=f"review the plan, then sign it: `{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}`",
         )
     allowed = ["-s", str(signature.absolute()), "-f", str(signers.absolute())]
     found = _keygen(["-Y", "find-principals", *allowed], b"", request.path)
@@ -85,7 +85,7 @@ def _signer(request: PlanRequest, signers: Path, who: str) -> str:
         if not name.startswith("-") and _keygen(words, request.content, request.path).returncode == 0:
             return name
     raise UnsafePlan(
-        f"the signer is not allowed by {who}, or the plan was changed after signing",
+        f"{who} does not allow the signer, or the plan was changed after signing",
         subject=str(signature),
         remedy=f"check who signed it and whether {signers} lists them; if the plan was changed, review and "
         "sign it again",

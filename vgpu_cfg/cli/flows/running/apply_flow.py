@@ -61,8 +61,8 @@ from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _RESUMED = (
-    "the rollback of an earlier run was interrupted: finishing it; run the command again to retry the plan,"
-    " or without --rollback-on-failure to go on from here"
+    "finishing the interrupted rollback of an earlier run; rerun the command to retry the plan,"
+    " or rerun it without --rollback-on-failure to continue from the current state"
 )
 
 if TYPE_CHECKING:
@@ -449,7 +449,7 @@ def _take_out(
         if not plan.changes:
             return nothing_to_do(plan, how)
         done = (
-            "Delete what is shown above, with" if verb == "destroy" else "Shut down what is shown above, with"
+            "Delete the VMs shown above, with" if verb == "destroy" else "Shut down the VMs shown above, with"
         )
         work = Work(
             plan,

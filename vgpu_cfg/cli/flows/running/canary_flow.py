@@ -101,13 +101,13 @@ def check_hosts(
     for moid, name in upgraded_hosts(canary, plan).items():
         tried = [one for one, vm in own.items() if vm.host_moid == moid and vm.is_on]
         if not tried:
-            notes.append(f"no VM of the plan runs on {name}, so its new driver has not been tested")
+            notes.append(f"the new driver on {name} has not been tested: no VM of the plan runs on it")
             continue
         choice = Choice(only=_GUEST_CHECKS, is_quick=True)
         found = _of_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))
         problems += _told(found)
         if not any(one.state in (CheckState.PASSED, CheckState.FAILED) for one in found):
-            notes.append(f"no guest on {name} could be checked, so its new driver has not been tested")
+            notes.append(f"the new driver on {name} has not been tested: no guest on it could be checked")
     return CanaryFindings(tuple(dict.fromkeys(problems)), tuple(notes))
 
 

@@ -47,7 +47,7 @@ def roll_back(report: Report, undoing: Undoing) -> Report:
     attempt = undoing.attempt.ended(report)
     undoing.kept.keep(attempt)
     if report.is_interrupted:
-        why_not = "the user stopped the run, so it is not rolled back"
+        why_not = "the user stopped the run, so it was not rolled back"
         return report.model_copy(update={"rollback": Rollback(why_not=why_not)})
     if not report.has_failed:
         undoing.kept.forget()

@@ -206,11 +206,11 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
-            f"all changes were made, but {len(left.changes)} would be made again, such as: {first.id}",
+            f"all changes were made, but {len(left.changes)} would have to be made again, such as {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
-            remedy=f"run {plan_again} to see what vCenter did not keep"
+            remedy=f"run {plan_again} to see which changes vCenter did not keep"
             if work.tell is None
-            else "run the same command again; it plans from the current state",
+            else "rerun the command; it plans from the current state",
         )
     return code
 
@@ -237,7 +237,7 @@ def _read_back(work: Work, report: Report) -> Inventory | None:
         show.say(f"the result could not be verified: {error.message}")
         return None
     except KeyboardInterrupt:
-        show.say("the result was not verified: interrupted")
+        show.say("interrupted; the result was not verified")
         return None
 
 

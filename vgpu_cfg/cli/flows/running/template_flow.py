@@ -55,7 +55,7 @@ def look_at_templates(
         raise NotFound(
             f"no VM of the plan uses {' or '.join(globs)} as its template",
             subject=desired.name,
-            remedy=f"its templates are {', '.join(known)}" if known else "name a template in `vms`",
+            remedy=f"its templates are {', '.join(known)}" if known else "specify a template in `vms`",
         )
     with compose.connect_writer(connection) as estate:
         begun = estate.clock.now()

@@ -101,8 +101,8 @@ def _refuse_alive(found: Locks, run: str, *, force: bool) -> None:
         return
     seconds = round((found.now - found.beat_of(run)).total_seconds())
     raise Locked(
-        f"the run {run} was active {seconds} s ago and may still be running",
+        f"run {run} was active {seconds} s ago and may still be in progress",
         subject=f"run {run}",
-        remedy="stop it on the machine that runs it (Ctrl-C, or end its job). If you know that its "
+        remedy="stop it on the machine that runs it (Ctrl-C, or cancel its job). If you are sure that its "
         "process has ended, add --force to remove its locks now",
     )
