@@ -21,51 +21,51 @@ from vgpu_cfg.changes.need import READ_ONLY, Need, Place
 _OR_FOLDER = "the VM, or its folder"
 
 READING = Need(
-    "Hosts, VMs, networks, datastores, what a host can create, a VM's tasks and creator, the events of "
+    "Hosts, VMs, networks, datastores, host capabilities, a VM's tasks and creator, the events of "
     "differences",
     READ_ONLY,
     Place.ROOT,
     propagates=True,
 )
 READ_LOG = Need(
-    "A VM's `vmware.log`, over HTTPS from its datastore, for `explain --vm`",
+    "A VM's `vmware.log`, read over HTTPS from its datastore, for `explain --vm`",
     ("Datastore.Browse", "Datastore.FileManagement"),
     Place.DATASTORE,
-    without="`explain` works without the log, with a note",
+    without="`explain` works without the log and prints a note",
 )
 READ_MODULES = Need(
-    "The options of kernel modules, for a plan with `hosts:` and by `record`",
+    "Kernel module options, for plans with `hosts:` and for `record`",
     ("Host.Config.Settings",),
     Place.HOST,
 )
 READ_PACKAGES = Need(
-    "The installed packages, also for `doctor`, `inventory --compare` and `verify`",
+    "Installed packages, also for `doctor`, `inventory --compare` and `verify`",
     ("Host.Config.Image",),
     Place.HOST,
     without="esxcli is used instead",
 )
 READ_KEY_PROVIDERS = Need(
-    "The key providers, for a plan with `vtpm`",
+    "Key providers, for plans with `vtpm`",
     ("Cryptographer.ManageKeyServers",),
     Place.ROOT,
-    without="a missing key provider is found only when cloning",
+    without="a missing key provider is detected only when a VM is cloned",
 )
 
 READ_STORAGE_POLICIES = Need(
-    "The storage policies, for a plan with `storage_policy`",
+    "Storage policies, for plans with `storage_policy`",
     ("StorageProfile.View",),
     Place.ROOT,
     without="the plan is rejected",
 )
 
 READ_LIBRARY = Need(
-    "An item of a content library, for a plan with `template: {library, item}`",
+    "A content library item, for plans with `template: {library, item}`",
     ("System.Read",),
     Place.ROOT,
-    where="the content library, by a global permission",
+    where="the content library, through a global permission",
 )
 READ_CUSTOMIZATION_SPECS = Need(
-    "The customization specifications, for a plan with `guest.spec`",
+    "Customization specifications, for plans with `guest.spec`",
     ("VirtualMachine.Provisioning.ReadCustSpecs",),
     Place.ROOT,
     without="the plan is rejected",
@@ -85,10 +85,10 @@ CREATE_FROM_EXISTING = Need(
 )
 CREATE = Need("A VM is created from scratch", ("VirtualMachine.Inventory.Create",), Place.FOLDER)
 ASSIGN_TO_POOL = Need(
-    "A new VM, or a VM that moves to another cluster", ("Resource.AssignVMToPool",), Place.POOL
+    "A VM is created, or moved to another cluster", ("Resource.AssignVMToPool",), Place.POOL
 )
 ALLOCATE_SPACE = Need(
-    "A new VM or disk, or a VM that moves to another datastore", ("Datastore.AllocateSpace",), Place.DATASTORE
+    "A VM or disk is created, or moved to another datastore", ("Datastore.AllocateSpace",), Place.DATASTORE
 )
 ASSIGN_NETWORK = Need("A NIC or a VMkernel NIC is connected to a network", ("Network.Assign",), Place.NETWORK)
 CHANGE_DEVICES = Need(
@@ -103,13 +103,13 @@ ADD_DISK = Need(
     ("VirtualMachine.Config.AddNewDisk",),
     Place.VM,
     frozenset({"VirtualMachine.Config.AddNewDisk"}),
-    where="the folder; for a VM that exists, the VM",
+    where="the folder; for an existing VM, the VM",
 )
 DETACH_DISK = Need(
     "An unmanaged disk is detached before its VM is deleted", ("VirtualMachine.Config.RemoveDisk",), Place.VM
 )
 NEW_TPM = Need(
-    "A virtual TPM of a VM that exists, or of a clone",
+    "A virtual TPM of an existing VM, or of a clone",
     ("VirtualMachine.Config.AddRemoveDevice", "Cryptographer.Encrypt"),
     Place.VM,
     frozenset({"Cryptographer.Encrypt"}),
@@ -122,24 +122,24 @@ FIRST_TPM = Need(
 )
 SET_ATTRIBUTES = Need("Custom attributes of a VM", ("Global.SetCustomField",), Place.VM, where=_OR_FOLDER)
 DEFINE_ATTRIBUTES = Need(
-    "An attribute that is not defined yet; vgpu-cfg defines it the first time",
+    "Custom attributes that do not exist yet; vgpu-cfg defines them on first use",
     ("Global.ManageCustomFields",),
     Place.ROOT,
 )
 SET_TAGS = Need(
-    "Tags of a VM; the account also requires the first privilege on each tag",
+    "Tags of a VM; the account also needs the first privilege on each tag",
     ("InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"),
     Place.VM,
     where=_OR_FOLDER,
 )
 GROW_DISK = Need(
-    "A disk grows",
+    "A disk is extended",
     ("VirtualMachine.Config.DiskExtend",),
     Place.VM,
     frozenset({"VirtualMachine.Config.DiskExtend"}),
 )
 DISK_POLICY = Need(
-    "A disk gets another storage policy",
+    "A disk's storage policy is changed",
     ("VirtualMachine.Config.EditDevice",),
     Place.VM,
     frozenset({"VirtualMachine.Config.EditDevice"}),
@@ -154,8 +154,8 @@ OF_SETTINGS: Mapping[str, Need] = {
             "Firmware, secure boot, boot delay; the instance UUID of a new VM"
         ),
         "VirtualMachine.Config.AdvancedConfig": (
-            "extraConfig: MMIO, NUMA, the owner mark (also by `import` and `forget`), a guest's mark and what"
-            " cloud-init reads"
+            "extraConfig: MMIO, NUMA, the owner mark (also for `import` and `forget`), a guest's mark and"
+            " cloud-init data"
         ),
     }.items()
 }
@@ -163,7 +163,7 @@ OF_SETTINGS: Mapping[str, Need] = {
 ADVANCED = OF_SETTINGS["VirtualMachine.Config.AdvancedConfig"]
 BASIC_SETTINGS = OF_SETTINGS["VirtualMachine.Config.Settings"]
 GUEST_OPERATIONS = Need(
-    "A guest is staged by guest operations, where `guest.login` has a password",
+    "A guest is staged through guest operations, if `guest.login` has a password",
     (
         "VirtualMachine.GuestOperations.Query",
         "VirtualMachine.GuestOperations.Modify",
@@ -180,18 +180,18 @@ MOVE = Need(
     "A VM is moved to another folder",
     ("VirtualMachine.Inventory.Move",),
     Place.VM,
-    where="the VM, its folder and the other",
+    where="the VM, its folder and the new folder",
 )
 MIGRATE = Need(
-    "A VM is moved to another host or datastore (`--allow-move`, or by a drain)",
+    "A VM is moved to another host or datastore (with `--allow-move`, or by `drain`)",
     ("Resource.ColdMigrate",),
     Place.VM,
 )
-MIGRATE_RUNNING = Need("Additionally, to move it while it is running", ("Resource.HotMigrate",), Place.VM)
+MIGRATE_RUNNING = Need("In addition, if the VM is running", ("Resource.HotMigrate",), Place.VM)
 POWER_ON = Need("A VM is powered on", ("VirtualMachine.Interact.PowerOn",), Place.VM, where=_OR_FOLDER)
 POWER_OFF = Need("A VM is powered off", ("VirtualMachine.Interact.PowerOff",), Place.VM, where=_OR_FOLDER)
 EDIT_CLUSTER = Need(
-    "A DRS rule, a VM group, VM overrides for DRS and HA, a DRS option",
+    "DRS rules, VM groups, VM overrides for DRS and HA, DRS options",
     ("Host.Inventory.EditCluster",),
     Place.CLUSTER,
 )
@@ -244,7 +244,7 @@ PUT_INTO_GUESTS = Need(
 TO_VERIFY = (RUN_IN_GUESTS, PUT_INTO_GUESTS)
 
 CORDON = Need(
-    "A cordon, the mark on a host during work, settings read from its shell (custom attributes of a host)",
+    "Cordons, the mark on a host during work, settings read from its shell (host custom attributes)",
     ("Global.SetCustomField",),
     Place.HOST,
 )
@@ -258,7 +258,7 @@ ALARM = Need(
     without="no alarm is created",
 )
 HOST_SETTINGS = Need(
-    "Graphics type, assignment policy, vGPU mode; options of a kernel module, also for reading them",
+    "Graphics type, assignment policy, vGPU mode; kernel module options (also required to read them)",
     ("Host.Config.Settings",),
     Place.HOST,
 )
@@ -266,33 +266,33 @@ HOST_PASSTHROUGH = Need("Passthrough, hardware label, SR-IOV", ("Host.Config.Pci
 HOST_OPTIONS = Need(
     "Advanced options of a host, including boot settings", ("Host.Config.AdvancedConfig",), Place.HOST
 )
-HOST_SERVICES = Need("A service, including SSH; a firewall ruleset", ("Host.Config.NetService",), Place.HOST)
+HOST_SERVICES = Need("Services, including SSH; firewall rulesets", ("Host.Config.NetService",), Place.HOST)
 OPEN_SHELL = Need(
-    "A host's SSH service is started, if `access` allows it, to read settings visible only in its shell, "
-    "then stopped; the host is marked during this time",
+    "If `access` allows it, a host's SSH service is started to read settings visible only in its shell, "
+    "then stopped; the host is marked meanwhile",
     ("Host.Config.NetService", "Global.SetCustomField"),
     Place.HOST,
 )
 HOST_NETWORK = Need(
-    "A VMkernel NIC, a standard switch; settings that a host gets as a member of a distributed switch",
+    "VMkernel NICs, standard switches; settings of a host as a member of a distributed switch",
     ("Host.Config.Network",),
     Place.HOST,
 )
 LICENCE = Need("A host's license", ("Global.Licenses",), Place.ROOT)
 VCENTER_OPTION = Need("An advanced setting of vCenter", ("Global.Settings",), Place.ROOT)
-_OF_NEW_SWITCH = "the switch; for a switch that the plan creates, the datacenter"
+_OF_NEW_SWITCH = "the switch; for switches that the plan creates, the datacenter"
 MAKE_SWITCH = Need("A distributed switch is created", ("DVSwitch.Create",), Place.DATACENTER, propagates=True)
 EDIT_SWITCH = Need("A distributed switch's MTU", ("DVSwitch.Modify",), Place.SWITCH, where=_OF_NEW_SWITCH)
 SWITCH_MEMBERS = Need(
-    "A host is added to a distributed switch, or assigns uplinks to it",
+    "A host is added to a distributed switch, or its uplinks are assigned",
     ("DVSwitch.Modify", "DVSwitch.HostOp"),
     Place.SWITCH,
     where=_OF_NEW_SWITCH,
 )
 MAKE_PORTGROUP = Need(
-    "A distributed portgroup is created", ("DVPortgroup.Create",), Place.SWITCH, where=_OF_NEW_SWITCH
+    "A distributed port group is created", ("DVPortgroup.Create",), Place.SWITCH, where=_OF_NEW_SWITCH
 )
-EDIT_PORTGROUP = Need("A distributed portgroup's VLAN", ("DVPortgroup.Modify",), Place.PORTGROUP)
+EDIT_PORTGROUP = Need("A distributed port group's VLAN", ("DVPortgroup.Modify",), Place.PORTGROUP)
 OF_HOSTS = (
     MAINTENANCE,
     CORDON,
@@ -317,8 +317,8 @@ OF_HOSTS = (
 
 REMOVE_LOCK = "Alarm.Delete"
 LOCK = Need(
-    "The lock (an alarm) that blocks other runs on the same plan, host or cluster, for each run that "
-    "makes changes and for `plan --open-shell`; `unlock` removes it",
+    "The lock (an alarm) that blocks other runs on the same plan, host or cluster: for runs that "
+    "make changes and for `plan --open-shell`; also for `unlock`",
     ("Alarm.Create", "Alarm.Edit", REMOVE_LOCK),
     Place.ROOT,
     where="vCenter (the root folder), or the folder of `locks`",
@@ -328,7 +328,7 @@ LOG_EVENT = Need(
     "is interrupted",
     ("Global.LogEvent",),
     Place.DATACENTER,
-    without="`history` on other machines knows the run only from a shared folder",
+    without="on other machines, `history` shows the run only if journals are in a shared folder",
     where="the datacenter; without one, vCenter (the root folder)",
 )
 LOG_FOR_DEAD = Need(
@@ -336,7 +336,7 @@ LOG_FOR_DEAD = Need(
     ("Global.LogEvent",),
     Place.ROOT,
     without=(
-        "`history` does not know a run that was interrupted within its first minute after its lock is removed"
+        "`history` omits a run that was interrupted in its first minute, once its lock is removed"
     ),
 )
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)

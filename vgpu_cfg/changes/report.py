@@ -113,7 +113,7 @@ class LeftState(StrEnum):
     """How something was left that a run began and did not end, as far as others ask for it."""
 
     DOWN = "in maintenance mode"
-    SSH_RUNS = "its SSH service still runs"
+    SSH_RUNS = "its SSH service is still running"
 
 
 class LeftBehind(Frozen):

@@ -97,20 +97,20 @@ class OtherVm(Frozen):
             case Fate.MOVED if self.host:
                 return "; ".join((f"{self.vm} runs on {self.host}", *self.loses))
             case Fate.AWAY if self.host:
-                return "; ".join((f"{self.vm} leaves its host during the work, for {self.host}", *self.loses))
+                return "; ".join((f"{self.vm} runs on {self.host} during the work", *self.loses))
             case Fate.MOVED | Fate.AWAY | Fate.EVACUATED:
                 return f"{self.vm} cannot be placed: {self.why}"
             case Fate.STOPPED if self.host:
                 return "; ".join(
-                    (f"{self.vm} is powered off, and can start again on {self.host}", *self.loses)
+                    (f"{self.vm} is powered off and can be restarted on {self.host}", *self.loses)
                 )
             case Fate.STOPPED:
                 return (
-                    f"{self.vm} is powered off, and cannot start again in addition to the plan's VMs: "
+                    f"{self.vm} is powered off and cannot be restarted alongside the plan's VMs: "
                     f"{self.why}"
                 )
             case Fate.OFF:
-                return f"{self.vm}, which is powered off now, can no longer start: {self.why}"
+                return f"{self.vm}, which is currently powered off, can no longer be started: {self.why}"
         assert_never(self.fate)
 
 

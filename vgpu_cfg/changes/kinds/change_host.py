@@ -338,7 +338,7 @@ class ChangeHost(HostChangeBase):
         for index, target in enumerate(self.settings):
             part = tables.setting_part(target, self.host.name, self.host.moid)
             if typed:
-                shared = " (set together with the others of this step)" if index else ""
+                shared = " (set together with the other values of this step)" if index else ""
                 part = replace(part, heading=part.heading + shared, commands=() if index else typed)
             parts.append(part)
         return tuple(parts) or (Part(commands=typed),)

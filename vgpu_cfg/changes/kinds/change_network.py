@@ -63,7 +63,7 @@ class MakeSwitch(NetworkEditBase):
         mtu = ("-mtu", self.mtu) if self.mtu is not None else ()
         return Part(
             what=f"Create the distributed switch {self.name}.",
-            why="the plan's networks are portgroups of it",
+            why="the plan's networks are port groups on this switch",
             client="Networking > the datacenter > Distributed Switch > New Distributed Switch",
             commands=(command("govc", "dvs.create", *mtu, self.name),),
             expected="the task completes without error",
@@ -78,7 +78,7 @@ class MakeSwitch(NetworkEditBase):
         yield Needed(privileges.MAKE_SWITCH, self.datacenter_moid)
 
     def no_way_back(self) -> Iterator[str]:
-        yield "a new switch or portgroup is kept"
+        yield "new switches and port groups are kept"
 
 
 class EditSwitch(NetworkEditBase):
@@ -108,14 +108,14 @@ class EditSwitch(NetworkEditBase):
         return Part(
             what=f"Change the distributed switch {name}.{note}",
             why=(
-                "the smallest MTU along the path limits the packet size, and traffic leaves only through "
-                "an uplink"
+                "the smallest MTU along the path limits the packet size, and traffic leaves the host only "
+                "through uplinks"
             ),
             client=f"Networking > {name} > Actions > Edit Settings, or Add and Manage Hosts",
             commands=tuple(lines),
             expected="the task completes without error, and every host is listed with its uplinks",
             verify=(command("govc", "object.collect", "-s", f"network/{name}", "config.maxMtu"),),
-            undo=("restore the values of the column “before”",),
+            undo=("restore the values in the “before” column",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -148,7 +148,7 @@ class EditSwitch(NetworkEditBase):
 
     def no_way_back(self) -> Iterator[str]:
         if self.members:
-            yield "hosts and uplinks added to the switch are kept"
+            yield "hosts and uplinks remain on the switch"
 
 
 class SetPortgroup(NetworkEditBase):
@@ -175,15 +175,15 @@ class SetPortgroup(NetworkEditBase):
         ports = ("-nports", self.ports, "-auto-expand=true")  # by itself govc makes 128, and no more
         made = command("govc", "dvs.portgroup.add", "-dvs", self.switch_name, *ports, *vlan, self.name)
         set_vlan = command("govc", "dvs.portgroup.change", *vlan, self.name)
-        verb = "Make" if self.is_new else "Set the VLAN of"
+        verb = "Create" if self.is_new else "Set the VLAN of"
         return Part(
-            what=f"{verb} the portgroup {self.name} on the distributed switch {self.switch_name}.",
-            why="VMs and VMkernel NICs use it to connect to the network, in its VLAN",
+            what=f"{verb} the port group {self.name} on the distributed switch {self.switch_name}.",
+            why="it connects VMs and VMkernel NICs to the network and its VLAN",
             client=f"Networking > {self.switch_name} > Distributed Port Group",
             commands=(made if self.is_new else set_vlan,),
             expected="the task completes without error",
             verify=(command("govc", "dvs.portgroup.info", "-pg", self.name, self.switch_name),),
-            undo=("delete the portgroup if it is not in use" if self.is_new else "restore the VLAN",),
+            undo=("delete the port group if it is not in use" if self.is_new else "restore the VLAN",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
@@ -201,7 +201,7 @@ class SetPortgroup(NetworkEditBase):
 
     def no_way_back(self) -> Iterator[str]:
         if self.is_new:
-            yield "a new switch or portgroup is kept"
+            yield "new switches and port groups are kept"
 
 
 class ChangeNetwork(ChangeBase):

@@ -104,7 +104,7 @@ class SetOverrides(ChangeBase):
         names = fold_names(one.vm.name for one in self.overrides)
         return (
             Part(
-                what=f"Set the VM overrides of {names} in the cluster {cluster}. They may be running.{left}",
+                what=f"Set the VM overrides of {names} in cluster {cluster}. The VMs may be running.{left}",
                 client=f"{cluster} > Configure > Configuration > VM Overrides",
                 commands=tuple(lines),
                 expected="no output",
@@ -179,8 +179,8 @@ class SetRule(_OfRules):
         mandatory = f"-mandatory={wire_text(self.is_mandatory)}"
         return (
             Part(
-                what=f"Keep {fold_names(names)} separate in cluster {cluster} with DRS: they {must} not "
-                "share a host.",
+                what=f"Use a DRS rule in cluster {cluster} to separate {fold_names(names)}: they {must} not "
+                "run on the same host.",
                 client=f"{cluster} > Configure > Configuration > VM/Host Rules: Separate Virtual Machines",
                 commands=(command("govc", verb, *named, *kind, mandatory, *names),),
                 expected="no output",
@@ -244,7 +244,7 @@ class SetHostRule(_OfRules):
             commands=(command("govc", f"cluster.group.{verb}", *named, *kind, *names),),
             expected="no output",
             verify=(command("govc", "cluster.group.ls", *named),),
-            undo=("restore the previous VMs of the group",)
+            undo=("restore the group's previous VMs",)
             if self.has_group
             else (command("govc", "cluster.group.remove", *named),),
         )
@@ -259,7 +259,7 @@ class SetHostRule(_OfRules):
         groups = ("-vm-group", self.vm_group, "-host-affine-group", self.host_group)
         verb = "cluster.rule.create" if is_new else "cluster.rule.change"
         return Part(
-            what=f"Keep the VM group on the hosts of {self.host_group} with DRS: they {must} run there.",
+            what=f"Use a DRS rule to keep the VM group on {self.host_group}: its VMs {must} run there.",
             client=f"{cluster} > Configure > Configuration > VM/Host Rules: Virtual Machines to Hosts, "
             f"{must.capitalize()} run on hosts in group",
             commands=(command("govc", verb, *named, "-enable", *kind, mandatory, *groups),),
@@ -267,7 +267,7 @@ class SetHostRule(_OfRules):
             verify=(command("govc", "cluster.rule.info", *named),),
             undo=(command("govc", "cluster.rule.remove", *named),)
             if is_new
-            else ("restore the previous settings of the rule",),
+            else ("restore the rule's previous settings",),
         )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -282,7 +282,7 @@ def _removal(what: str, noun: str, name: str, cluster: str) -> Part:
         commands=(command("govc", f"cluster.{noun}.remove", "-cluster", cluster, "-name", name),),
         expected="no output",
         verify=(command("govc", f"cluster.{noun}.ls", "-cluster", cluster),),
-        undo=(f"create the {noun} again, with its previous VMs",),
+        undo=(f"recreate the {noun} with its previous VMs",),
     )
 
 
@@ -351,7 +351,7 @@ class SetClusterOption(ChangeBase):
         return (
             Part(
                 what=f"Set the advanced DRS option {self.option} in cluster {name}: {value}.",
-                why="the options control how DRS treats VMs with vGPUs",
+                why="this option controls how DRS handles VMs with vGPUs",
                 client=f"{name} > Configure > Services > vSphere DRS > Edit > Advanced Options",
                 expected="the option is listed with this value, or not listed if it was removed",
                 undo=(

@@ -19,9 +19,9 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 _MARKING = {
-    "imported": ("import", plain("nothing else is changed; it may be running", "dim")),
+    "imported": ("import", plain("no other changes; the VM may be running", "dim")),
     "own": ("allow", plain("deletion by `destroy`", "red")),
-    "none": ("stop managing", plain("it is not changed; it may be running", "dim")),
+    "none": ("stop managing", plain("no other changes; the VM may be running", "dim")),
 }
 """The verbs for writing or removing a VM's owner mark."""
 
@@ -41,7 +41,7 @@ def raised_text(detail: VmDetail | None, version: int) -> str:
     is_bios = detail is not None and detail.firmware.casefold() == "bios"
     if version < EFI_LAYOUT_FROM or (before is not None and before >= EFI_LAYOUT_FROM) or is_bios:
         return text
-    return f"{text}; its NIC names may change (KB 407595)"
+    return f"{text}; NIC names in the guest may change (KB 407595)"
 
 
 def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
@@ -81,7 +81,7 @@ class UpgradeVm(ChangeBase):
                 commands=(command("govc", "vm.upgrade", f"-version={version}", "-vm", name),),
                 expected="the task completes without error",
                 verify=(command("govc", "device.info", "-vm", name),),
-                undo=("can be undone only with an earlier snapshot",),
+                undo=("only by reverting to an earlier snapshot",),
             ),
         )
 
@@ -156,7 +156,7 @@ class ReconfigureVm(ChangeBase):
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None and any(isinstance(one, NewDisk | GrowDisk) for one in self.spec.devices):
-            yield "disks are neither removed nor reduced"
+            yield "disks are not removed or shrunk"
 
 
 class MarkVm(ChangeBase):

@@ -133,7 +133,7 @@ class CreateVm(ChangeBase):
             notes += [edit.note for edit in self.edits if edit.key in ("clone", "linked clone") and edit.note]
             origin = self.source.template.name + (f" ({', '.join(notes)})" if notes else "")
         else:
-            verb, origin = "create", f"empty, for {self.source.guest_id}"
+            verb, origin = "create", f"empty, guest OS {self.source.guest_id}"
         places = {
             "host": self.location.host_name,
             "datastore": self.location.datastore_name,
@@ -159,7 +159,7 @@ class CreateVm(ChangeBase):
         name = self.vm.name
         made = replace(
             self._cloned(self.source) if self.source.kind == "clone" else self._created(self.source),
-            expected="the task completes without error; the VM is off",
+            expected="the task completes without error; the VM is powered off",
             verify=(command("govc", "vm.info", name),),
             undo=(command("govc", "vm.destroy", name),),
         )
@@ -177,7 +177,7 @@ class CreateVm(ChangeBase):
         made = ("-on=false", "-g", guest, "-firmware", "efi", *self._where)
         return Part(
             heading="Create",
-            what=f"Create an empty VM {name} for {guest}, on {place.host_name}; do not power it on.",
+            what=f"Create the empty VM {name} for {guest} on {place.host_name}; do not power it on.",
             client=f"{place.folder_path} > New Virtual Machine > Create a new virtual machine",
             commands=(command("govc", "vm.create", *made, name),),
         )
@@ -188,7 +188,7 @@ class CreateVm(ChangeBase):
         link = ("-link",) if is_linked else ()
         return Part(
             heading="Clone",
-            what=f"Clone {template} to {name}, on {place.host_name}, {place.datastore_name}, in "
+            what=f"Clone {template} to {name} on {place.host_name}, {place.datastore_name}, in "
             f"{place.folder_path}; do not power it on.",
             client=f"VMs and Templates > {template} > New VM from This Template (Clone > Clone to Virtual "
             "Machine, if it is a VM)" + ("; a linked clone requires govc" if is_linked else ""),
@@ -246,8 +246,8 @@ def _customised(name: str, asked: Customization) -> Part:
     told += [f"DNS {', '.join(asked.dns)}"] if asked.dns else []
     return Part(
         heading="Customise",
-        what=f"Customize {name} at its first start with the specification {asked.spec}, with "
-        f"{'; '.join(told)}. It must be off.",
+        what=f"Customize {name} at first boot with the specification {asked.spec} and "
+        f"{'; '.join(told)}. The VM must be powered off.",
         client=f"{name} > Actions > Guest OS > Customize Guest OS > {asked.spec}",
         commands=(command("govc", "vm.customize", *words, asked.spec),),
         expected="the task completes without error",

@@ -53,7 +53,7 @@ class DestroyVm(ChangeBase):
         name = self.vm.name
         return (
             Part(
-                what=f"Permanently remove {'; '.join([f'{name} with all its disks', *self.goes_along])}.",
+                what=f"Permanently delete {'; '.join([f'{name} with all its disks', *self.goes_along])}.",
                 client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
                 commands=(command("govc", "vm.destroy", name),),
                 expected=f"{name} is no longer listed",

@@ -55,13 +55,13 @@ class AwaitCustomization(ChangeBase):
         return True
 
     def head(self, place: Placement | None) -> Row:
-        return "customise", plain(f"until it completes, at most {duration(self.wait_seconds)}", "dim")
+        return "customise", plain(f"wait for completion, at most {duration(self.wait_seconds)}", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
         return (
             Part(
-                what=f"Wait until the guest of {name} is customized, at most {duration(self.wait_seconds)}.",
+                what=f"Wait up to {duration(self.wait_seconds)} until the guest of {name} is customized.",
                 client=f"{name} > Monitor > Events",
                 expected=f'the events include "Customization of VM {name} succeeded"',
                 verify=(command("govc", "events", name), command("govc", "vm.info", name)),
@@ -91,8 +91,8 @@ class StageGuest(ChangeBase):
 
     face = Face("set", "guest set up", done="staged", needs_host=True, stays_at_vm=True)
     for_good = (
-        "components installed in the guest are kept",
-        "`apply` completes it; to revert, restore an earlier snapshot or backup",
+        "components installed in the guest are not removed",
+        "`apply` completes the setup; to revert, restore an earlier snapshot or backup",
     )
 
     kind: Literal["stage_guest"] = "stage_guest"
@@ -127,7 +127,7 @@ class StageGuest(ChangeBase):
     def way(self) -> str:
         """Which way it comes into the guest."""
         if self.with_clone:
-            return "cloud-init at the first boot; the run waits for its report"
+            return "cloud-init at first boot; the run waits for its report"
         way = "guest operations" if self.spec.login.password else "ssh"
         return f"{way}, after host keys are exchanged" if self.after else way
 
@@ -169,11 +169,11 @@ class StageGuest(ChangeBase):
         return (
             Part(
                 what=f"Log in to the guest of {self.vm.name} as root and set up the components in the "
-                "table, from top to bottom; existing ones are kept. Secrets are listed by their "
+                "table, from top to bottom; keep existing ones. Secrets are listed by their "
                 "names in the plan file.",
-                why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM. If "
-                "you set up a guest manually, the next run checks it and finds everything in place",
-                expected="the guest has all components, also after its next restart",
+                why="`vgpu-cfg apply` does the same with idempotent scripts, and marks the VM. If "
+                "you set up a guest manually, the next run checks it and has nothing to do",
+                expected="the guest has all components, even after a restart",
                 rows=rows,
             ),
         )
@@ -203,7 +203,7 @@ class StageGuest(ChangeBase):
         vm = reach.observed.vm_by_moid.get(self.vm.moid or "")
         ended = self.ended_in(vm)
         if vm is not None and ended:
-            note = f"{ended_text(ended)}; a guest with running work is not changed unless approved"
+            note = f"{ended_text(ended)}; guests with running work are changed only with approval"
             yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -214,7 +214,7 @@ class StageGuest(ChangeBase):
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None:
-            yield "components installed in the guest are kept"
+            yield "components installed in the guest are not removed"
 
 
 def _edit_text(edit: Edit) -> str:

@@ -43,8 +43,8 @@ class SetCordon(HostChangeBase):
     def _cordoned(self, edit: Edit) -> str:
         what = f"{self.host.name} {edit.key.removeprefix('cordon').strip()}".rstrip()
         if edit.after is None:
-            return f"{what}: uncordoned; it was cordoned: {edit.before}"
-        before = f"; before: {edit.before}" if edit.before else ""
+            return f"{what}: uncordoned; was cordoned: {edit.before}"
+        before = f"; previously: {edit.before}" if edit.before else ""
         return f"{what}: cordoned: {edit.after}{before}"
 
     def head(self, place: Placement | None) -> Row:
@@ -100,8 +100,8 @@ class SetReservation(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         if self.reservation is None:
-            return "release", plain("others can use them", "dim")
-        return "reserve", plain("other plans do not use these GPUs", "dim")
+            return "release", plain("available to other plans", "dim")
+        return "reserve", plain("other plans cannot use these GPUs", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         rows = plain_rows(self.edits)
@@ -120,10 +120,10 @@ class SetReservation(ChangeBase):
             Part(
                 what=f"Reserve {self.reservation.words}, stored in the alarm "
                 f"{self.reservation.alarm_name!r}. This has no impact and is not enforced by vCenter.",
-                why="other plans do not use these GPUs",
-                client=f"{where}: a disabled alarm with that name and the description "
+                why="other plans cannot use these GPUs",
+                client=f"{where}: create a disabled alarm with this name and the description "
                 f"{self.reservation.text}",
-                expected="it is listed",
+                expected="the alarm is listed",
                 rows=rows,
             ),
         )

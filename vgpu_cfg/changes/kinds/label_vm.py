@@ -41,7 +41,7 @@ class SetAttributes(ChangeBase):
         add = ("govc", "fields.set", "-add", "-type", "VirtualMachine")
         return (
             Part(
-                what=f"Set the custom attributes {', '.join(self.values)} of {name}. It may be running.",
+                what=f"Set the custom attributes {', '.join(self.values)} of {name}. The VM may be running.",
                 client=f"{name} > Summary > Custom Attributes",
                 commands=tuple(command(*add, key, value, name) for key, value in self.values.items()),
                 expected="no output",
@@ -96,7 +96,7 @@ class SetTags(ChangeBase):
 
         return (
             Part(
-                what=f"Set the tags of {name}. It may be running.",
+                what=f"Set the tags of {name}. The VM may be running.",
                 client=f"{name} > Summary > Tags > Assign",
                 commands=lines("detach", self.detach) + lines("attach", self.attach),
                 expected="no output",

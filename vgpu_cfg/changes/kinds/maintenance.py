@@ -58,7 +58,7 @@ class EnterMaintenance(HostChangeBase):
 
     @property
     def pictured(self) -> tuple[str, str]:
-        return "moved", f"moved off {self.host.name} by DRS, which chooses the target"
+        return "moved", f"moved off {self.host.name} by DRS, which selects the target"
 
     @property
     def timing(self) -> Timing:
@@ -66,16 +66,16 @@ class EnterMaintenance(HostChangeBase):
 
     def differs_from(self, other: ChangeBase) -> Iterator[str]:
         if self.evacuates != other.moved_away:
-            yield f"migrates {fold_names(self.evacuates)}" if self.evacuates else "migrates no VM"
+            yield f"migrates {fold_names(self.evacuates)}" if self.evacuates else "migrates no VMs"
 
     def likeness(self, name: str) -> object:
         return (self.is_held, self.vsan, self.window)
 
     def head(self, place: Placement | None) -> Row:
         if self.is_held:
-            words = "already in maintenance mode for another reason: it is marked and stays there"
+            words = "already in maintenance mode for another reason; marked and kept in maintenance mode"
         elif self.is_recovered:
-            words = "an earlier run entered maintenance mode, but its mark is missing: it is marked again"
+            words = "put into maintenance mode by an earlier run, but its mark is missing; marked again"
         else:
             moves = f"DRS migrates {fold_names(self.evacuates)}; " if self.evacuates else ""
             words = f"{moves}enter maintenance mode{'' if self.vsan is None else f', vSAN {self.vsan}'}"
@@ -84,18 +84,18 @@ class EnterMaintenance(HostChangeBase):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         if self.is_held:
-            what = f"{name} is in maintenance mode for another reason. Ask its user before you continue."
+            what = f"{name} is in maintenance mode for another reason. Ask its owner before you continue."
             return (Part(what=what),)
         if self.is_recovered:
             what = f"An earlier run of this plan left {name} in maintenance mode."
             return (Part(what=what),)
         moves = (
-            f"DRS migrates these VMs: {fold_names(self.evacuates)}. If it does not, migrate them yourself."
+            f"DRS migrates these VMs: {fold_names(self.evacuates)}. If it does not, migrate them manually."
             if self.evacuates
-            else "No VM must be migrated."
+            else "No VMs need to be migrated."
         )
         limit = "one host of its cluster" if self.max_down == 1 else f"{self.max_down} hosts of its cluster"
-        window = f" Start only in the window {self.window}." if self.window else ""
+        window = f" Start only during the maintenance window {self.window}." if self.window else ""
         vsan = f"; vSAN data migration: {_VSAN_WORDS[self.vsan]}" if self.vsan is not None else ""
         enter = command("govc", "host.maintenance.enter", "-timeout", self.timeout_seconds, name)
         enters = f"Put {name} into maintenance mode. No more than {limit} may be down at a time."
@@ -146,26 +146,26 @@ class ExitMaintenance(HostChangeBase):
 
     @property
     def came_to(self) -> tuple[str, ...]:
-        return (f"{self.host.name}: out of maintenance mode, otherwise unchanged",)
+        return (f"{self.host.name}: exited maintenance mode, otherwise unchanged",)
 
     def head(self, place: Placement | None) -> Row:
         if not (self.settles or self.is_held):
             return "exit", plain("leave maintenance mode")
-        is_kept = "all settings; it stays in maintenance mode, which another user controls"
+        is_kept = "all settings; the host remains in maintenance mode, set by another user"
         return "verify", plain(is_kept if self.is_held else "then leave maintenance mode")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         rows = setting_rows(self.settles, tables, is_shown_before=False)
         if self.is_held:
-            what = f"Check that {name} shows every value below. It stays in maintenance mode."
+            what = f"Check that {name} shows every value below. Keep it in maintenance mode."
             return (Part(what=what, rows=rows),)
         return (
             Part(
                 what=f"Check that {name} shows every value below, then exit maintenance mode.",
                 client=f"{name} > Actions > Maintenance Mode > Exit Maintenance Mode",
                 commands=(command("govc", "host.maintenance.exit", name),),
-                expected=f"{name} is connected and runs VMs again",
+                expected=f"{name} is connected and can run VMs again",
                 verify=("esxcli system maintenanceMode get",),
                 undo=(command("govc", "host.maintenance.enter", name),),
                 rows=rows,

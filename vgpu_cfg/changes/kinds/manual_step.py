@@ -24,7 +24,7 @@ class ManualStep(ChangeBase):
     """
 
     face = Face("hand", "manual", done="done manually", sign="!", is_task=False, is_by_hand=True)
-    for_good = ("it was a manual step", "to undo it, do so manually")
+    for_good = ("this was a manual step", "undo it manually")
 
     kind: Literal["manual_step"] = "manual_step"
     text: str
@@ -76,7 +76,7 @@ class ManualStep(ChangeBase):
             yield "proof", plain(proof)
         if self.needs_acknowledgement:
             done = f"apply --done {shlex.quote(self.id)}"
-            yield "then", plain(f"{done}, because it cannot be detected automatically")
+            yield "then", plain(f"{done}, because completion cannot be detected automatically")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Return its own text; proof and undo come from the setting that it proves."""

@@ -54,7 +54,7 @@ class RenameVm(ChangeBase):
         before = self.edits[0].before or name
         return (
             Part(
-                what=f"Rename {before} to {name}. It may be running; its files keep their names.",
+                what=f"Rename {before} to {name}. The VM may be running; its files are not renamed.",
                 client=f"{before} > Actions > Rename",
                 commands=(command("govc", "object.rename", f"vm/{before}", name),),
                 expected="the task completes without error",
@@ -88,7 +88,7 @@ class MoveVmToFolder(ChangeBase):
         after, before = edit.after or "", edit.before or ""
         return (
             Part(
-                what=f"Move {name} from {before} to the folder {after}. It may be running.",
+                what=f"Move {name} from {before} to the folder {after}. The VM may be running.",
                 client=f"{name} > Actions > Move to folder",
                 commands=(command("govc", "object.mv", f"{before}/{name}", after),),
                 expected="the task completes without error",
@@ -165,7 +165,7 @@ class RelocateVm(ChangeBase):
     @property
     def way(self) -> str:
         """How the VM is moved, and how long vMotion stops it if that is known."""
-        window = f", only in the window {' and '.join(self.windows)}" if self.windows else ""
+        window = f", only during {' and '.join(self.windows)}" if self.windows else ""
         if not self.is_running:
             return f"while powered off{window}"
         stun = "" if self.stun_ms is None else f", paused for about {duration(self.stun_ms / 1000)}"
@@ -177,13 +177,13 @@ class RelocateVm(ChangeBase):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
         how = "while running, by vMotion" if self.is_running else "while powered off"
-        window = f" Only in the window {' and '.join(self.windows)}." if self.windows else ""
+        window = f" Only during {' and '.join(self.windows)}." if self.windows else ""
         where = ", ".join(f"{edit.key} {edit.after}" for edit in self.edits)
         # govc moves all disks of a VM or none.
         is_split = bool(self.destination.kept_disks)
         client = f"{name} > Actions > Migrate"
         if is_split:
-            client += ", with Configure per disk: the disks listed below stay on their datastores"
+            client += ", with Configure per disk: keep the disks listed below on their datastores"
         return (
             Part(
                 what=f"Move {name} {how}: {where}.{window}",

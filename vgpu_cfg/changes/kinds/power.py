@@ -38,7 +38,7 @@ class NumaPin(Frozen):
         nodes = ", ".join(f"{pci_id} is on node {node}" for pci_id, node in self.node_by_pci_id.items())
         now = ",".join(str(node) for node in self.nodes)
         return (
-            f" Then check which GPU it got: {nodes}. If its node differs from numa.nodeAffinity ({now}), "
+            f" Then check which GPU it uses: {nodes}. If its node differs from numa.nodeAffinity ({now}), "
             "shut the VM down, set numa.nodeAffinity to the GPU's node, and power it on again."
         )
 
@@ -75,7 +75,7 @@ class PowerOnVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         if self.pin is not None:
-            return "power on", plain("then bound to the NUMA node of the GPU that ESXi selected", "dim")
+            return "power on", plain("then pinned to the NUMA node of the GPU that ESXi selects", "dim")
         if place is not None and place.gpu_pci_ids and not place.is_certain:
             return "power on", plain("ESXi selects the GPU", "dim")
         return "power on", plain("")
@@ -110,9 +110,9 @@ def _turn(others: tuple[str, ...]) -> str:
     if not others:
         return ""
     return (
-        f" Not together with {fold_names(others)}: start one at a time, and check which GPU each one got. "
-        "Start a VM of a given size only if an idle GPU is still needed for this size, or if all sizes "
-        "have the GPUs they need; `vgpu-cfg apply` determines this automatically."
+        f" Not together with {fold_names(others)}: start one VM at a time, and check which GPU each one got. "
+        "Start a VM of a given size only if that size still needs an idle GPU, or if all sizes "
+        "have their GPUs; `vgpu-cfg apply` determines this automatically."
     )
 
 
@@ -151,7 +151,7 @@ class PowerOffVm(ChangeBase):
         return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def head(self, place: Placement | None) -> Row:
-        return "shut down", plain("through its guest OS, otherwise powered off", "dim")
+        return "shut down", plain("through the guest OS; powered off if that fails", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name

@@ -48,10 +48,10 @@ class RestartService(HostChangeBase):
         return (
             Part(
                 what=(
-                    f"Restart the service {service} of {name}. No VM with a GPU may run there during the "
+                    f"Restart the service {service} on {name}. No VM with a GPU may run on it during the "
                     "restart."
                 ),
-                why="these settings are configured, and active after the service restarts",
+                why="these settings are configured, but take effect only after the service restarts",
                 client=f"{name} > Configure > System > Services > {label} > Restart",
                 commands=(command("govc", "host.service", "-host", name, "restart", service),),
                 expected="the service is running, and the values of this step are active",
@@ -79,7 +79,7 @@ class _Restart(HostChangeBase):
 
 
 def _back(name: str) -> str:
-    return f"{name} is connected again, still in maintenance mode, and the values of this step are active"
+    return f"{name} is reconnected, still in maintenance mode, and the values of this step are active"
 
 
 class RebootHost(_Restart):
@@ -101,8 +101,8 @@ class RebootHost(_Restart):
         name = self.host.name
         return (
             Part(
-                what=f"Reboot {name} in maintenance mode, and wait until vCenter shows it connected again.",
-                why="these settings are configured, and active only after a reboot",
+                what=f"Reboot {name} in maintenance mode, and wait until vCenter shows it as connected.",
+                why="these settings are configured, but take effect only after a reboot",
                 client=f"{name} > Actions > Power > Reboot",
                 commands=(command("govc", "host.shutdown", "-r", name),),
                 expected=_back(name),
@@ -120,19 +120,19 @@ class ShutDownHost(_Restart):
     kind: Literal["shut_down_host"] = "shut_down_host"
 
     def head(self, place: Placement | None) -> Row:
-        return "shut down", plain("the host, for the next manual step")
+        return "shut down", plain("the host, before the next manual step")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
         return (
             Part(
-                what=f"Shut down {name}, which must be in maintenance mode.",
+                what=f"With {name} in maintenance mode, shut it down.",
                 why="a reboot is not sufficient: the settings are loaded only at power-on",
                 client=f"{name} > Actions > Power > Shut Down",
                 commands=(command("govc", "host.shutdown", name),),
                 expected=f"{name} is not responding in vCenter, and its power is off",
                 verify=(command("govc", "host.info", "-host", name),),
-                undo=("power the host on, at its console or through its management controller",),
+                undo=("power the host on at the server or through its management controller",),
             ),
         )
 
@@ -165,20 +165,20 @@ class ColdBootHost(_Restart):
 
     def head(self, place: Placement | None) -> Row:
         by = f"its BMC {self.bmc.address} powers it on, then verify"
-        return "cold boot", plain(f"shut down; when it is off, {by}")
+        return "cold boot", plain(f"shut down; once it is off, {by}")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name, bmc = self.host.name, self.bmc
         action = f"the action ComputerSystem.Reset of https://{bmc.address}"
         return (
             Part(
-                what=f"Shut down {name}, which must be in maintenance mode; when it is off, power it on "
+                what=f"With {name} in maintenance mode, shut it down; once it is off, power it on "
                 f"through its BMC {bmc.address} as {bmc.user}.",
                 why="a reboot is not sufficient: the settings are loaded only at power-on",
-                client=f"{name} > Actions > Power > Shut Down; then, on the BMC's page, Power On",
+                client=f"{name} > Actions > Power > Shut Down; then Power On in the BMC's web interface",
                 commands=(
                     command("govc", "host.shutdown", name),
-                    f"# when it is off: POST ResetType On to {action}",
+                    f"# once it is off: POST ResetType On to {action}",
                 ),
                 expected=_back(name),
                 verify=(command("govc", "host.info", "-host", name),),

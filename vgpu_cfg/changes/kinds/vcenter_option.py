@@ -36,7 +36,7 @@ class SetVCenterOption(ChangeBase):
         return (
             Part(
                 what=f"Set vCenter's advanced setting {self.option} to {value}.",
-                why="vCenter migrates running VMs with vGPUs only if this setting allows it",
+                why="this setting allows vCenter to migrate running VMs with vGPUs",
                 client="vCenter > Configure > Settings > Advanced Settings > Edit Settings",
                 commands=(command("govc", "option.set", self.option, value),),
                 expected="no output",

@@ -33,7 +33,7 @@ PVRDMA_PROTOCOL = "rocev2"
 _SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
 """The keys of a VM's sizes in a request, and in a reading."""
 _SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
-AS_BEFORE = "restore the values of the column “before” where no command is listed"
+AS_BEFORE = "if no command is listed, restore the values in the “before” column"
 
 
 class DeviceBase(Frozen):
@@ -228,7 +228,7 @@ class NewDynamicPassthrough(DeviceBase):
         """The text for a reader."""
         if self.group is None:
             return self.made(0).text
-        return f"{any_text(self.allowed, (), self.label)}, of the GPU's device group"
+        return f"{any_text(self.allowed, (), self.label)}, in the GPU's device group"
 
     def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> PassthroughDevice:
         return PassthroughDevice(
@@ -414,7 +414,7 @@ class NewDisk(DeviceBase):
     def client(self) -> str:
         if self.policy is None:
             return ""
-        return f"give the new disk of {self.size_mib} MiB the storage policy {self.policy.name}"
+        return f"assign the storage policy {self.policy.name} to the new {self.size_mib} MiB disk"
 
 
 class NewTpm(DeviceBase):
@@ -470,7 +470,7 @@ class SetDiskPolicy(DeviceBase):
         return policy_leaves(at, self.policy)
 
     def client(self) -> str:
-        return f"give the disk with key {self.key} the storage policy {self.policy.name}"
+        return f"assign the storage policy {self.policy.name} to the disk with key {self.key}"
 
 
 class RemoveDevice(DeviceBase):
@@ -642,7 +642,7 @@ class VmSpec(Frozen):
         """Yield the steps for the vSphere Client: govc cannot do them, or needs a name not yet known."""
         yield from filter(None, (device.client() for device in self.devices))
         if self.home_policy is not None:
-            yield f"set the storage policy of VM home to {self.home_policy.name} (Edit VM Storage Policies)"
+            yield f"set the VM home storage policy to {self.home_policy.name} (Edit VM Storage Policies)"
         yield from (f"add the device group {name} as a PCI device" for name in self.device_groups.values())
         for row, value in rows(self.settings):
             if by_hand := row.client(value):
