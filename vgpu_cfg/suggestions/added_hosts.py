@@ -79,7 +79,7 @@ def _host(name: str, observed: Inventory) -> Host:
             return found[0]
     names = [host.name for host in observed.hosts]
     hint = did_you_mean(name, names, noun="hosts") or "run `vgpu-cfg inventory` to list them"
-    raise ValueError(f"host {name!r} not found, so no host like it can be added; {hint}")
+    raise ValueError(f"host {name!r} not found, so no similar host can be added; {hint}")
 
 
 def _board(name: str, catalog: Catalog) -> Board:
@@ -110,5 +110,5 @@ def _only_board(like: Host, catalog: Catalog) -> Board:
 def _within(number: str, most: int, what: str, text: str) -> int:
     count = int(number) if len(number) < len(str(most)) + 1 else most + 1
     if not 1 <= count <= most:
-        raise ValueError(f"{text!r} requests {number} {what}: 1 to {most} can be added")
+        raise ValueError(f"{text!r} requests {number} {what}; specify 1 to {most}")
     return count

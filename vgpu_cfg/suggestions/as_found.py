@@ -33,14 +33,14 @@ _OF_FINDING: Mapping[str, Sequence[str]] = {Code.DISK_SHRINKS: ("disks",)}
 _EXCEPT = "except"
 _VM_BELOW_EXCEPT = 4
 """The depth of a VM there: vms, the line, except, its name."""
-NO_KEY = "the plan file has no key for it"
-NOT_ENOUGH = "the current value cannot be written without a remaining difference"
+NO_KEY = "there is no plan-file key for it"
+NOT_ENOUGH = "a difference would remain even with the current value in the plan file"
 NOT_THERE = (
-    "the VM does not exist: `apply` creates it again; if you do not want it, remove it from the plan file"
+    "the VM does not exist: `apply` recreates it; if you no longer want it, remove it from the plan file"
 )
 NAME = "name"
 OTHER_NAME = (
-    "`apply` renames it back; to keep the name, use that name in `vms` with an item in `moved`, or set "
+    "`apply` restores the old name; to keep the new one, use it in `vms` and add a `moved` item, or set "
     "`ignore: [name]`"
 )
 IN_GUEST = "guest settings are not written to the plan file"
@@ -55,7 +55,7 @@ def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
     loaded = source.load(text)
     trial = attempt(source, text, ())
     if trial is None:
-        raise ValueError(f"{loaded.path} could be read, but not planned")
+        raise ValueError(f"{loaded.path} was read, but could not be planned")
     writing = _Writing(source, text, trial, trial)
     chosen = [vm for vm in trial.plan.desired.vms if vm.name in names]
     for line in _whole_lines(chosen, trial.plan.desired.vms):
@@ -129,7 +129,7 @@ class _Writing:
         stated = situation.data_at((*at, *way))
         if "${" in str(stated):
             where = f"{situation.document.name}:{situation.document.node((*at, *way)).line}"
-            return f"{where} sets {stated}: change the variable, or write the value"
+            return f"{where} uses {stated}: change the variable, or replace it with the value"
         can_go = stated is not None and not with_line
         values = [list(self._values(vm, key, can_go=can_go)) for vm in vms]
         for value in values[0]:

@@ -142,8 +142,8 @@ class Assessor:
             vm,
             Fate.MOVED,
             self._starts([vm], end),
-            f"it is powered off to move: {cold}" if cold else "",
-            f"{AFFINITY_KEY} binds it to another NUMA node than its GPU's there" if is_far else "",
+            f"it must be powered off for the move: {cold}" if cold else "",
+            f"{AFFINITY_KEY} pins it to a NUMA node other than that of its new GPU" if is_far else "",
         )
 
     def _stopped(self, vm: Vm, places: Places) -> OtherVm:
@@ -157,9 +157,9 @@ class Assessor:
         elsewhere = find_places(vms, end, self.catalog, Protection())
         again = self._starts(vms, end)
         for vm in vms:
-            cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it was not read"
+            cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it could not be read"
             if why := elsewhere.why_not.get(vm.moid, "") or cold:
-                yield _other(vm, Fate.AWAY, again, f"it is powered off during the move: {why}")
+                yield _other(vm, Fate.AWAY, again, f"it must be powered off during the move: {why}")
             else:
                 yield _other(vm, Fate.AWAY, elsewhere)
 

@@ -270,5 +270,5 @@ def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
     for host in observed.hosts:
         others = [vm.name for vm in running_vms(host, observed) if vm.name not in own]
         if host.moid in by_hand:
-            there = f"; others there: {fold_names(others)}" if others else ""
+            there = f"; other VMs on this host: {fold_names(others)}" if others else ""
             yield f"{host.name}: manual steps{there}"

@@ -36,7 +36,7 @@ def _from_vms(situation: Situation) -> Iterator[Candidate]:
         for entry in entries:
             loc = situation.entry_of(entry)
             if entry.prepare == "none" and loc is not None:
-                says = f"let the plan prepare {host.name} as required by its VMs"
+                says = f"let the plan prepare {host.name} for its VMs"
                 yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, (Edit((*loc, "prepare"), "from_vms"),))
         if host.is_usable and not entries:
             open_hosts.append(host)

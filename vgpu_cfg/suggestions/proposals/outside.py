@@ -146,13 +146,13 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.TEMPLATE_IS_BIOS, Code.OPTION_NEEDS_EFI):
         template = situation.site.template_of(vm)
         if template is not None:
-            says = f"reinstall the system of the template {template.name} in EFI mode"
+            says = f"reinstall the OS of the template {template.name} in EFI mode"
             yield _act(says, set_in_detail(template.moid, firmware="efi"))
     for vm in situation.lines(Code.TEMPLATE_WITHOUT_SNAPSHOT):
         template = situation.site.template_of(vm)
         if template is not None:
             yield _act(
-                f"take a snapshot of {template.name}, as a VM",
+                f"convert {template.name} to a VM and take a snapshot",
                 set_in_detail(template.moid, snapshot_moid="snapshot-new"),
                 f"govc snapshot.create -vm {path_of(template)} base",
             )
@@ -187,17 +187,17 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
         yield from _drivers(situation, host)
     if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
         for host in _concerned(situation):
-            says = f"install NVIDIA's GPU management daemon on {host.name}; it creates the device groups"
+            says = f"install NVIDIA's GPU management daemon on {host.name} to create the device groups"
             yield _on_empty(host, says, partial(_with_groups, situation))
     if any(situation.errors(Code.LATENCY_NEEDS_CPU)):
         for host in _concerned(situation):
             if not host.cpu_mhz:
-                says = f"make sure that {host.name} is connected and reports its clock rate"
+                says = f"make sure that {host.name} is connected and reports its CPU clock rate"
                 yield _act(says, together((back_in_use(host.moid), set_in_host(host.moid, cpu_mhz=2000))))
     if any(situation.errors(Code.NIC_HOSTS_OWN)):
         for host in _concerned(situation):
             for nic in host.nics:
-                says = f"remove {nic.device} of {host.name} from its switch"
+                says = f"remove {nic.device} on {host.name} from its switch"
                 yield _act(says, _off_its_switch(host, nic.device))
     waiting = (Code.PASSTHROUGH_NOT_ACTIVE, Code.RESTART_PENDING, Code.NIC_NOT_READY)
     if any(situation.errors(*waiting)):
@@ -225,7 +225,7 @@ def _drivers(situation: Situation, host: Host) -> Iterator[Candidate]:
     if any(situation.errors(*without_driver)) or (situation.unplaced and situation.lacks_driver(host)):
         says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
         if host.creatable_profiles:
-            says = f"update NVIDIA's host driver on {host.name} to a version that offers these profiles"
+            says = f"update NVIDIA's host driver on {host.name} to a version that supports these profiles"
         names = tuple(_profiles_of(situation, host))
         yield _on_empty(host, says, partial(served_by_driver, names=names))
 
@@ -317,16 +317,16 @@ def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[C
         case Code.HOST_SILENT | Code.NO_USABLE_HOST:
             yield _act(f"reconnect {name}", back_in_use(moid), f"govc host.reconnect -host {path_of(host)}")
         case Code.LOCKDOWN:
-            says = f"disable lockdown mode of {name} during the work"
+            says = f"disable lockdown mode on {name} during the work"
             yield _act(says, set_in_facts(moid, lockdown="lockdownDisabled"))
         case Code.OTHERS_MAINTENANCE:
-            says = f"let the other plan finish on {name}: run its `vgpu-cfg apply` again"
+            says = f"finish the other plan's work on {name}: rerun its `vgpu-cfg apply`"
             yield _act(says, together((set_in_facts(moid, mark=None), back_in_use(moid))))
         case Code.SETTING_OWNED:
             says = f"detach the host profile or cluster image that manages the settings of {name}"
             yield _act(says, together((set_in_facts(moid, owners=()), _unowned(host))))
         case Code.SETTING_UNREAD:
-            says = f"make the shell of {name} available: {found.message}"
+            says = f"make the shell of {name} accessible: {found.message}"
             answers = together((set_in_facts(moid, unread={}), set_in_shell(moid, unread={})))
             yield _act(says, together((answers, _newer_firmware(situation, host))))
         case Code.NO_FIRMWARE_TOOLS:
@@ -338,7 +338,7 @@ def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[C
         case Code.CLUSTER_TOO_FULL:
             yield from _holders(situation, host, "")
         case Code.NOT_SUPPORTED:
-            says = f"update the firmware of the NICs of {name}, or show its advanced parameters"
+            says = f"update the firmware of the NICs in {name}, or make its advanced parameters visible"
             yield _act(says, _newer_firmware(situation, host))
         case _:
             pass
@@ -369,13 +369,13 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
     cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
         yield _act(
-            f"set DRS of {cluster.name} to fully automated",
+            f"set DRS in {cluster.name} to fully automated",
             set_in_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated"),
             f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}",
         )
     for nic in host.nics:
         if nic.device in message and "vSwitch" in message:
-            says = f"remove {nic.device} of {host.name} from its switch"
+            says = f"remove {nic.device} on {host.name} from its switch"
             yield _act(says, change_facts(host.moid, _without_uplink(nic.device)))
 
 
@@ -442,7 +442,7 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
                     inventory_path=f"{path.rpartition('/')[0]}/{name}" if path else "",
                 )
                 yield _act(
-                    f"create a portgroup {name} on the hosts",
+                    f"create the port group {name} on the hosts",
                     with_network(made, _concerned(situation) or situation.observed.hosts),
                     f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}",
                 )
@@ -501,7 +501,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
         for cluster in situation.site.clusters_of(vm):
             known: tuple[ClusterRule | VmHostRule, ...] = (*cluster.rules, *cluster.host_rules)
             for rule in known:
-                says = f"disable the DRS rule {rule.name} of {cluster.name}"
+                says = f"disable the DRS rule {rule.name} in {cluster.name}"
                 off = rule.model_copy(update={"is_enabled": False})
                 rules = tuple(off if one == rule else one for one in cluster.rules)
                 host_rules = tuple(off if one == rule else one for one in cluster.host_rules)

@@ -33,12 +33,12 @@ def propose_plan_keys(situation: Situation) -> Iterator[Candidate]:
 
 def _flags(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.POWER_CYCLE_NOT_ALLOWED, Code.OWN_VMS_OFF)):
-        says = "allow running VMs of the plan to be powered off and on"
+        says = "allow the plan's running VMs to be powered off and on"
         yield Candidate(
             FixKind.FLAG, says, Cost.POWER_CYCLE, flag="allow_power_cycle", command="--allow-power-cycle"
         )
     if any(situation.errors(Code.HOST_FORBIDDEN)):
-        says = "allow VMs of the plan to be moved to their location in the plan file"
+        says = "allow the plan's VMs to be moved to their location in the plan file"
         yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
     lacked = tuple(lacking(situation.plan.disturbed, situation.desired.allow))
     for approval in Approval:
@@ -47,7 +47,7 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
             flag, command = f"allow={approval}", f"--allow {approval}"
             yield Candidate(FixKind.FLAG, f"approve: {what}", Cost.HOST_RESTART, flag=flag, command=command)
     if any(situation.errors(Code.NOT_PINNED)):
-        says = "download packages and archives without a checksum"
+        says = "download packages and archives without verifying a checksum"
         yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("unpinned",), True),))
     if any(situation.errors(Code.MANY_DELETIONS)):
         count = sum(change.deletes is not None for change in situation.plan.changes)
@@ -58,7 +58,7 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
     if any(found for found in situation.errors(Code.NETWORK_NOT_FOUND) if found.subject.kind == "vm"):
         made = {network.name for network in situation.desired.networks if network.switch}
         if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):
-            says = "create the networks first, and the VMs in a second run"
+            says = "create the networks first, then the VMs in a second run"
             yield Candidate(FixKind.FLAG, says, flag="only=host:*", command="--only 'host:*'")
 
 
@@ -68,13 +68,13 @@ def _identity(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.NAMESAKE)):
         marks = [vm.mark for vm in situation.observed.vms if vm.mark is not None and vm.mark.plan == name]
         for known in dict.fromkeys(mark.id for mark in marks if mark.id):
-            says = f"it is the plan that created those VMs: set its ID {known}"
+            says = f"if this plan created those VMs: set its ID {known}"
             yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("id",), known),))
-        says = f"it is a different plan: rename it to {name}-2"
+        says = f"if this is a different plan: rename it to {name}-2"
         yield Candidate(FixKind.LEAVE, says, edits=(Edit(("name",), f"{name}-2"),))
     for found in situation.errors(Code.MARK_WITHOUT_ID):
         vm = found.subject.name
-        says = f"remove --delete {vm}; the VM's owner deletes it in vCenter"
+        says = f"omit --delete {vm}; have the VM's owner delete it in vCenter"
         yield Candidate(FixKind.FLAG, says, flag=f"keep={vm}")
 
 
@@ -95,7 +95,7 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
             match found.code:
                 case Code.DISRUPTION_NOT_ALLOWED:
                     for allowed in _allowances(entry.disruption.allow):
-                        says = f"allow {', '.join(allowed)} of {name}"
+                        says = f"allow {', '.join(allowed)} on {name}"
                         yield from _set(
                             loc, "disruption.allow", allowed, says, FixKind.LEAVE, Cost.HOST_RESTART
                         )
@@ -112,7 +112,7 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         kept = {name: value for name, value in (stated or {}).items() if name != "depot"}
                         says = f"use the cluster's image for {what}"
                         yield from _set(loc, key, {**kept, "by": "lifecycle"}, says, FixKind.FILE)
-                    says = f"only check {name}, and change nothing"
+                    says = f"only check {name} without changing it"
                     yield from _set(loc, "mode", "check", says, FixKind.LEAVE)
                 case Code.NO_FIRMWARE_TOOLS:
                     says = f"install NVIDIA's firmware tools on {name} as a step of the plan"
@@ -120,7 +120,7 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         loc, "firmware_tools", {"by": "hand"}, says, FixKind.FILE, Cost.HOST_RESTART
                     )
                 case Code.LOCKDOWN | Code.SETTING_UNREAD:
-                    says = f"do not use the shell of {name}; perform its steps manually"
+                    says = f"do not use the shell of {name}; perform those steps manually"
                     yield from _set(loc, "access", {"ssh": "off"}, says, FixKind.LEAVE)
                 case Code.HOST_NOT_EMPTIED if entry.cluster:
                     value = {"evacuate_vgpu": True, "hot_migrate": True}
@@ -177,7 +177,7 @@ def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> It
         at: Loc = (*(loc or ()), section, index) if isinstance(raw, list) else (*(loc or ()), section)
         if code == Code.NOT_SUPPORTED:
             if rule.get("sharing") == "mig":
-                says = "use time slicing for the GPU: its board has no MIG mode"
+                says = "use time slicing for the GPU: its board does not support MIG"
                 yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "sharing"), "time_sliced"),))
             if rule.get("vgpu_mode") == "mixed_size":
                 says = "use vGPUs of one size: the board does not support mixed sizes"
@@ -193,10 +193,10 @@ def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> It
                         edits=(Edit((*at, key)),),
                     )
         elif rule.get("use") not in (None, "passthrough"):
-            says = "keep the device passed through"
+            says = "keep passthrough enabled for the device"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit((*at, "use"), "passthrough"),))
     if code == Code.NOT_SUPPORTED and loc is not None and situation.data_at((*loc, "graphics_type")):
-        says = "the graphics type that vGPUs require"
+        says = "use the graphics type that vGPUs require"
         yield Candidate(FixKind.FILE, says, edits=(Edit((*loc, "graphics_type"), "sharedDirect"),))
 
 
@@ -205,9 +205,9 @@ def _networks(situation: Situation) -> Iterator[Candidate]:
         loc = situation.entry_of(network)
         if any(situation.errors(Code.MTU_TOO_SMALL)):
             for mtu in sorted(_mtus(situation)):
-                says = f"MTU {mtu} of {network.name}"
+                says = f"set the MTU of {network.name} to {mtu}"
                 yield from _set(loc, "mtu", mtu, says, FixKind.FILE)
-            says = f"keep the MTU of {network.name}"
+            says = f"keep the current MTU of {network.name}"
             yield from _set(loc, "mtu", None, says, FixKind.FILE)
         if network.pool is not None and any(situation.errors(Code.POOL_EXHAUSTED)):
             wider = _wider(network.pool, network.subnet, len(situation.desired.vms))
@@ -215,7 +215,7 @@ def _networks(situation: Situation) -> Iterator[Candidate]:
         refused = {found.subject.name for found in situation.errors(Code.DISRUPTION_NOT_ALLOWED)}
         if network.name in refused and network.vlan is not None:
             new = f"{network.name}-vlan{network.vlan}"
-            says = f"a portgroup with another name for VLAN {network.vlan}: {new}"
+            says = f"use a port group with a different name for VLAN {network.vlan}: {new}"
             yield from _set(loc, "name", new, says, FixKind.LEAVE)
     if any(situation.errors(Code.MTU_TOO_SMALL)):
         names = {one.moid: one.name for one in situation.observed.networks}
@@ -231,7 +231,7 @@ def _switch_mtu(situation: Situation, name: str, switch: str, mtu: int) -> Candi
     entries = situation.data_at(("networks",))
     at: Loc = ("networks", len(entries) if isinstance(entries, list) else 0)
     value = {"name": name, "switch": switch, "mtu": mtu}
-    return Candidate(FixKind.FILE, f"MTU {mtu} of the switch {switch}", Cost.NOTHING, (Edit(at, value),))
+    return Candidate(FixKind.FILE, f"set MTU {mtu} on switch {switch}", Cost.NOTHING, (Edit(at, value),))
 
 
 def _mtus(situation: Situation) -> set[int]:
@@ -252,7 +252,7 @@ def _wider(pool: tuple[str, str], subnet: str | None, count: int) -> str:
 def _training(situation: Situation) -> Iterator[Candidate]:
     """Train with a fixed number of workers, or with a guest's driver of the branch that its host takes."""
     if any(situation.errors(Code.NOT_ELASTIC)):
-        says = "train with the existing number of workers"
+        says = "train with the current number of workers"
         yield Candidate(FixKind.LEAVE, says, edits=(Edit(("training", "elastic")),))
     for vm in situation.lines(Code.GUEST_DRIVER_BRANCH):
         driver = vm.guest.driver if vm.guest is not None else None
@@ -262,7 +262,7 @@ def _training(situation: Situation) -> Iterator[Candidate]:
             words = found.message.partition(" takes ")[2].partition(":")[0].split(" or ")
             for branch in (word.strip() for word in words if word.strip().isdigit()):
                 if own:
-                    says = f"{vm.line} with a guest driver of branch {branch}: add version and checksum"
+                    says = f"{vm.line} with a guest driver of branch {branch}; add version and checksum"
                     new = {"package": package.replace(own, branch), "sha256": "0" * 64}
                     edits = situation.set_key(vm, ("guest.driver", new))
                     yield Candidate(FixKind.LEAVE, says, edits=edits)
@@ -287,13 +287,13 @@ def _protect(situation: Situation) -> Iterator[Candidate]:
         texts = globs if isinstance(globs, list) else [globs]
         for glob in texts:
             rest = [one for one in texts if one != glob]
-            says = f"remove {glob} from the protection ({key})"
+            says = f"remove {glob} from `protect` ({key})"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit(("protect", key), rest or None),))
     for vm in situation.lines(Code.PROTECTED):
         loc = situation.line_of(vm)
         if loc is not None:
             new = f"{situation.desired.name}-{vm.line}"
-            says = f"rename {vm.line} to {new}; the existing one is left unchanged"
+            says = f"rename {vm.line} to {new}; the existing VM remains unchanged"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit((*loc, "name"), new),))
     for found in situation.errors(Code.PROTECTED):
         for index, entry in enumerate(situation.desired.hosts):

@@ -79,7 +79,7 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         if not host.cordons:
             continue
         closed = "host" if host.cordon is not None else "GPU"
-        says = f"have {('' if closed == 'host' else 'a GPU of ')}{host.name} uncordoned"
+        says = f"uncordon {('' if closed == 'host' else 'a GPU of ')}{host.name}"
         targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
         changes = make_uncordon_plan(targets, situation.observed, situation.catalog).changes
         home = [vm.moid for one in changes if (vm := one.moves or one.starts)]

@@ -79,7 +79,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         yield from _split(situation, vm)
     for vm in situation.lines(Code.MANY_GPU_SERVER):
         joined = _each(situation, vm, lambda item: [{**item, "nvlink": True}])
-        yield from _gpu_edit(situation, vm, "connects its GPUs by NVLink", joined, FixKind.FILE)
+        yield from _gpu_edit(situation, vm, "connects its GPUs through NVLink", joined, FixKind.FILE)
     for vm in situation.lines(
         Code.NVLINK_NEEDS_LINUX,
         Code.NVLINK_NEEDS_WHOLE,
@@ -102,7 +102,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         for board in _boards(situation, vm):
             alike = _each(situation, vm, partial(_of_board, situation, board))
             if alike != _items(situation, vm):
-                says = f"also uses vGPUs of the same size of {board.name}"
+                says = f"also allows vGPUs of the same size on {board.name}"
                 yield from _gpu_edit(situation, vm, says, alike)
     for vm in situation.lines(Code.CANNOT_RESERVE):
         lists = (gpu.profile for gpu in vm.gpus if len(gpu.profile) > 1)
@@ -121,7 +121,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
             if full is not None:
                 name = full.name
                 items = _each(situation, vm, partial(_as_vgpu, name))
-                yield from _gpu_edit(situation, vm, f"uses vGPUs {name} instead of whole GPUs", items)
+                yield from _gpu_edit(situation, vm, f"uses {name} vGPUs instead of whole GPUs", items)
 
 
 def _gpu_edit(
@@ -207,7 +207,7 @@ def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
                 if not item.get("pin"):
                     continue
                 changed = [*items[:index], {**item, "pin": gpu.pci_id}, *items[index + 1 :]]
-                says = f"selects the GPU at {gpu.pci_id} of {host.name} instead of {item['pin']}"
+                says = f"uses the GPU at {gpu.pci_id} on {host.name} instead of {item['pin']}"
                 yield from _gpu_edit(situation, vm, says, changed)
     nics = {nic.pci_id for host in situation.hosts_of(vm) for nic in host.nics}
     nics |= {pci.pci_id for host in situation.hosts_of(vm) for pci in host.pci_devices if pci.is_nic}
@@ -252,7 +252,7 @@ def _sizes(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.DISK_HAS_SNAPSHOT, Code.TEMPLATE_WITHOUT_SNAPSHOT):
         yield from _state(situation, vm, "is a full clone", ("clone", "full"))
     for vm in situation.lines(Code.SIZE_UNKNOWN):
-        says = f"with {_EXAMPLE_CPUS} CPUs and {_EXAMPLE_MEMORY}, or other values"
+        says = f"with {_EXAMPLE_CPUS} CPUs and {_EXAMPLE_MEMORY} (adjust as needed)"
         yield from _ask(situation, vm, says, ("cpus", _EXAMPLE_CPUS), ("memory", _EXAMPLE_MEMORY))
     for vm in situation.lines(Code.HOST_CPUS, Code.LATENCY_NEEDS_CPU, Code.NUMA_TOO_SMALL):
         for cpus in _smaller_cpus(situation, vm):
@@ -285,15 +285,15 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         nodes = sorted({node.node_id for host in situation.hosts_of(vm) for node in host.numa_nodes})
         for most in range(2, len(nodes) + 1):
             chosen = nodes[:most]
-            yield from _state(situation, vm, f"bound to the nodes {node_list(chosen)}", ("numa", chosen))
-        yield from _ask(situation, vm, "not bound to a node", ("numa", "off"))
+            yield from _state(situation, vm, f"pinned to NUMA nodes {node_list(chosen)}", ("numa", chosen))
+        yield from _ask(situation, vm, "not pinned to a NUMA node", ("numa", "off"))
     for vm in situation.unplaced:
         if vm.place.hosts:
-            yield from _ask(situation, vm, "on any host of its clusters", ("place.hosts", None))
+            yield from _ask(situation, vm, "on any host in its clusters", ("place.hosts", None))
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
         if vm.place.keep_free:
-            yield from _ask(situation, vm, "keeps no host free", ("place.keep_free", None))
-        yield from _ask(situation, vm, "spread as far as possible", ("place.must", False))
+            yield from _ask(situation, vm, "without keeping hosts free", ("place.keep_free", None))
+        yield from _ask(situation, vm, "spread if possible", ("place.must", False))
     for vm in situation.lines(
         Code.DATASTORE_NOT_ON_HOST, Code.NO_DATASTORE, Code.DATASTORE_INACCESSIBLE, Code.DATASTORE_UNFIT
     ):
@@ -383,7 +383,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.PVRDMA_NOT_DISTRIBUTED, Code.PVRDMA_GUEST, Code.PVRDMA_UPLINKS):
         yield from _nic_keys(situation, vm, "with ordinary NICs", lambda nic: {**nic, "type": "vmxnet3"})
     for vm in situation.lines(Code.NIC_FAR):
-        yield from _nic_keys(situation, vm, "with a NIC near or far", lambda nic: {**nic, "near": "any"})
+        yield from _nic_keys(situation, vm, "with a NIC on any NUMA node", lambda nic: {**nic, "near": "any"})
     for vm in situation.lines(Code.NIC_ABSENT, Code.NIC_HOSTS_OWN):
         for key in ("device", "pin"):
             yield from _nic_keys(
@@ -454,7 +454,7 @@ def propose_guest_keys(situation: Situation) -> Iterator[Candidate]:
         yield Candidate(FixKind.FLAG, says, Cost.WORK, flag=f"rotate={KEYS}", command=command)
     if any(situation.errors(Code.KEYS_NOT_ROTATED)):
         yield Candidate(FixKind.FLAG, "omit --rotate keys", flag=f"rotate_no={KEYS}")
-        says = "add the guests' seed after the new one"
+        says = "add the guests' current seed after the new one"
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, flag=f"former={_KEPT}", effect=_with_kept_keys)
 
 
