@@ -126,7 +126,7 @@ _GPU = ("host", "gpu", "board")
 METRICS: tuple[Metric, ...] = (
     Metric(
         "vgpu_cfg_read_timestamp_seconds",
-        "Time of the vCenter reading, by the clock of this machine.",
+        "Time of the vCenter reading, according to this machine's clock.",
         (),
         lambda site: [((), site.read_at.timestamp())],
     ),
@@ -136,7 +136,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_pool_not_ready_gpus",
-        "GPUs that currently accept no workload.",
+        "GPUs that currently do not accept workloads.",
         _POOL,
         _by_row(lambda row: row.not_ready),
     ),
@@ -166,14 +166,14 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_pool_locked_bytes",
-        "Free framebuffer that only vGPUs of the size already running on the GPU can use.",
+        "Free framebuffer that can only be used by vGPUs of the size already running on the GPU.",
         _POOL,
         _by_row(lambda row: row.bound_mib * MIB),
     ),
     Metric(
         "vgpu_cfg_gpu_held",
         (
-            "Devices of a running VM on a GPU; profile is empty for a whole GPU; plan and owner are empty "
+            "Devices of a running VM on a GPU. profile is empty for a whole GPU; plan and owner are empty "
             "if unknown."
         ),
         ("host", "gpu", "vm", "profile", "plan", "owner"),
@@ -193,7 +193,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_gpu_utilization_mean_seconds",
-        "Period of the average: the data that vCenter keeps, at most seven days unless --days is longer.",
+        "Averaging period: the data that vCenter retains, at most seven days unless --days is longer.",
         _GPU,
         _by_gpu(_mean_seconds),
     ),
@@ -213,7 +213,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_gpus_not_measurable",
-        "GPUs whose use vCenter does not report.",
+        "GPUs whose utilization vCenter does not report.",
         (),
         lambda site: [((), sum(gpu.use is None for gpu in site.pool.gpus))],
     ),
@@ -225,7 +225,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_host_licence",
-        "1 for each vCenter license of a host with GPUs; no series if vCenter does not report licenses.",
+        "1 for each vCenter license of a GPU host; no series if vCenter does not report licenses.",
         ("host", "licence"),
         lambda site: [(pair, 1) for pair in site.licences],
     ),
@@ -254,7 +254,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "vgpu_cfg_last_run_timestamp_seconds",
         "End time of a plan's latest run, or its start time if the end is unknown (result is empty then). "
-        "Runs known only from a lock do not count.",
+        "Runs known only from a lock are ignored.",
         ("plan", "command", "result"),
         lambda site: (((run.plan, run.command, run.result), run.at.timestamp()) for run in site.runs),
     ),

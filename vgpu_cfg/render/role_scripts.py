@@ -56,9 +56,9 @@ def govc_script(roles: Sequence[Role], *, title: str) -> str:
 def _govc(roles: Sequence[Role], title: str) -> Iterator[str]:
     yield "#!/bin/sh"
     yield f"# {title}"
-    yield "# Run this as a user who may create roles: sh roles.sh vgpu-cfg@vsphere.local"
+    yield "# Run this as a user with permission to create roles: sh roles.sh vgpu-cfg@vsphere.local"
     yield "set -eu"
-    yield 'account=${1:?"name the account"}'
+    yield 'account=${1:?"specify the account"}'
     yield "role() {"
     yield '    if govc role.ls "$1" >/dev/null 2>&1'
     yield '    then govc role.update "$@"; else govc role.create "$@"; fi'

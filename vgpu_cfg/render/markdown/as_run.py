@@ -78,7 +78,7 @@ def _read_back(row: HostRow) -> str:
 
 def _verdict(plan: Plan, report: Report | None) -> str:
     if report is None:
-        return "The run was interrupted. Steps without an end time may have continued in vCenter."
+        return "The run was interrupted. Steps without an end time may have completed in vCenter."
     words = "done"
     problems = [problem for canary in report.canaries for problem in canary.problems]
     if report.failed:
@@ -88,7 +88,7 @@ def _verdict(plan: Plan, report: Report | None) -> str:
     elif report.is_interrupted:
         words = "stopped by the user"
     elif report.waiting_for:
-        words = f"waiting for {counted(len(report.waiting_for), 'step')} to be done manually"
+        words = f"waiting for {counted(len(report.waiting_for), 'step')} to be completed manually"
     return f"{counted(len(plan.changes), 'step')}, {counted(report.tasks, 'task')} in vCenter: {words}."
 
 

@@ -126,7 +126,7 @@ def _verdict(plan: Plan) -> str:
         return f"Rejected, {counted(errors, 'error')}"
     if is_in_sync(plan):
         return "In sync"
-    return "Changes pending" if plan.changes else "Differences that no change of the plan can fix"
+    return "Changes pending" if plan.changes else "Differences that the plan cannot fix"
 
 
 def _left(plan: Plan) -> str:

@@ -58,9 +58,9 @@ def why_not_proposed(needs: SwitchNeeds) -> str:
     whose = (
         "everything else"
         if needs.priority == 0
-        else "notifications and traffic between the switches themselves"
+        else "notifications and inter-switch traffic"
     )
-    return f"priority {needs.priority} is already used for {whose}; give RDMA a priority from 1 to 5"
+    return f"priority {needs.priority} is already used for {whose}; assign RDMA a priority from 1 to 5"
 
 
 def documents_of(lines: Iterable[SwitchLine]) -> tuple[tuple[str, str], ...]:
@@ -80,17 +80,17 @@ def numbered(lines: Sequence[SwitchLine], comment: str) -> tuple[str, ...]:
 def port_words(needs: SwitchNeeds) -> Iterator[tuple[str, str]]:
     """Yield (what, value) of each thing that all ports of a network need."""
     yield "VLAN", _vlan_words(needs)
-    yield "MTU", f"{LARGEST_FRAME} bytes: {needs.mtu or 9000} of the NICs plus headers"
+    yield "MTU", f"{LARGEST_FRAME} bytes: {needs.mtu or 9000} for the NICs plus headers"
     yield "Trust", "DSCP (layer 3), not PCP"
-    yield "RDMA packets", f"DSCP {needs.dscp} is priority {needs.priority}"
-    yield "PFC", f"on priority {needs.priority} only, sent and received; 802.3x flow control off"
-    yield "ECN", f"marks packets in the queue of priority {needs.priority} before it pauses"
+    yield "RDMA packets", f"map DSCP {needs.dscp} to priority {needs.priority}"
+    yield "PFC", f"priority {needs.priority} only, send and receive; 802.3x flow control off"
+    yield "ECN", f"mark packets in the queue of priority {needs.priority} before PFC pauses it"
     yield "CNP", "DSCP 48, priority 6, in a strict priority queue"
 
 
 def _vlan_words(needs: SwitchNeeds) -> str:
     if needs.vlan is None:
-        return "the VLAN of the network (not specified in the plan)"
+        return "the network's VLAN (not specified in the plan)"
     if needs.vlan == 0:
         return "none"
     return f"{needs.vlan}, {'tagged' if needs.is_tagged else 'untagged (an access port)'}"

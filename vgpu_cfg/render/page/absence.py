@@ -53,7 +53,7 @@ def _tiles(found: Absence) -> list[Tile]:
         Tile(f"{down:,}", "cannot be placed", "in maintenance", "bad" if down else ""),
         Tile(f"{nowhere:,}", "cannot restart", "after a failure", "bad" if nowhere else ""),
         _tile(
-            counted(sum(found.loss.gpus.values()), "GPU"), f"lost, {size(found.loss.free_mib)} of it free now"
+            counted(sum(found.loss.gpus.values()), "GPU"), f"lost, {size(found.loss.free_mib)} currently free"
         ),
     ]
 

@@ -9,9 +9,9 @@ from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 
 _WORDS: dict[FitsBranch, tuple[str, Tone]] = {
-    FitsBranch.YES: ("fit", "good"),
-    FitsBranch.NO: ("are excluded by a vendor document", "bad"),
-    FitsBranch.UNKNOWN: ("not known", "warn"),
+    FitsBranch.YES: ("compatible", "good"),
+    FitsBranch.NO: ("excluded by a vendor document", "bad"),
+    FitsBranch.UNKNOWN: ("unknown", "warn"),
 }
 
 
@@ -21,7 +21,7 @@ def render_branch_page(found: BranchPlan, told: dict[str, Any]) -> str:
     tiles = (
         Tile(f"{len(found.stacks)}", "VMs with GPUs" if len(found.stacks) != 1 else "VM with GPUs"),
         *(
-            Tile(f"{counts[fits]}", f"parts {words}", f"at R{found.branch}", tone if counts[fits] else "")
+            Tile(f"{counts[fits]}", f"parts {words}", f"with R{found.branch}", tone if counts[fits] else "")
             for fits, (words, tone) in _WORDS.items()
         ),
     )

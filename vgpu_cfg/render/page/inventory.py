@@ -27,7 +27,7 @@ def render_inventory_page(found: EstateMap) -> str:
         Tile(f"{sums.vms:,}", "VMs on GPUs" if sums.vms != 1 else "VM on GPUs"),
         Tile(size(sums.free_mib), "framebuffer free", f"of {size(sums.memory_mib)}"),
         Tile(size(sums.lost_mib), "lost", "no profile can use it"),
-        Tile(size(sums.bound_mib), "locked", "usable only by the size running there"),
+        Tile(size(sums.bound_mib), "locked", "usable only by the vGPU size running on it"),
     )
     return render_frame(
         "inventory",
@@ -49,14 +49,14 @@ def render_reservations_page(found: ReservationCalendar, server: str, told: dict
     states = [row.state for row in found.rows]
     least = min((moment.free for pool in found.pools for moment in pool.moments), default=0)
     tiles = (
-        Tile(f"{states.count('now')}", "reservations now"),
-        Tile(f"{states.count('later')}", "reservations later"),
-        Tile(f"{least}", "GPUs free at the lowest point", "of one board", "bad" if least < 0 else ""),
+        Tile(f"{states.count('now')}", "current reservations"),
+        Tile(f"{states.count('later')}", "future reservations"),
+        Tile(f"{least}", "fewest free GPUs", "of any board", "bad" if least < 0 else ""),
     )
     return render_frame(
         "reservations",
-        title=f"GPUs reserved at {server}",
-        about=f"at {found.now:%Y-%m-%d %H:%M} UTC; whole GPUs, not enforced by vCenter",
+        title=f"GPU reservations on {server}",
+        about=f"at {found.now:%Y-%m-%d %H:%M} UTC; counted in whole GPUs, not enforced by vCenter",
         tiles=tiles,
         body="reservations.html.j2",
         shared=("changes",),

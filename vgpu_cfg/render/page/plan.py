@@ -56,7 +56,7 @@ def _tiles(plan: Plan) -> list[Tile]:
     tiles = []
     if plan.errors:
         errors = counted(error_count(plan.diagnostics), "error")
-        tiles.append(_tile(errors, "no changes are made until these are fixed"))
+        tiles.append(_tile(errors, "must be fixed before any changes are made"))
     if not plan.changes:
         verdict = (
             waits_for(plan) or "in sync" if is_in_sync(plan) else "" if plan.errors else "differences found"

@@ -34,7 +34,7 @@ def render_run_page(plan: Plan, report: Report, told: dict[str, Any], events: Se
     every, outcomes = _with_rollback(plan, report)
     began = min((one.started_at for one in outcomes if one.started_at), default=None)
     place = ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
-    when = f"began {moment_words(began)}" if began is not None else "nothing was started"
+    when = f"started {moment_words(began)}" if began is not None else "nothing was started"
     parts = (place, when, f"run {report.run}" if report.run else "", report.occasion.text)
     noted = [event for event in events if event.kind is not EventKind.PROGRESS]
     return render_frame(
@@ -106,7 +106,7 @@ def _left(plan: Plan, report: Report) -> Iterator[_Left]:
         yield _Left(fold_names(names), f"not started: {reason}")
     for canary in report.canaries:
         for problem in canary.problems:
-            yield _Left(fold_names(canary.names), f"canary; does not match the plan: {problem}")
+            yield _Left(fold_names(canary.names), f"canary does not match the plan: {problem}")
         if not canary.goes_on:
             yield _Left(fold_names(canary.others), "not started: stopped by the canary")
     if report.rollback is not None:

@@ -20,8 +20,8 @@ def render_verification_page(found: Verification, data: dict[str, Any], view: Re
         Tile(str(view.exit_code), "exit code", view.verdict, tone),
         Tile(f"{sums.passed:,}", "passed", tone="good" if sums.passed else ""),
         Tile(f"{sums.failed:,}", "failed", tone="bad" if sums.failed else ""),
-        Tile(f"{sums.unproven:,}", "not proven", "asked for; nothing could tell", _warn(sums.unproven)),
-        Tile(f"{sums.left_out:,}", "tested, but not observed", "skipped or not run", _warn(sums.left_out)),
+        Tile(f"{sums.unproven:,}", "not proven", "requested, but inconclusive", _warn(sums.unproven)),
+        Tile(f"{sums.left_out:,}", "no result", "skipped or not run", _warn(sums.left_out)),
         Tile(f"{sums.not_asked:,}", "skipped", "not requested by the plan"),
     )
     quick = ", without bandwidth measurements" if found.is_quick else ""

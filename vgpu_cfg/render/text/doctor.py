@@ -20,9 +20,9 @@ MOST_LINES = 50
 _STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
 _SHOWN = 3
 _VERDICTS = {
-    Verdict.HOLDS: "assumptions of vgpu-cfg hold here",
-    Verdict.FAILS: "do not",
-    Verdict.OPEN: "could not be tried",
+    Verdict.HOLDS: "vgpu-cfg assumptions confirmed",
+    Verdict.FAILS: "refuted",
+    Verdict.OPEN: "not testable here",
 }
 
 
@@ -35,7 +35,7 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     ]
     beliefs = _beliefs(health, width, with_all=with_all)
     if not health.ailments:
-        return [*lines, Text(""), Text("Nothing is wrong that this account can see."), *unread, *beliefs]
+        return [*lines, Text(""), Text("No problems visible to this account."), *unread, *beliefs]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
     told = [[Text(""), *_group(group, width, with_all=with_all)] for group in health.groups]
@@ -47,7 +47,7 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     lines += [line for paragraph in told[:count] for line in paragraph]
     if count < len(told):
         lines += [Text(""), *(line for short in brief[count:] for line in short)]
-        lines.append(Text("-v shows all of them with their commands.", style="dim"))
+        lines.append(Text("-v shows all objects with their commands.", style="dim"))
     return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
 
 
@@ -60,7 +60,7 @@ def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
     for one in health.tried:
         belief = known[one.belief]
         if one.verdict is Verdict.FAILS:
-            text = f"does not hold: {belief.statement} Seen: {one.seen}. {belief.if_wrong}"
+            text = f"refuted: {belief.statement} Observed: {one.seen}. {belief.if_wrong}"
             lines += fold(Text(f"        {text}", style="red"), width, hang=10)
         elif with_all:
             seen = f" ({one.seen})" if one.seen else ""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LABEL = 8
 _KNOWN = {
-    Confidence.SEEN: "documented by a vendor, or reported from the field",
-    Confidence.INFERRED: "inferred from a documented rule; wording from memory",
+    Confidence.SEEN: "documented by a vendor or reported by users",
+    Confidence.INFERRED: "inferred from a documented rule; exact wording not verified",
 }
 
 
@@ -56,7 +56,7 @@ def render_explanations(explained: Sequence[Found], width: int, *, known: int) -
 def _not_known(width: int, known: int) -> list[Text]:
     lines = hanging(
         "NOT KNOWN",
-        f"no match among the {known} known failures",
+        f"does not match any of the {known} known failures",
         width,
         indent=0,
         label_width=10,
@@ -87,7 +87,7 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
     if found.lines:
         lines += _rows("log", (f"{line.place}  {line.text}" for line in found.lines), width)
     elif found.log_path:
-        lines += _row("log", f"{found.log_path}: no matching lines", width)
+        lines += _row("log", f"{found.log_path}: no known failure found", width)
     lines += _row("cause", cause_text(found), width)
     if found.ruled_out:
         lines += _row("not", f"ruled out: {_said(found.ruled_out)}", width)
@@ -118,7 +118,7 @@ def cause_text(found: Diagnosis) -> str:
     if found.explanation is None:
         return "unknown: neither vCenter's message nor the log matches a known failure"
     if found.ruled_out and not found.others:
-        return f"{found.explanation.cause}. The VM's current configuration does not show this"
+        return f"{found.explanation.cause}. The VM's current configuration does not confirm this"
     return found.explanation.cause
 
 

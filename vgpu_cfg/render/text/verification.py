@@ -57,7 +57,7 @@ def render_verification(
     lines += _failures(found.failed, width)
     lines += _unproven(found.unproven, width)
     if found.unasked:
-        names = f"NOT CHECKED  {fold_names(found.unasked)}: no check ran inside these guests"
+        names = f"NOT CHECKED  {fold_names(found.unasked)}: no checks ran in these guests"
         lines += [Text(""), *fold(Text(names, "yellow"), width, hang=13)]
     hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
     lines += _end(found, width, next_command, hides_skipped=hides_skipped)

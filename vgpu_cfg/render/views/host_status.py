@@ -67,7 +67,7 @@ class HostStatus:
     def standing(self) -> str:
         """Why it is down or cordoned, and for which plan this tool holds it so."""
         if not self.plan:
-            return self.reason or (f"closed to new VMs: {self.cordoned}" if self.cordoned else "")
+            return self.reason or (f"cordoned: {self.cordoned}" if self.cordoned else "")
         since = f" since {self.since:%Y-%m-%d %H:%M}" if self.since is not None else ""
         return f"in maintenance mode for plan {self.plan}{since}: {self.reason or 'no reason recorded'}"
 

@@ -111,14 +111,14 @@ def count_states(results: Iterable[CheckResult]) -> str:
 def verdict_text(found: Verification) -> str:
     """Say in one line what all of it came to."""
     if not found.results:
-        return "no check ran"
+        return "no checks ran"
     failures = f"{counted(len(found.failed), 'check')} failed" if found.failed else ""
     if found.unproven:
         return f"{failures or 'nothing failed'}, {len(found.unproven)} not proven"
     if failures:
         return failures
     if not found.passes:
-        return "no check could run"
+        return "no checks could be run"
     if found.unasked:
         return f"all checks passed, {counted(len(found.unasked), 'guest')} not checked"
     return "all checks passed"

@@ -49,7 +49,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
         lines += _titled("NICS", _nics(view, names), width)
         lines += _titled("DATASTORES", _datastores(view), width)
     if not view.gpus:
-        lines += [Text(""), Text("No host has a GPU that vSphere reports.")]
+        lines += [Text(""), Text("vSphere reports no GPUs on any host.")]
     return lines
 
 

@@ -31,7 +31,7 @@ def render_privileges(
 
 def _where(target: Target) -> str:
     reaches = ", and all objects below it" if target.propagates else ""
-    return f"{target.path}{reaches}" if target.moid else f"{target.path} concerned{reaches}"
+    return f"{target.path}{reaches}" if target.moid else f"{target.path} in question{reaches}"
 
 
 def _cells(reason: Reason, commands: Sequence[str]) -> list[str]:

@@ -66,7 +66,7 @@ def _cells(entry: ProfileEntry) -> Sequence[Cell]:
         *(["whole GPU"] if entry.is_full_framebuffer else []),
         *(["NVLink"] if entry.is_nvlink_p2p else []),
         *([entry.mig.instance] if entry.mig else []),
-        *([] if entry.listed else ["by naming rule"]),
+        *([] if entry.listed else ["derived from the naming rule"]),
     ]
     return [
         entry.name,

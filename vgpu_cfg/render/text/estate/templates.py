@@ -35,7 +35,7 @@ def render_template_looks(found: TemplateLooks, width: int) -> list[Text]:
     for look in found.looks:
         lines += [Text(""), *_look(look, width)]
     for name in found.left_over:
-        text = f"{name} could not be deleted. Delete it manually; it is not a VM of the plan."
+        text = f"{name} could not be deleted. Delete it manually; it does not belong to the plan."
         lines += [Text(""), *fold(Text(text, "bold red"), width)]
     return lines
 

@@ -186,6 +186,6 @@ def _what(fix: Fix) -> str:
 
 def _write(command: str, is_written: str, width: int) -> list[Text]:
     margin = " " * (_LABEL + 1)
-    text = f"{is_written} contains these lines; your comments are kept" if is_written else command
+    text = f"{is_written} contains these lines and keeps your comments" if is_written else command
     note = "" if is_written else "   writes these lines and keeps your comments"
     return [Text(margin) + line for line in fold(Text(text + note), width - len(margin))]

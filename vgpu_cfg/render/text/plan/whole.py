@@ -47,7 +47,7 @@ _LEGEND = (
 
 _DIFFERENCES = {
     Code.SETTING_DIFFERS: ("is out of compliance (check only)", "are out of compliance (check only)"),
-    Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
+    Code.SHELL_LEFT_OPEN: ("still has SSH running", "still have SSH running"),
     Code.HOST_SILENT: ("does not respond", "do not respond"),
     Code.HOST_LOST: ("does not respond", "do not respond"),
     Code.OTHERS_MAINTENANCE: (
@@ -62,9 +62,9 @@ _OF_VMS = {
     Code.HOST_FORBIDDEN: "not at the location in the plan file",
     Code.SPREAD_UNMET: "not separated as the plan file requires",
     Code.KEEP_FREE_UNMET: "too few spare hosts",
-    Code.SET_AT_CREATION_ONLY: "would be created differently now",
+    Code.SET_AT_CREATION_ONLY: "would now be created differently",
     Code.NOT_MADE_ANEW: "could not be recreated",
-    Code.ORPHAN_ELSEWHERE: "removed from the plan file with their folder",
+    Code.ORPHAN_ELSEWHERE: "no longer in the plan file, nor is their folder",
 }
 """The text of findings about VMs, before their names."""
 
@@ -133,7 +133,7 @@ def _starts(plan: Plan, width: int) -> list[Text]:
         host = hosts.get(queue.host_moid, queue.host_moid)
         text = (
             f"{fold_names(sorted(queue.starts))} on {host}: one at a time, so that every VM gets a GPU, "
-            "whichever GPUs ESXi assigns"
+            "regardless of which GPUs ESXi assigns"
         )
         label = "" if number else "STARTS"
         lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
@@ -221,7 +221,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     if errors:
         lines += hanging(
             "NEXT",
-            f"fix the {counted(errors, 'error')} above; no changes are made until then",
+            f"fix the {counted(errors, 'error')} above; until then, nothing is changed",
             width,
             indent=0,
             label_width=6,
@@ -238,14 +238,14 @@ def _stops(plan: Plan) -> str:
     numbers = manual_numbers(plan)
     if not numbers:
         return ""
-    return f"stops at {short(map(str, numbers))} with exit code 7 and shows the next command"
+    return f"stops at {short(map(str, numbers))} with exit code 7 and prints the next command"
 
 
 def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) -> list[Text]:
     """Lay out what changes in the file, and what stays different, with the reason."""
     lines: list[Text] = []
     if not found.lines and not found.left:
-        lines += fold(Text(f"{path}: the named VMs match the plan file", "green"), width, hang=2)
+        lines += fold(Text(f"{path}: the selected VMs match the plan file", "green"), width, hang=2)
     if found.lines:
         head = f"{path}: current state of {', '.join(found.vms)}"
         lines += [*fold(Text(head, "bold"), width, hang=2), Text("")]
@@ -273,7 +273,7 @@ def render_unknown(rows: Sequence[UnknownRow], width: int) -> list[Text]:
 
 def _words(row: UnknownRow) -> str:
     is_one_host, is_one = len(row.hosts) == 1, row.many == 1
-    told = "readable only over SSH" if row.is_of_shell else "not read"
+    told = "readable only over SSH" if row.is_of_shell else "could not be read"
     each = "" if is_one_host else " each"
     at_most = row.at_most
     if at_most.startswith("up to"):

@@ -39,7 +39,7 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
     if far:
         names = fold_hosts(fit.host.name for fit in far)
         lines += hanging(
-            "NOT ON", f"{counted(len(far), 'host')} without such a board: {names}", width, indent=0
+            "NOT ON", f"{counted(len(far), 'host')} without a matching board: {names}", width, indent=0
         )
     for words, thought_of in view.added.items():
         lines += hanging("ADDED", f"{words}: {fold_hosts(thought_of)}, hypothetical", width, indent=0)
@@ -106,7 +106,7 @@ def _gains(view: FitView, width: int) -> list[Text]:
     lines: list[Text] = []
     for (more, host), names in sorted(vms.items())[:_SHOWN_GAINS]:
         whom = fold_names(names) if len(names) == 1 else f"one of {fold_names(names)}"
-        words = f"{-more} more would fit on {host} without {whom}, which uses less than half of its GPU"
+        words = f"{-more} more would fit on {host} without {whom}, which uses less than half a GPU"
         lines += hanging("HINT", words, width, indent=0)
     return lines
 
@@ -136,7 +136,7 @@ def _total(view: FitView) -> str:
 
 def _allowed(fits: Fits) -> str:
     if fits.rooms.is_waiting:
-        return f"the plan can reserve GPUs for {fits.allowed}"
+        return f"the plan can reserve GPUs for {fits.allowed} of them"
     whose = "a plan without an end date" if fits.rooms.lasts and fits.rooms.later else "a plan"
     return f"{whose} may use {('all' if fits.allowed == fits.total else fits.allowed)} of them"
 
@@ -148,5 +148,5 @@ def _count(view: FitView) -> str:
         return "0 fit"
     words = f"{fits.total} more {'fits' if fits.total == 1 else 'fit'} on {counted(hosts, 'host')}"
     if len(fits.profiles) == 1 and not fits.memory_mib:
-        return f"{words}; CPUs and memory are not counted, because a profile does not include them"
+        return f"{words}; CPUs and memory are ignored, since a profile does not specify them"
     return words

@@ -114,7 +114,7 @@ def render_pool(
     right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
     lines = both_ends(left, right, width)
     if not pool.gpus:
-        return [*lines, Text(""), Text("No host has a GPU that vSphere reports.")]
+        return [*lines, Text(""), Text("vSphere reports no GPUs on any host.")]
     lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
     lines += _by_host(pool.gpus, width, with_all=with_all)
     if use is not None:
@@ -156,16 +156,16 @@ def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
     if any(row.lost_mib for row in rows):
         notes.append("LOST is free memory that no profile can currently use.")
     if any(row.bound_mib for row in rows):
-        notes.append("LOCKED is free memory that only the size running on that GPU can use.")
+        notes.append("LOCKED is free memory that only vGPUs of the size running on that GPU can use.")
     for row in rows:
         if row.free_4g is not None:
-            starts = f"{counted(row.free_4g, '4g instance')} can start"
+            starts = f"{counted(row.free_4g, '4g instance')} can be created"
             rest = row.lost_compute_slices
             more = f", {counted(rest, 'compute slice')} left without memory" if rest else ""
             notes.append(f"{row.board} in MIG mode: {starts}{more}.")
         if row.nvlink_lost:
             words = counted(row.nvlink_lost, "idle GPU has an NVLink peer", "idle GPUs have an NVLink peer")
-            notes.append(f"{row.board}: {words} that is used individually.")
+            notes.append(f"{row.board}: {words} that is in use on its own.")
         if row.not_ready:
             noun = counted(row.not_ready, "GPU is", "GPUs are")
             notes.append(f"{row.board}, {row.mode}: {noun} not ready.")
@@ -324,7 +324,7 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
         lines += _note(
-            f"vCenter reports neither GPU nor CPU use for {who}: {fold_names(pool.cpu_untold)}.", width
+            f"vCenter reports neither GPU nor CPU usage for {who}: {fold_names(pool.cpu_untold)}.", width
         )
     return lines
 
@@ -349,11 +349,11 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
     pasts = [one.past for one in pool.idle if one.past is not None]
     if pasts:
         reach = over(min(pasts, key=lambda past: past.span_seconds))
-        lines += _note(f"GPU is the mean of the VM's busiest GPU, over at least {reach}.", width)
+        lines += _note(f"GPU is the mean utilization of the VM's busiest GPU over at least {reach}.", width)
     if len(pasts) < len(pool.idle):
         words = (
-            "CPU alone is only a hint: it is a momentary value, and the GPU's use cannot be measured. To "
-            "check it, run `nvidia-smi vgpu -u` on the host (not available for MIG on Ampere)."
+            "CPU alone is only a hint: it is a snapshot, and GPU usage cannot be measured. To "
+            "check GPU usage, run `nvidia-smi vgpu -u` on the host (not available for MIG on Ampere)."
         )
         lines += _note(words, width)
     return lines
@@ -364,7 +364,7 @@ def _reclaim(pool: GpuPool, width: int, *, with_all: bool) -> list[Text]:
     lines = [Text(""), Text("HOW TO RECLAIM THEM", style="bold")]
     told, left = foremost(reclaim_steps(pool), with_all=with_all)
     for step in told:
-        words = f"ask {step.ask}, then {step.then}: frees {_devices(step.frees)}"
+        words = f"ask {step.ask}, then {step.then}; this frees {_devices(step.frees)}"
         lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in told))
     return lines + others("VMs", ("" for _ in left), width)
 

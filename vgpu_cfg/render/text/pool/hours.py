@@ -40,19 +40,19 @@ def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
 
 
 def _notes(found: Hours, width: int) -> list[Text]:
-    notes = ["A VM uses its GPUs while it is powered on. Current devices are counted; deleted VMs are not."]
+    notes = ["A VM uses its GPUs while powered on. Based on current devices; deleted VMs are not counted."]
     if found.unread:
         notes.append(
-            f"Events could not be read: {found.unread}. Only running VMs are counted, by their uptime."
+            f"Events could not be read: {found.unread}. Only the uptime of running VMs is counted."
         )
     elif found.reaches is not None:
         notes.append(
             f"The oldest vCenter event is from {moment_text(found.reaches)}. For earlier times, only VMs "
-            "that have been running since then are counted."
+            "that have been running ever since are counted."
         )
     if found.uncounted:
         names = ", ".join(found.uncounted)
         notes.append(
-            f"{counted(len(found.uncounted), 'profile')} not in the catalog, counted as whole GPUs: {names}."
+            f"{counted(len(found.uncounted), 'profile')} not in catalog, counted as whole GPUs: {names}."
         )
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]

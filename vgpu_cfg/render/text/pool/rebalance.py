@@ -45,7 +45,7 @@ def render_rebalance(
     lines += hanging("RESULT", _result(found, is_all=not lost), width, indent=0, style="bold")
     lines += hanging("HINT", _restart_text(found), width, indent=0) if found.restarts else []
     if found.moves:
-        words = "make the moves in vCenter in this order, then plan again"
+        words = "make these moves in vCenter in this order, then run `plan` again"
         lines += hanging("DO", words, width, indent=0)
     return lines
 
@@ -54,8 +54,8 @@ def _restart_text(found: Rebalance) -> str:
     names = (f"{one.vm} on {one.host}" for one in found.restarts)
     which = listed(names, shown=_MOST_SHOWN, separator=" or ")
     return (
-        f"if ESXi selects another GPU, restarting {which} makes room without a move. You cannot control "
-        "this: power the VM off and on, and check"
+        f"if ESXi selects another GPU, restarting {which} makes room without a move. This cannot be "
+        "controlled: power-cycle the VM and check"
     )
 
 
@@ -76,13 +76,13 @@ def _result(found: Rebalance, *, is_all: bool) -> str:
     unplaced = fold_names(found.unplaced)
     match found.outcome:
         case RebalanceResult.FITS if found.errors:
-            return "VMs of the plan cannot be placed for the reasons above; moves do not help"
+            return "VMs of the plan cannot be placed for the reasons above; moves would not help"
         case RebalanceResult.FITS:
             every = "every VM" if is_all else "every other VM"
             return f"{every} of the plan can be placed; no moves needed"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
-            doubt = ", unless the doubt above applies" if found.uncertain_starts else ""
+            doubt = ", subject to the uncertainty above" if found.uncertain_starts else ""
             moves = counted(len(found.moves), "move")
             return f"after {moves} {unplaced} {verb}{doubt}: {_how_text(found)}"
         case RebalanceResult.NONE:
@@ -94,4 +94,4 @@ def _result(found: Rebalance, *, is_all: bool) -> str:
 
 def _how_text(found: Rebalance) -> str:
     cold = [move.vm for move in found.moves if move.how is MoveMethod.COLD]
-    return f"{listed(cold)} must be powered off during the move" if cold else "no VM must be powered off"
+    return f"{listed(cold)} must be powered off during the move" if cold else "no VM needs to be powered off"

@@ -29,7 +29,7 @@ _FREE = (
     Column("RESERVED", is_right=True),
     Column("FREE", is_right=True),
 )
-NOTE = "Whole GPUs. STAY counts GPUs used by VMs without a reservation. Enforced for plans only."
+NOTE = "Whole GPUs. STAY is the number of GPUs used by VMs without a reservation. Enforced for plans only."
 
 
 def render_reservations(found: ReservationCalendar, server: str, width: int) -> list[Text]:
@@ -58,7 +58,7 @@ def render_reservations(found: ReservationCalendar, server: str, width: int) -> 
         lines += fold(Text(f"  {NOTE}", "dim"), width, hang=2)
     for name in found.unread:
         lines += fold(
-            Text(f"The alarm {name!r} no longer contains a valid reservation; it was edited."), width
+            Text(f"The alarm {name!r} was edited and no longer contains a valid reservation."), width
         )
     return lines
 

@@ -47,7 +47,7 @@ def render_size(
     model: Model | None, workers: int, found: Sequence[Candidate], width: int, *, with_all: bool
 ) -> list[Text]:
     """Lay the candidates out, then what servers with such boards take of the room."""
-    lines = [Text("An estimate. Measure before you buy", style="bold")]
+    lines = [Text("Estimate only. Measure before you buy", style="bold")]
     if model is not None:
         lines += _model_lines(model, width)
     shown = found if with_all else found[:_MOST_SHOWN]
@@ -64,7 +64,7 @@ def render_size(
     if found:
         memory = size(found[0].memory_mib)
         words = (
-            f"rule of thumb: server memory is twice the framebuffer of its GPUs; {memory} for the first "
+            f"rule of thumb: twice as much server memory as framebuffer; {memory} for the first "
             "candidate"
         )
         lines += hanging("HINT", words, width, indent=0)
@@ -91,11 +91,11 @@ def render_room(
         lines += [line for words in _short(one) for line in hanging("HINT", words, width, indent=0)]
     boards = [one.boards_watts for one in found if one.boards_watts is not None]
     rooms = [one.room for one in found if one.room is not None and one.room.watts is not None]
-    told = f"boards {sum(boards) / 1000:.1f} kW at most" if boards else "the boards' power draw is unknown"
+    told = f"boards: at most {sum(boards) / 1000:.1f} kW" if boards else "the boards' power draw is unknown"
     if rooms:
         watts, heat = sum(one.watts or 0 for one in rooms), sum(one.btu_per_hour or 0 for one in rooms)
         servers = counted(sum(one.servers for one in rooms), "server")
-        told += f"; {servers} with a data sheet: {watts / 1000:.1f} kW and {heat} BTU/h at most"
+        told += f"; {servers} with a data sheet: at most {watts / 1000:.1f} kW and {heat} BTU/h"
     return lines + hanging("TOTAL", told, width, indent=0, style="bold")
 
 
@@ -116,7 +116,7 @@ def _short(one: StandingHosts) -> Iterator[str]:
         has = f"{fold_hosts(names)} {'has' if len(names) == 1 else 'have'} {size(memory)} of memory"
         yield (
             f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb, memory is "
-            "twice the framebuffer, and all memory of a VM with vGPUs is reserved"
+            "twice the framebuffer, and all memory of VMs with vGPUs is reserved"
         )
 
 
@@ -173,5 +173,5 @@ def _result(model: Model | None, workers: int, found: Sequence[Candidate]) -> st
     what = "the model" if model is not None else "that framebuffer"
     asked = counted(workers, "worker")
     if not found:
-        return f"no board in the catalog fits {what} with {asked}"
+        return f"no board in the catalog can run {what} with {asked}"
     return f"{counted(len(found), 'candidate')} for {asked}, fewest GPUs first"

@@ -65,7 +65,7 @@ def render_use(
     if height is not None:
         entries, cut = _fitting(entries, height - len(lines) - len(notes) - 1)
         if cut:
-            notes = _folded([f"{counted(cut, 'more row')}: enlarge the window, or use --by."], width) + notes
+            notes = _folded([f"{counted(cut, 'more row')}: enlarge the window or use --by."], width) + notes
     rest = others("rows", ("" for _ in left), width)
     return [*lines, *(line for entry in entries for line in entry), *rest, *notes]
 
@@ -113,17 +113,17 @@ def _notes(pool: GpuPool, shown: UseTable, *, at_rest: int) -> list[str]:
     pasts = [gpu.use.past for gpu in pool.gpus if gpu.use is not None and gpu.use.past is not None]
     notes = []
     if at_rest:
-        do = counted(at_rest, "GPU that nothing runs on does", "GPUs that nothing runs on do")
-        notes.append(f"{do} nothing: --verbose lists them.")
+        do = counted(at_rest, "unused GPU is", "unused GPUs are")
+        notes.append(f"{do} not listed; add --verbose to list all.")
     if pasts:
         longest = max(pasts, key=lambda past: past.span_seconds)
         many = counted(longest.samples, "sample")
         notes.append(f"MEAN and PEAK cover the last {over(longest)}, in {many}.")
     if pool.past_unread:
-        notes.append(f"Use over days is {UNMEASURED}: {pool.past_unread}.")
+        notes.append(f"Long-term usage is {UNMEASURED}: {pool.past_unread}.")
     notes += _unmeasured(pool, shown)
     if any(row.shared for row in shown.rows):
-        notes.append("Counters are per GPU; the use of a shared GPU cannot be divided among its VMs.")
+        notes.append("Counters are per GPU; usage of a shared GPU cannot be attributed to its VMs.")
     return notes
 
 
@@ -133,10 +133,10 @@ def _unmeasured(pool: GpuPool, shown: UseTable) -> Iterator[str]:
         are = "is" if len(unknown) == 1 else "are"
         where = fold_hosts(dict.fromkeys(gpu.host for gpu in unknown))
         counts = f"{len(unknown)} of {counted(len(pool.gpus), 'GPU')}"
-        yield f"{counts} {are} {UNMEASURED}: vCenter reports nothing for them ({where})."
+        yield f"{counts} {are} {UNMEASURED}: vCenter reports no data for them ({where})."
     names = [row.name or f"(no {shown.by})" for row in shown.rows if 0 < row.gpus == row.unmeasured]
     if names and shown.by is not UseBy.GPU:
-        yield f"The use of {fold_hosts(names)} is {UNMEASURED}."
+        yield f"The usage of {fold_hosts(names)} is {UNMEASURED}."
 
 
 def _folded(notes: Sequence[str], width: int) -> list[Text]:

@@ -49,7 +49,7 @@ def render_history(rows: Sequence[RunRow], width: int, *, server: str, notes: Se
     """Lay runs out, the newest first as they are given."""
     where = server or "any vCenter"
     if not rows:
-        return [*hanging("RUNS", f"no runs known of {where}", width, indent=0), *_notes(notes, width)]
+        return [*hanging("RUNS", f"no known runs on {where}", width, indent=0), *_notes(notes, width)]
     head = both_ends(Text(counted(len(rows), "run"), "bold"), Text(f"{where}, newest first", "dim"), width)
     return [*head, *table(_COLUMNS, [_cells(row) for row in rows], width), *_notes(notes, width)]
 
@@ -75,7 +75,7 @@ def render_run(
     for label, text in facts.items():
         lines += hanging(label, text, width) if text else []
     if steps is None:
-        reason = "the steps are in a journal that is not accessible from here"
+        reason = "the steps are in a journal that is not accessible from this machine"
         lines += hanging("NOTE", reason, width, indent=0, label_width=6)
     elif steps:
         lines += [Text(""), *table(_STEPS, [_step_cells(step) for step in steps], width)]
@@ -144,17 +144,17 @@ def render_removed(gone: Sequence[Lock], width: int) -> list[Text]:
     """List the removed locks, and the next step."""
     holder = gone[0].holder if gone else None
     count = len({str(lock.name) for lock in gone})  # a plan's name and its id are one for people
-    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: the locks were already gone"
+    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: the locks had already been removed"
     lines = hanging("REMOVED", text, width, indent=0, label_width=8)
     if holder is not None and holder.plan:
-        again = f"to continue that run, use `vgpu-cfg {holder.command}` of {holder.plan}"
+        again = f"to continue that run, rerun `vgpu-cfg {holder.command}` for {holder.plan}"
         lines += hanging("NEXT", again, width, indent=0, label_width=8)
     return lines
 
 
 def _without_run(lock: Lock, width: int) -> list[Text]:
     changed = f"last changed by {lock.account or 'an unknown user'}, {moment_text(lock.beat_at)}"
-    text = f"{lock.name} is locked, but its lock does not name a run ({changed})"
+    text = f"{lock.name} is locked, but the lock does not contain a run ID ({changed})"
     lines = hanging("LOCKS", text, width, indent=0)
     return lines + hanging("do", f"remove the alarm {lock.name.text!r} in vCenter", width, indent=9)
 
@@ -176,7 +176,7 @@ def _locks_cells(found: Locks, run: str) -> list[Cell]:
 
 def _heard(found: Locks, run: str) -> str:
     ago = f"{duration((found.now - found.beat_of(run)).total_seconds())} ago"
-    return f"{ago}: silent" if found.is_silent(run) else ago
+    return f"{ago} (no longer responding)" if found.is_silent(run) else ago
 
 
 def _names(locks: Iterable[Lock]) -> str:

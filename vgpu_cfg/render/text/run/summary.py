@@ -152,7 +152,7 @@ def _canaries(report: Report, width: int) -> list[Text]:
     lines: list[Text] = []
     for canary in report.canaries:
         others = fold_names(canary.others)
-        told = [f"not as planned: {problem}" for problem in canary.problems]
+        told = [f"does not match the plan: {problem}" for problem in canary.problems]
         told = told or [f"as planned; {'continued with' if canary.goes_on else 'stopped before'} {others}"]
         told += canary.notes
         for text in told:
@@ -263,7 +263,7 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         done = f"{next_command} --done {shlex.quote(change.id)}"
         lines += _to_type("then", done, width)
     elif next_command:
-        lines += hanging("then", f"{next_command}, which detects whether the step is complete", width)
+        lines += hanging("then", f"{next_command} (detects whether the step is complete)", width)
     return lines
 
 
@@ -333,10 +333,10 @@ def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str 
     for outcome in rollback.outcomes:
         if outcome.change_id not in rollback.done:
             said = outcome.message.removeprefix(f"{outcome.change_id}: ")
-            lines += _labelled("", f"not done: {outcome.change_id}: {said}", width)
+            lines += _labelled("", f"not undone: {outcome.change_id}: {said}", width)
             lines += _labelled("", f"do: {outcome.remedy}", width) if outcome.remedy else []
     for one in rollback.kept:
-        word = "not undone" if one.code == Code.NOT_UNDONE else "kept on purpose"
+        word = "not undone" if one.code == Code.NOT_UNDONE else "kept intentionally"
         lines += _labelled("", f"{word}: {one.subject.name}: {one.message} ({one.code})", width)
         lines += _labelled("", f"do: {one.remedy}", width) if one.remedy else []
     for left in rollback.left_behind:

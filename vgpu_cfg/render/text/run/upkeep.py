@@ -55,7 +55,7 @@ def _left(drained: Drained, width: int) -> list[Text]:
     name = drained.host.name
     if drained.running:
         words = (
-            f"{name} still runs {', '.join(drained.running)}; to continue, run the same command with the "
+            f"{name} still runs {', '.join(drained.running)}; to continue, rerun the command with the "
             "same options"
         )
         return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]

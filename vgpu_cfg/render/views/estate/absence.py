@@ -124,7 +124,7 @@ def way_words(going: Going) -> str:
 def after_words(died: Death) -> str:
     """Say what becomes of a VM after a death."""
     if died.dies is False:
-        return f"runs on without {', '.join(died.loses)}"
+        return f"keeps running without {', '.join(died.loses)}"
     return f"restarts on {died.to}" if died.to else "cannot restart"
 
 
@@ -149,7 +149,7 @@ def _total(found: Absence) -> str:
     """Say how many VMs go how, for how long at most, and what starts again after a death."""
     sums = found.totals
     if not sums.vms:
-        return "no VM is affected" if found.away.host_stays else "no VM runs there"
+        return "no VMs are affected" if found.away.host_stays else "no VMs run on it"
     ways = [f"{count} {_MANY[how][count > 1]}" for how, count in sums.ways.items() if count]
     if sums.longest_stun_ms is not None:
         ways[0] += f" (paused for up to {duration(sums.longest_stun_ms / 1000)})"
@@ -162,9 +162,9 @@ def _total(found: Absence) -> str:
 def _lost(found: Absence) -> str:
     loss = found.loss
     gpus = ", ".join(f"{count} × {name}" for name, count in loss.gpus.items()) or "no GPU"
-    memory = f" ({size(loss.memory_mib)}, {size(loss.free_mib)} of it free now)" if loss.memory_mib else ""
+    memory = f" ({size(loss.memory_mib)}, {size(loss.free_mib)} currently free)" if loss.memory_mib else ""
     dying = found.totals.dies
-    dies = f"; after a failure, the memory contents of {counted(dying, 'VM')}" if dying else ""
+    dies = f"; in a failure, also the memory contents of {counted(dying, 'VM')}" if dying else ""
     return f"{gpus}{memory}{dies}"
 
 
@@ -175,7 +175,7 @@ def _nvlink(loss: Loss) -> Iterator[str]:
         yield f"{domain.kind} of {names} on {host}{'' if domain.is_certain else ' (a guess)'}"
     sets = [f"{one.left} of {one.now} of {one.size} GPUs" for one in loss.peer_sets if one.left < one.now]
     if sets:
-        yield f"remaining sets of peers: {', '.join(sets)}"
+        yield f"remaining peer sets: {', '.join(sets)}"
 
 
 def _uplink(uplink: LostUplink) -> str:
@@ -184,7 +184,7 @@ def _uplink(uplink: LostUplink) -> str:
         return f"{uplink.switch} keeps {', '.join(uplink.up)}"
     why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
     users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
-    cut = f"; disconnected: {', '.join(users)}" if users else ""
+    cut = f"; disconnects {', '.join(users)}" if users else ""
     vms = f", and with them {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
     return f"{uplink.switch} loses its last uplink ({why}){cut}{vms}"
 
@@ -192,11 +192,11 @@ def _uplink(uplink: LostUplink) -> str:
 def _restarts(found: Absence) -> str:
     match found.away:
         case AwayGpu():
-            return "restarts VMs of failed hosts; for GPUs see NOTE"
+            return "restarts VMs of failed hosts; for GPU failures, see NOTE"
         case AwayNic():
             return "restarts VMs of failed hosts; not verified for NIC failures"
         case AwayCluster():
-            return "restarts VMs only on hosts of the same cluster, and none remains"
+            return "restarts VMs only on hosts in the same cluster, and none remain"
         case AwayHost():
             pass
         case _:

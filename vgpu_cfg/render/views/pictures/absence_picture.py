@@ -208,9 +208,9 @@ def _of_going(going: Going) -> tuple[str, str]:
 
 def _of_death(died: Death) -> tuple[str, str]:
     if died.dies is False:
-        return "changed", f"runs on without {', '.join(died.loses)}"
-    first = "dies" if died.dies else "loses its device"
+        return "changed", f"keeps running without {', '.join(died.loses)}"
+    first = "fails" if died.dies else "loses its device"
     if not died.to:
-        return "down", f"{first}, and cannot restart: {died.why}"
+        return "down", f"{first} and cannot be restarted: {died.why}"
     by = "vSphere HA restarts it" if died.by_ha else "could be restarted"
     return "cycled", f"{first}; {by} on {died.to}"

@@ -142,6 +142,6 @@ def _of_vm(changes: list[Change]) -> tuple[str, str]:
     elif is_off or is_on:
         found["cycled"] = "powered off" if is_off else "powered on"
     if not found:
-        return "changed", "changed while running or without a restart"
+        return "changed", "changed without a restart"
     kind = next(one for one in SIGNS if one in found)
     return kind, ", ".join(found.values())

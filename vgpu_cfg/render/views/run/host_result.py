@@ -17,7 +17,7 @@ from vgpu_cfg.model.wording import counted
 class HostRow:
     """The result of one host.
 
-    `state` is "ready", "waiting", "failed", "skipped" or "as it was"; `standing` is the reason why the host
+    `state` is "ready", "waiting", "failed", "skipped" or "unchanged"; `standing` is the reason why the host
     is still in maintenance mode, and is empty if it is not. `readings` are the last of each setting.
     """
 
@@ -125,7 +125,7 @@ def _state(steps: Sequence[tuple[Change, Outcome]], waiting: set[str]) -> str:
         return "waiting"
     if OutcomeStatus.SKIPPED in found:
         return "skipped"
-    return "ready" if OutcomeStatus.DONE in found else "as it was"
+    return "ready" if OutcomeStatus.DONE in found else "unchanged"
 
 
 def _standing(
@@ -147,7 +147,7 @@ def _standing(
             return f"waiting for the manual step {change.id!r}"
     return next(
         (outcome.message for _, outcome in steps if outcome.status is OutcomeStatus.SKIPPED),
-        "another session keeps it in maintenance mode",
+        "another user keeps it in maintenance mode",
     )
 
 
@@ -177,7 +177,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
         words.append("No host in maintenance mode.")
     opens = any(entry.access.ssh == "open-and-close" for entry in plan.desired.hosts)
     if opens and not any(one.state == LeftState.SSH_RUNS for one in report.left_behind):
-        words.append("SSH services that were opened are closed again.")
+        words.append("SSH services that were started have been stopped again.")
     return " ".join(words)
 
 

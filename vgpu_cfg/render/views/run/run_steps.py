@@ -108,7 +108,7 @@ def _readings(outcome: Outcome | None) -> tuple[tuple[str, str, str, str, str], 
         (
             f"{one.setting} {one.device}".rstrip(),
             one.wanted,
-            one.configured if one.configured is not None else "not read",
+            one.configured if one.configured is not None else "not readable",
             one.runtime if one.runtime is not None else "",
             _verdict_of(one),
         )
@@ -121,7 +121,7 @@ def _verdict_of(reading: SettingReading) -> str:
         return "as expected"
     if reading.differs:
         return "differs"
-    return f"pending {reading.waits_for}" if reading.waits_for else "not shown"
+    return f"pending {reading.waits_for}" if reading.waits_for else "not visible"
 
 
 def moment_text(moment: datetime) -> str:

@@ -19,8 +19,8 @@ from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED
 
 _LEGEND = {
-    "span": "unavailable to others",
-    "down": "taken out of service, or returned",
+    "span": "out of service",
+    "down": "taken out of or returned to service",
     "restart": "restart",
     "move": "moved",
     "delete": "deleted",
@@ -181,7 +181,7 @@ def _spans(
             yield Bar(gone, times[change.id][1], "span", "away")
             gone = None
     if gone is not None:
-        yield Bar(gone, length, "span", "away, not returned")
+        yield Bar(gone, length, "span", "out of service, not returned")
 
 
 def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
