@@ -81,8 +81,8 @@ function countHues() {
   const item = (classes, text) => make("li", {}, make("span", { class: `swatch ${classes}` }), text);
   const rows = names.slice(0, 7).map(([name, count], hue) => item(`used hue-${hue}`, `${name} (${count})`));
   if (names.length > 7) rows.push(item("used hue-7", `${names.length - 7} others`));
-  rows.push(item("free", "free"), item("bound", "locked: only for the size that runs there"), item("lost", "lost: no profile can have it"),
-    item("closed", "closed: nothing can start"));
+  rows.push(item("free", "free"), item("bound", "locked: usable only by the vGPU size running on it"), item("lost", "lost: no profile can use it"),
+    item("closed", "closed: no workloads can start"));
   $("legend").replaceChildren(...rows);
 }
 
@@ -97,7 +97,7 @@ function drawPiece(one, piece) {
     made = make("a", { class: `piece used hue-${hueOf.get(key)}${mark ? ` mark-${mark.kind}` : ""}`, href: to("vm", piece.vm), title: told, "aria-label": told },
       make("span", { class: "size", "data-sign": mark?.sign }, piece.label), " ", make("span", { class: "who" }, name));
   } else {
-    const words = { free: "free", bound: "locked to the size that runs there", lost: "lost", closed: "closed" }[piece.kind];
+    const words = { free: "free", bound: "locked to the vGPU size running on it", lost: "lost", closed: "closed" }[piece.kind];
     made = make("div", { class: `piece ${piece.kind}`, title: `${Number(piece.size.toFixed(1))} ${one.gpu.unit} ${words}` });
   }
   made.style.flexBasis = width;
@@ -119,7 +119,7 @@ function drawGpu(one) {
       make("span", {}, make("a", { href: to("gpu", one.host.name, gpu.pci_id) }, make("b", {}, gpu.board), ` ${shortPci(gpu.pci_id)}`)),
       make("span", { class: "soft" }, about)),
     one.strip,
-    make("p", { class: "soft" }, gpu.obstacle ? "" : gpu.free === "none" || !gpu.free ? "nothing free" : `free: ${gpu.free}`),
+    make("p", { class: "soft" }, gpu.obstacle ? "" : gpu.free === "none" || !gpu.free ? "none free" : `free: ${gpu.free}`),
     gpu.obstacle ? make("p", { class: "why" }, gpu.obstacle) : "",
     ...gpu.stranded.map((text) => make("p", { class: gpu.lost_mib ? "why" : "soft" }, text)));
   one.element.classList.toggle("faded", !one.matches);
@@ -131,7 +131,7 @@ function drawNode(record, node, places) {
   const nics = node.nics.map((nic) => make("span", {},
     `${nic.device || shortPci(nic.pci_id)}${nic.speed_mbps ? ` ${nic.speed_mbps / 1000}G` : ""}${nic.use === "passthrough" ? " passthrough" : ""}`));
   return make("div", { class: "node" },
-    make("p", { class: "soft" }, `${node.node === null ? "NUMA node not told" : `NUMA node ${node.node}`}${about}`),
+    make("p", { class: "soft" }, `${node.node === null ? "NUMA node unknown" : `NUMA node ${node.node}`}${about}`),
     ...node.gpus.map((gpu) => drawGpu(places.get(gpu))),
     nics.length ? make("p", { class: "nics soft" }, "NICs:", ...nics) : "");
 }
@@ -181,7 +181,7 @@ function drawFrames() {
     records.forEach((one) => { one.section = section; near.observe(one.element); });
     $("picture").append(section);
   }
-  $("picture").append(make("p", { class: "none soft", id: "none", hidden: "hidden" }, "Nothing here matches. Empty the search, or set the filters to all."));
+  $("picture").append(make("p", { class: "none soft", id: "none", hidden: "hidden" }, "No matches. Clear the search, or set the filters to all."));
 }
 
 function filter() {
@@ -249,13 +249,13 @@ function describe([kind, name, pci]) {
     return { title: `${gpu.board} ${shortPci(gpu.pci_id)}`, at: [one.host], gpu: one, rows: [["host", link("host", name, name)], ["slot", gpu.label], ["mode", gpu.mode],
       ["framebuffer", sizeText(gpu.memory_mib)], ["free", gpu.obstacle ? gpu.obstacle : `${sizeText(gpu.free_mib)}${gpu.free ? `: ${gpu.free}` : ""}`],
       ["lost", gpu.lost_mib ? sizeText(gpu.lost_mib) : ""], ["locked", gpu.bound_mib ? sizeText(gpu.bound_mib) : ""],
-      ["NVLink", gpu.nvlink], ["near NICs", gpu.nics], ...one.used.map((piece) => [piece.label, link("vm", piece.vm || "not read", piece.vm)])] };
+      ["NVLink", gpu.nvlink], ["near NICs", gpu.nics], ...one.used.map((piece) => [piece.label, link("vm", piece.vm || "could not be read", piece.vm)])] };
   }
   if (kind === "vm") {
     const places = gpus.filter((one) => one.used.some((piece) => piece.vm === name));
     if (!places.length) return null;
     const vm = vms.get(name);
-    return { title: name, at: places.map((one) => one.host), gpu: places[0], rows: [["power", vm?.power ?? "not told"], ["plan", vm?.plan || "none has marked it"],
+    return { title: name, at: places.map((one) => one.host), gpu: places[0], rows: [["power", vm?.power ?? "unknown"], ["plan", vm?.plan || "not owned by a plan"],
       ...places.flatMap((one) => one.used.filter((piece) => piece.vm === name).map((piece) => [piece.label,
         link("gpu", `${one.host.name}, ${one.gpu.board} ${shortPci(one.gpu.pci_id)}`, one.host.name, one.gpu.pci_id)]))] };
   }
@@ -275,7 +275,7 @@ function showChosen() {
   const close = make("button", { type: "button", class: "quiet" }, "Close");
   close.addEventListener("click", forget);
   const title = make("h2", { id: "detail-title", tabindex: "-1" }, found ? found.title : named.slice(1).join("/"));
-  const rows = found ? found.rows.filter(([, value]) => value) : [["", "is not in this picture"]];
+  const rows = found ? found.rows.filter(([, value]) => value) : [["", "not in this diagram"]];
   $("detail").replaceChildren(make("header", {}, title, close),
     make("dl", {}, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)])),
     ...(found && ["host", "vm"].includes(named[0]) ? found.at.flatMap((record) => drawWiring(record.host, named[0] === "vm" ? named[1] : "")) : []));

@@ -32,11 +32,11 @@ const sizeText = (mib) => {
   return `${Number(value.toFixed(1)).toLocaleString("en")} ${unit}`;
 };
 
-const LOOKS = ["as the system", "light", "dark"];
+const LOOKS = ["system", "light", "dark"];
 const look = document.getElementById("look");
 look.addEventListener("click", () => {
   const next = (LOOKS.findIndex((one) => look.textContent.endsWith(one)) + 1) % LOOKS.length;
-  look.textContent = `Look: ${LOOKS[next]}`;
+  look.textContent = `Theme: ${LOOKS[next]}`;
   if (next) document.documentElement.dataset.look = LOOKS[next];
   else delete document.documentElement.dataset.look;
 });

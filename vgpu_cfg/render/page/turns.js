@@ -1,6 +1,6 @@
 // One estate at several times, a picture that is turned. Of each time `hosts` are those that look otherwise than in `before`,
 // by name; `marks` say what becomes of hosts and VMs. The second time is shown first.
-const MARKS = [["+", "new", "new"], ["→", "moved", "moved"], ["↻", "cycled", "power cycle, or switched"], ["~", "changed", "changed"],
+const MARKS = [["+", "new", "new"], ["→", "moved", "moved"], ["↻", "cycled", "power cycle, or powered on or off"], ["~", "changed", "changed"],
   ["-", "deleted", "deleted"], ["×", "down", "down"]];
 
 function takeMarks(found) {
@@ -18,7 +18,7 @@ function drawTurns(before, times) {
   for (const [name, host] of first) {
     if (host.nodes.some((node) => node.gpus.some((gpu) => gpu.pieces.some((piece) => named.has(piece.vm))))) touched.add(name);
   }
-  const scope = make("select", { id: "scope" }, make("option", { value: "touched" }, "that change"), make("option", { value: "" }, "all"));
+  const scope = make("select", { id: "scope" }, make("option", { value: "touched" }, "changed"), make("option", { value: "" }, "all"));
   scope.lastChild.value = "";
   if (!touched.size) scope.value = "";
   $("search").closest("section").insertBefore(make("label", {}, "Hosts ", scope), $("cluster").parentElement);

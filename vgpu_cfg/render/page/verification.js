@@ -18,20 +18,20 @@ function drawFailed() {
     make("p", {}, make("b", {}, codeLink(one.code)), make("b", {}, one.subject.name), one.title),
     make("p", {}, one.meaning ? `${text}: ${one.meaning}` : text),
     make("p", { class: "soft" }, `\u2192 ${one.remedy}`))));
-  if (failed.length > SHOWN_AT_ONCE) $("failed").append(make("p", {}, `${failed.length - SHOWN_AT_ONCE} more are among the results below`));
+  if (failed.length > SHOWN_AT_ONCE) $("failed").append(make("p", {}, `${failed.length - SHOWN_AT_ONCE} more are listed below`));
 }
 
 function drawCell(cell) {
   if (!cell) return make("td", { class: "soft" }, "not measured");
   if (cell.gbps === null) return make("td", { class: TONES[cell.state], title: cell.text }, words[cell.state]);
   return make("td", { class: TONES[cell.state], title: cell.text }, make("b", {}, gbps(cell.gbps)),
-    make("span", { class: "soft" }, cell.least_gbps === null ? "of an unknown line" : `of ${gbps(cell.least_gbps)}`), " ",
+    make("span", { class: "soft" }, cell.least_gbps === null ? "of an unknown line rate" : `of ${gbps(cell.least_gbps)}`), " ",
     cell.state === "passed" ? "" : make("span", { class: "sign" }, cell.code ? codeLink(cell.code) : words[cell.state]));
 }
 
 function drawMatrix(matrix) {
   const cells = new Map(matrix.cells.map((cell) => [JSON.stringify([cell.source, cell.target]), cell]));
-  const title = make("h2", {}, `${matrix.title}: Gb/s, of what it must reach`);
+  const title = make("h2", {}, `${matrix.title}: Gb/s, of the required rate`);
   return make("div", { class: "matrix" }, title,
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": matrix.title },
       make("table", {},
@@ -93,7 +93,7 @@ function drawRow({ one, text }) {
   return make("li", {},
     make("span", { class: `sign ${toneOf(one)}` }, wordOf(one), " ", one.code ? codeLink(one.code) : ""),
     make("b", {}, one.subject.name), make("span", { class: "what" }, one.title),
-    make("span", { class: "what" }, seen || "nothing more was told"),
+    make("span", { class: "what" }, seen || "no details"),
     make("span", { class: "time soft" }, `${one.seconds.toFixed(1)} s`));
 }
 
@@ -125,7 +125,7 @@ function fillSelect(id, options) {
 
 const distinct = (values) => [...new Map(values).entries()];
 fillSelect("state", distinct(rows.map(({ one }) => [stateOf(one), wordOf(one)])));
-fillSelect("kind", distinct(rows.map(({ one }) => [one.subject.kind, { host: "hosts", vm: "VMs", pair: "pairs", training: "all together" }[one.subject.kind]])));
+fillSelect("kind", distinct(rows.map(({ one }) => [one.subject.kind, { host: "hosts", vm: "VMs", pair: "pairs", training: "all VMs together" }[one.subject.kind]])));
 fillSelect("check", distinct(rows.map(({ one }) => [one.check, one.check])).sort());
 drawFailed();
 $("matrices").append(...view.matrices.map(drawMatrix));

@@ -21,8 +21,8 @@ function wiredTree(wiring) {
   const nodes = [...new Set(wiring.map((row) => row.numa_node))].sort((a, b) => (a === null) - (b === null) || a - b);
   for (const node of nodes) {
     for (const row of wiring.filter((one) => one.numa_node === node)) {
-      let above = add(`node ${node}`, undefined, { text: node === null ? "NUMA node not told" : `NUMA node ${node}`, isUnknown: node === null });
-      if (!row.bridges.length || !row.has_root) above = add(`unknown ${node}`, above, { text: "what is above is not told", isUnknown: true });
+      let above = add(`node ${node}`, undefined, { text: node === null ? "NUMA node unknown" : `NUMA node ${node}`, isUnknown: node === null });
+      if (!row.bridges.length || !row.has_root) above = add(`unknown ${node}`, above, { text: "upstream device unknown", isUnknown: true });
       [...row.bridges].reverse().forEach((bridge, place) => {
         const what = place === 0 && row.has_root ? "root port" : row.has_root ? "PCIe switch" : "bridge";
         above = add(`${node} ${bridge}`, above, { text: `${what} ${bridge.replace(/^0000:/, "")}`, isUnknown: false });
@@ -96,12 +96,12 @@ function drawWiring(host, vm) {
   const path = (line) => line.parent ? `${line.text}, below ${path(line.parent)}` : line.text;
   svg.setAttribute("aria-label", [...lines.filter((line) => line.row).map(path), ...joined].map(shown).join("; "));
   const told = chains.map((chain) => make("div", {},
-    make("p", {}, make("b", { class: `sign ${chainTone(chain)}` }, { good: "ATS chain whole", warn: "ATS chain not all known", bad: "ATS chain broken" }[chainTone(chain)]),
+    make("p", {}, make("b", { class: `sign ${chainTone(chain)}` }, { good: "ATS chain complete", warn: "ATS chain partly unknown", bad: "ATS chain broken" }[chainTone(chain)]),
       ` ${vm ? "" : `${chain.vm}, `}NIC ${chain.nic.replace(/^0000:/, "")}`),
     make("ul", { class: "links" }, ...chain.links.map((link) => make("li", { class: LINK_TONES[link.state] },
       make("b", {}, `${link.link}: ${link.state}`), ` ${link.why}`, link.remedy ? make("span", { class: "soft" }, ` \u2192 ${link.remedy}`) : "")))));
   const isAlone = vm && own.some((row) => row.kind === "gpu") && !chains.length;
-  return [make("figure", { class: "wiring" }, make("figcaption", { class: "soft" }, `Wiring of ${host.about.name}, as far as it is told`), svg,
+  return [make("figure", { class: "wiring" }, make("figcaption", { class: "soft" }, `Wiring of ${host.about.name}, as far as reported`), svg,
     ...joined.map((words) => make("p", { class: "soft" }, words))), ...told,
-    isAlone ? make("p", { class: "soft" }, "No ATS chain: it has no RDMA NIC of its own beside its GPU") : ""].filter(Boolean);
+    isAlone ? make("p", { class: "soft" }, "No ATS chain: no dedicated RDMA NIC next to the GPU") : ""].filter(Boolean);
 }
