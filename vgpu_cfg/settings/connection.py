@@ -215,9 +215,9 @@ class Connection:
         found = self._fetch(self.token_source, fetched)
         if found is None:
             raise LoginFailed(
-                "the token does not exist",
+                "token not found",
                 subject=self.token_source,
-                remedy="store one there, for example from `govc session.login -issue`",
+                remedy="store a token there, such as one from `govc session.login -issue`",
             )
         return found
 
@@ -268,7 +268,7 @@ def resolve_connection(
     if not user and not token_source:
         message = "no user specified for this server"
         raise LoginFailed(
-            message, subject=chosen, remedy="add --user, or set VGPU_CFG_USER, or `user:` in the context"
+            message, subject=chosen, remedy="add --user, or set VGPU_CFG_USER or `user:` in the context"
         )
     return Connection(
         server=chosen,
@@ -415,7 +415,7 @@ def _server_of_plan(plan_server: str, config: ConfigFile) -> tuple[str, Context]
         or ":" in plan_server
     ):
         return plan_server, Context(server=plan_server)
-    message = f"the plan names the context {plan_server!r}, which is not in the config file"
+    message = f"the plan uses the context {plan_server!r}, which is not in the config file"
     raise NotFound(
         message,
         subject=str(config_file()),

@@ -23,7 +23,7 @@ def servers_of_contexts(words: Sequence[str]) -> dict[str, str]:
         if not names:
             message = f"no context matches {word!r}"
             if document is None or not config.contexts:
-                remedy = "add one context for each vCenter to it"
+                remedy = "add a context for each vCenter to it"
                 raise NotFound(message, subject=str(config_file()), remedy=remedy)
             fault = document.fault(("contexts",), message, did_you_mean(word, config.contexts))
             raise DocumentError([fault], remedy=f"available: {', '.join(config.contexts)}")

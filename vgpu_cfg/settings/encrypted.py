@@ -57,7 +57,7 @@ def read_age(path: Path) -> str:
         raise LoginFailed(
             f"the file cannot be decrypted with {tried}: {str(error).lower()}",
             subject=str(path),
-            remedy="have it encrypted for your key too, or set VGPU_CFG_AGE_IDENTITY to your identity file",
+            remedy="have it also encrypted for your key, or set VGPU_CFG_AGE_IDENTITY to your identity file",
         ) from error
 
 
@@ -103,7 +103,7 @@ def _identities(file: Path) -> list[Identity]:
         raise LoginFailed(
             f"this identity cannot be used: {error}",
             subject=str(file),
-            remedy="use a file written by age-keygen, or an SSH key without a passphrase; for others, use "
+            remedy="use a file created by age-keygen, or an SSH key without a passphrase; otherwise, use "
             "command:age --decrypt …",
         ) from error
 
@@ -144,7 +144,7 @@ def read_sops(path: Path, key: str) -> str:
         ) from error
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise LoginFailed(
-            f"sops could not decrypt {key!r} in the file",
+            f"sops could not decrypt {key!r} in this file",
             subject=str(path),
             remedy=f"to see why, run: {shlex.join(words)}",
         ) from error

@@ -30,5 +30,5 @@ def _folder(variable: str, default: Path) -> Path:
     try:
         return Path(value).expanduser() if value else default
     except RuntimeError as error:
-        fault = DocumentFault(variable, 1, 1, f"the home folder for {value!r} is unknown")
+        fault = DocumentFault(variable, 1, 1, f"cannot determine the home folder for {value!r}")
         raise DocumentError([fault], remedy="use the full path, or unset the variable") from error

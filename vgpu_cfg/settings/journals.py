@@ -58,7 +58,7 @@ def journal_settings() -> JournalSettings:
     if target is not None:
         return JournalSettings(_expanded(folder), target)
     message, hint = (
-        f"this is not a syslog server: {text!r}",
+        f"{text!r} is not a valid syslog address",
         "use udp://HOST:514, tcp://HOST:514 or unix:/dev/log",
     )
     if variables.syslog or document is None:
@@ -82,6 +82,6 @@ def _expanded(folder: Path | None) -> Path | None:
         return None if folder is None else folder.expanduser()
     except RuntimeError as error:
         fault = DocumentFault(
-            "VGPU_CFG_JOURNAL_FOLDER", 1, 1, f"the home folder for {str(folder)!r} is unknown"
+            "VGPU_CFG_JOURNAL_FOLDER", 1, 1, f"cannot determine the home folder for {str(folder)!r}"
         )
         raise DocumentError([fault], remedy="use the full path, or unset it") from error

@@ -96,7 +96,7 @@ def seeds_of_secret(name: str, value: str) -> PlanSeeds:
     first, *former = dict.fromkeys(found)
     if len(first) < SEED_BYTES:
         raise LoginFailed(
-            f"the secret {name!r} is too short for keys: {len(first)} bytes; {SEED_BYTES} are required",
+            f"the secret {name!r} is too short to derive keys: {len(first)} of {SEED_BYTES} bytes",
             subject="training.keys",
             remedy="store the output of `openssl rand -hex 32`",
         )
@@ -138,10 +138,10 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
         return ()
     except OpenToOthersError as error:
         raise LoginFailed(
-            f"other users can access the plan's keys: {error.strerror}",
+            f"the plan's keys are accessible to other users: {error.strerror}",
             subject=str(path),
             remedy=(
-                "run `chmod 600` on it; if someone else may have read it, run `vgpu-cfg apply --rotate "
+                "run `chmod 600` on it; if another user may have read it, run `vgpu-cfg apply --rotate "
                 "keys` afterwards"
             ),
         ) from error
@@ -149,7 +149,7 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
         raise LoginFailed(
             f"the plan's keys cannot be read: {error.strerror}",
             subject=str(path),
-            remedy="make the file readable only for you",
+            remedy="make the file readable only by you",
         ) from error
     try:
         words = content.decode("ascii").split()
@@ -158,10 +158,10 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
         found = ()
     if not found or any(len(one) < SEED_BYTES for one in found):
         raise LoginFailed(
-            "this is not a seed for a plan's keys",
+            "the file does not contain a valid key seed",
             subject=str(path),
-            remedy="restore the file from a backup, or copy it from another machine that has it; "
-            "otherwise remove it, and create new keys with `vgpu-cfg apply --rotate keys`",
+            remedy="restore the file from a backup or copy it from another machine; "
+            "otherwise, delete it and create new keys with `vgpu-cfg apply --rotate keys`",
         )
     return found
 
@@ -191,7 +191,7 @@ def _name(draft: Path, path: Path, *, is_first: bool) -> None:
 
 def _meanwhile(path: Path) -> LoginFailed:
     return LoginFailed(
-        "another run has meanwhile changed the plan's keys",
+        "another run has changed the plan's keys in the meantime",
         subject=str(path),
-        remedy="run the same command again",
+        remedy="rerun the command",
     )

@@ -77,7 +77,7 @@ def _read(path: Path, catalog: Catalog) -> Quotas:
     shares = tuple(_shares(content, document, catalog, faults))
     if not shares and not faults:
         hint = "use `owners`, `folders` or `others`"
-        faults.append(document.fault((), "the file contains no quotas", hint))
+        faults.append(document.fault((), "the file does not define any quotas", hint))
     if faults:
         raise DocumentError(faults)
     clusters = content.pool.clusters if content.pool is not None else ()

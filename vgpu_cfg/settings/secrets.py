@@ -76,8 +76,8 @@ class SecretStore:
         if self.is_held_back(name):
             raise LoginFailed(
                 (
-                    f"the secret {name!r} is the output of a command, and this command does not run "
-                    "commands of a plan file"
+                    f"the secret {name!r} comes from a command, but this vgpu-cfg command does not run "
+                    "commands from a plan file"
                 ),
                 subject=self.place(name),
                 remedy="`apply` runs it after you confirm; `verify` and --open-shell run it to log in",
@@ -86,13 +86,13 @@ class SecretStore:
             raise LoginFailed(
                 f"the secret {name!r} is empty",
                 subject=self.place(name),
-                remedy="store its value there; for a command, the first output line is used",
+                remedy="store its value there; for a command, the first line of output is used",
             )
         if value is None:
             raise LoginFailed(
-                f"the secret {name!r} does not exist",
+                f"secret {name!r} not found",
                 subject=self.place(name),
-                remedy="set the variable, or create the keyring entry, that `secrets` refers to",
+                remedy="set the variable or create the keyring entry that `secrets` refers to",
             )
         return value
 
@@ -155,7 +155,7 @@ def _from_file(path: str, *, of_others: bool) -> str:
         text = raw.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        message = f"cannot read the secret's file: {reason}"
+        message = f"cannot read the secret file: {reason}"
         raise LoginFailed(message, subject=path, remedy="check the path and its permissions") from error
     return text.rstrip("\r\n")
 
@@ -188,7 +188,7 @@ def _from_command(words: str) -> str:
         )
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         program = words.strip().partition(" ")[0]
-        message = f"the secret's command {program!r} failed"
+        message = f"the command {program!r} for the secret failed"
         raise LoginFailed(message, subject=program, remedy="run it manually to see why") from error
     return done.stdout.split("\n", 1)[0].rstrip("\r")
 
