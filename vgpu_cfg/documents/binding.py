@@ -121,7 +121,7 @@ def _fault(
             return document.fault(place, f"unknown key {last!r}", hint, at_key=True)
         case "missing":
             where = f" in {_subject(place)}" if place else ""
-            return document.fault(place, f"the key {last!r} is missing{where}", at_key=True)
+            return document.fault(place, f"missing key {last!r}{where}", at_key=True)
         case "union_tag_invalid":
             key = str(context["discriminator"]).strip("'")
             choices = [word.strip().strip("'") for word in str(context["expected_tags"]).split(",")]
@@ -130,7 +130,7 @@ def _fault(
             return document.fault(place, message, did_you_mean(str(context["tag"]), choices))
         case "union_tag_not_found":
             key = str(context["discriminator"]).strip("'")
-            return document.fault(place, f"the key {key!r} is missing in {_subject(place)}", at_key=True)
+            return document.fault(place, f"missing key {key!r} in {_subject(place)}", at_key=True)
         case "value_error":
             message, _, hint = str(context.get("error", detail["msg"])).partition("\n")
             return document.fault(place, message, hint)

@@ -92,7 +92,7 @@ def _load(yaml: YAML, text: str) -> Any:
     try:
         root = yaml.load(text)
     except YAMLError as error:
-        fault = DocumentFault("plan file", 1, 1, f"it cannot be edited: {str(error).splitlines()[0]}")
+        fault = DocumentFault("plan file", 1, 1, f"cannot be edited: {str(error).splitlines()[0]}")
         raise DocumentError([fault]) from error
     return CommentedMap() if root is None else root
 

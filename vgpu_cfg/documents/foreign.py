@@ -34,7 +34,7 @@ def read_foreign(text: str, name: str) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise DocumentError([DocumentFault(name, 1, 1, "the text must be a mapping of names to values")])
+        raise DocumentError([DocumentFault(name, 1, 1, "the content must be a mapping of names to values")])
     return data
 
 

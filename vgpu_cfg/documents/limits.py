@@ -49,7 +49,7 @@ class Limit:
     @property
     def remedy(self) -> str:
         """How to have more."""
-        return f"; {self.variable} sets another limit" if self.variable else ""
+        return f"; to change the limit, set {self.variable}" if self.variable else ""
 
 
 MOST_FILE_BYTES = Limit("VGPU_CFG_MOST_FILE_BYTES", 512 << 10)
@@ -75,7 +75,7 @@ def read_bytes(path: str | Path, limit: Limit, *, private: bool = False) -> byte
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            reason = "it is a pipe, a socket or a device; use a regular file"
+            reason = "it is a pipe, socket or device; use a regular file"
             raise OSError(errno.EINVAL, reason, str(path))
         if private and os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
             reason = f"other users can access it (mode {stat.S_IMODE(mode):04o})"

@@ -113,7 +113,7 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
     except OSError as error:
         reason = error.strerror or str(error)
         fault = DocumentFault(shown, 1, 1, f"cannot read the file: {reason}")
-        raise DocumentError([fault], remedy="check the path and your read permission") from error
+        raise DocumentError([fault], remedy="check the path and your permissions") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -224,7 +224,7 @@ class _Builder:
                 continue
             if root is not None:
                 fault = self._fault(
-                    event, "a second document begins here", "a file must contain one document"
+                    event, "a second document starts here", "a file must contain a single document"
                 )
                 raise _StopReading(fault)
             root = self._node(next(events), events)
@@ -256,7 +256,7 @@ class _Builder:
                 fault = self._fault(
                     event,
                     "the text contains a control character",
-                    "remove it; tabs and line breaks are allowed",
+                    "remove it; only tabs and line breaks are allowed",
                 )
                 self.faults.append(fault)
             node = Node(_scalar(event), line, column, written=event.value)
@@ -273,7 +273,7 @@ class _Builder:
 
     def _aliased(self, event: Any) -> Node:
         if event.anchor not in self.anchors:
-            raise _StopReading(self._fault(event, f"the alias *{event.anchor} has no anchor before it"))
+            raise _StopReading(self._fault(event, f"the alias *{event.anchor} is not preceded by an anchor"))
         node = self.anchors[event.anchor]
         if node is None:
             raise _StopReading(self._fault(event, f"the anchor &{event.anchor} contains itself"))
@@ -326,7 +326,7 @@ class _Builder:
         sources = list(node.children.values()) if isinstance(node.value, list) else [node]
         for source in sources:
             if not isinstance(source.value, dict):
-                message = "<< requires the alias of a mapping, or a list of aliases"
+                message = "<< requires an alias of a mapping, or a list of such aliases"
                 self.faults.append(DocumentFault(self.name, node.key_line, node.key_column, message))
                 return []
         return sources
@@ -348,11 +348,11 @@ def _scalar(event: ScalarEvent) -> str | int | float | bool | None:
 
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("'\\t'", "tabs cannot be used for YAML indentation", "indent with spaces"),
-    ("mapping values are not allowed here", "a second ': ' on this line, or a line indented too far",
+    ("mapping values are not allowed here", "a second ': ' on this line, or the line is indented too far",
      "quote text that contains ': ', and align keys"),
-    ("could not find expected ':'", "a key without ': ' after it", "write it as key: value"),
+    ("could not find expected ':'", "this key is not followed by ': '", "write it as key: value"),
     ("expected <block end>", "this line is not aligned with the lines above", "fix its indentation"),
-    ("expected ',' or", "a comma or a closing bracket is missing here",
+    ("expected ',' or", "missing comma or closing bracket",
      "inside [] and {}, quote text that contains any of []{},"),
     ("<stream end>", "the file ends inside [] or {}", "close the bracket"),
     ("unexpected end of stream", "this quoted text is not closed", "close the quote"),

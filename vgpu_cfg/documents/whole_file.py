@@ -30,7 +30,7 @@ def put_whole(
     and if a folder, a terminal or a pipe has the name.
     """
     if path.exists() and not path.is_file():
-        raise OSError("it is not a file")
+        raise OSError("it is not a regular file")
     file = NamedTemporaryFile(  # noqa: SIM115 - its draft goes whatever fails, the writing too
         "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
     )
@@ -60,7 +60,7 @@ def append_whole(path: Path, content: str | bytes, *, mode: int) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is a pipe, a socket or a device", str(path))
+            raise OSError(errno.EINVAL, "it is a pipe, socket or device", str(path))
         os.write(handle, _encoded(content))
     finally:
         os.close(handle)
@@ -93,7 +93,7 @@ def _open_written(path: Path) -> int:
         return os.open(path, _WRITTEN)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "it is a pipe without a reader", str(path)) from error
+            raise OSError(errno.ENXIO, "it is a pipe that no process is reading", str(path)) from error
         raise
 
 
