@@ -39,8 +39,8 @@ def find_plans(folder: Path) -> tuple[Path, ...]:
     plans = [path for path in plans if path.resolve() not in included]
     if not plans:
         hint = "a plan requires `version` and `name`"
-        fault = DocumentFault(str(folder), 1, 1, "this folder contains no plan", hint)
-        raise DocumentError([fault], remedy="name the folder with the plan files, or a plan file")
+        fault = DocumentFault(str(folder), 1, 1, "this folder contains no plan files", hint)
+        raise DocumentError([fault], remedy="specify the folder with the plan files, or a plan file")
     return tuple(plans)
 
 

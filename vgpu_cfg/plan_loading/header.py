@@ -79,12 +79,12 @@ def read_header(documents: Sequence[Document]) -> Header:
             hint = (
                 "the first line must be version: 1"
                 if key == "version"
-                else "it is used to mark the VMs of this plan"
+                else "it is used to mark this plan's VMs"
             )
-            header.faults.append(main.fault((), f"the key {key!r} is missing", hint))
+            header.faults.append(main.fault((), f"missing key {key!r}", hint))
     if not any("vcenter" in document.data for document in documents):
-        hint = "a context's name, an address, or lab:two-a100 to try it out"
-        header.faults.append(main.fault((), "the key 'vcenter' is missing", hint))
+        hint = "specify a context name, an address, or lab:two-a100 to try it out"
+        header.faults.append(main.fault((), "missing key 'vcenter'", hint))
     header.faults += _faults_of_period(header, main)
     return header
 
@@ -95,10 +95,10 @@ def _faults_of_period(header: Header, main: Document) -> list[DocumentFault]:
         return []
     if header.begins is None or header.ends is None:
         there, missing = ("from", "until") if header.ends is None else ("until", "from")
-        hint = f"also set `{missing}`: a reservation requires start and end"
+        hint = f"also set `{missing}`: a reservation requires a start and an end"
         return [main.fault((there,), f"`{there}` is set without `{missing}`", hint, at_key=True)]
     if header.ends <= header.begins:
-        return [main.fault(("until",), "`until` is not after `from`", "set a later time")]
+        return [main.fault(("until",), "`until` is not after `from`", "specify a later time")]
     return []
 
 
@@ -179,7 +179,7 @@ class Variables:
                     did_you_mean(name, self.values, noun="variables")
                     or f"add it to `vars`, or use {_SET} {name}=…"
                 )
-                self.faults.append(document.fault(loc, f"the variable {name!r} is not known", hint))
+                self.faults.append(document.fault(loc, f"unknown variable {name!r}", hint))
                 return found[0]
             self.used.add(name)
             self.grown += len(self.values[name])
@@ -187,13 +187,13 @@ class Variables:
 
         if "${" in _REFERENCE.sub("", text):
             self.faults.append(
-                document.fault(loc, "this `${` has no `}`", "write ${name}, or $${ for the text itself")
+                document.fault(loc, "this `${` has no closing `}`", "use ${name}, or $${ for a literal ${")
             )
             return text
         replaced = _REFERENCE.sub(value_of, text)
         if before <= most < self.grown:
-            message = f"with this text, the variables expand to more than {most:,} characters"
-            hint = f"use shorter variables, or fewer of them{MOST_FILE_BYTES.remedy}"
+            message = f"the variables expand to more than {most:,} characters"
+            hint = f"use fewer or shorter variables{MOST_FILE_BYTES.remedy}"
             self.faults.append(document.fault(loc, message, hint))
         return replaced
 

@@ -14,8 +14,8 @@ from vgpu_cfg.model.identity import ID_FILE_SUFFIX, is_id
 
 _LONGEST = Limit("", 4096)
 _ABOUT = (
-    "# The id of the plan in {plan}. vgpu-cfg knows the plan's VMs by it.\n"
-    "# Keep this file beside the plan file, and commit both.\n"
+    "# The ID of the plan in {plan}. vgpu-cfg uses it to identify the plan's VMs.\n"
+    "# Keep this file next to the plan file, and commit both.\n"
 )
 
 
@@ -43,7 +43,7 @@ def read_id_file(path: Path) -> str:
         raise _unusable(path, 1, "the ID file contains no ID")
     number, line = found[0]
     if not is_id(line):
-        raise _unusable(path, number, "this is not a plan ID")
+        raise _unusable(path, number, "this is not a valid plan ID")
     if len(found) > 1:
         raise _unusable(path, found[1][0], "the ID file contains more than one ID")
     return line.lower()
@@ -65,7 +65,7 @@ def write_id_file(path: Path, plan_id: str) -> None:
             raise StalePlan(
                 f"the plan now has the ID {found}, but this run started with {plan_id}",
                 subject=str(path),
-                remedy="another run created that ID; run the same command again, or plan again",
+                remedy="another run created that ID; rerun this command, or run `plan` again",
             ) from None
     except OSError as error:
         raise _not_kept(path, plan_id, error.strerror or str(error)) from error
@@ -75,8 +75,8 @@ def _not_kept(path: Path, plan_id: str, reason: str) -> DocumentError:
     fault = DocumentFault(str(path), 1, 1, f"cannot save the plan's ID: {reason}")
     return DocumentError(
         [fault],
-        remedy="nothing was changed. Make the file writable, or add this line at the top of the plan "
-        f"file, then run the same command again: id: {plan_id}",
+        remedy="nothing was changed. Make the file writable, or add this line to the top of the plan "
+        f"file, then rerun the command: id: {plan_id}",
     )
 
 

@@ -154,7 +154,7 @@ def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[Documen
         return stated, list(error.faults)
     if stated and kept and stated != kept:
         message = f"the plan file has the ID {stated}, but {file.name} contains {kept}"
-        hint = "keep the ID that the marks of the plan's VMs contain (extraConfig vgpu_cfg.plan)"
+        hint = "keep the ID in the marks of the plan's VMs (extraConfig vgpu_cfg.plan)"
         return stated, [main.fault(("id",), message, hint)]
     return stated or kept, []
 
@@ -190,12 +190,12 @@ class CertificateFiles:
         if problem := self.reach.problem(target, path, shown):
             raise ValueError("\n".join(problem))
         if not target.is_file():
-            raise ValueError(f"file {path!r} not found\nthe path is relative to the file that names it")
+            raise ValueError(f"file {path!r} not found\nthe path is relative to the referring file")
         try:
             return read_bytes(target, MOST_BYTES).decode("ascii", "replace")
         except OSError as error:
             reason = error.strerror or str(error)
-            hint = "name a PEM file with only the CA's certificates"
+            hint = "specify a PEM file that contains only the CA's certificates"
             raise ValueError(f"cannot read the file {path!r}: {reason}\n{hint}") from error
 
 
@@ -206,8 +206,8 @@ def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:
         for loc, name in _names(document.data):
             count += count_members(name)
             if count > most:
-                message = f"with this name, the plan file expands to {count:,} names; the limit is {most:,}"
-                return document.fault(loc, message, f"divide it into several plans{limit.remedy}")
+                message = f"this name expands the plan file to {count:,} names; the limit is {most:,}"
+                return document.fault(loc, message, f"split it into several plans{limit.remedy}")
     return None
 
 

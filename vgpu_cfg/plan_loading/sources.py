@@ -17,7 +17,7 @@ from vgpu_cfg.documents import Document, parse_text, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 _VARIABLE = "VGPU_CFG_READ_FOLDERS"
-_HINT = f"move it to the plan file's folder; {_VARIABLE} names other folders that plan files may read"
+_HINT = f"move it to the plan file's folder, or add its folder to {_VARIABLE}"
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Reach:
     def without_content(self, faults: Iterable[DocumentFault]) -> list[DocumentFault]:
         """Return faults that quote nothing of a file outside: only their places are shown."""
         message = "invalid content (details withheld: the file is outside the plan file's folder)"
-        hint = "ask the owner of the file to validate it with a plan in the same folder"
+        hint = "ask the file's owner to validate it with a plan in the same folder"
         return [
             replace(fault, message=message, hint=hint) if fault.file in self.outside else fault
             for fault in faults
@@ -119,13 +119,13 @@ def _include_problem(
     path: Path, text: str, shown: str, chain: tuple[Path, ...], reach: Reach
 ) -> tuple[str, str] | None:
     if "${" in text:
-        return "variables are not available when files are included", "write the full path"
+        return "variables cannot be used in include paths", "write the full path"
     if problem := reach.problem(path, text, shown):
         return problem
     if path.resolve() in chain:
         circle = chain[chain.index(path.resolve()) :]
         names = " -> ".join([*(step.name for step in circle), path.name])
-        return f"the file {text!r} includes itself: {names}", "remove one of these includes"
+        return f"the file {text!r} includes itself: {names}", "remove one of the includes"
     if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         return f"the included file {text!r} {what}", "the path is relative to the file that includes it"

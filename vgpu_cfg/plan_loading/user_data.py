@@ -46,10 +46,10 @@ class UserDataFiles:
 def _read(path: Path, reported: str, shown: str) -> str:
     if not path.exists():
         raise ValueError(
-            f"the file {reported!r} does not exist\nthe path is relative to the file that names it"
+            f"the file {reported!r} does not exist\nthe path is relative to the referring file"
         )
     if path.is_dir():
-        raise ValueError(f"the file {reported!r} is a folder\nthe path is relative to the file that names it")
+        raise ValueError(f"the file {reported!r} is a folder\nthe path is relative to the referring file")
     try:
         raw = read_bytes(path, MOST_BYTES)
     except OSError as error:
@@ -64,7 +64,7 @@ def _read(path: Path, reported: str, shown: str) -> str:
     text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     if text.split("\n", 1)[0].rstrip() != HEADER:
         hint = f"the first line must be {HEADER}"
-        raise DocumentError([DocumentFault(shown, 1, 1, "this is not cloud-config", hint)])
+        raise DocumentError([DocumentFault(shown, 1, 1, "this file is not in cloud-config format", hint)])
     # The guest reads YAML of an older version than plan files are written in.
     found = list(clashes(read_foreign(text, shown), _OURS))
     if found:
