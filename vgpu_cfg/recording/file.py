@@ -40,7 +40,7 @@ _KEPT_ATTRIBUTES = ("type",)
 def _whole(text: str) -> str:
     """Return text that can be sent: JSON may hold halves of characters, which no other text can."""
     if not text.isascii() and _HALF.search(text):
-        raise ValueError("it holds half of a character")
+        raise ValueError("it contains an incomplete character")
     return text
 
 
@@ -78,7 +78,7 @@ def save_recording(recording: Recording, path: Path) -> None:
         put_whole(path, content, lambda draft: draft.replace(path), mode=PRIVATE)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the recording cannot be written: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name another place for it") from error
+        raise DocumentError([fault], remedy="specify a different path") from error
 
 
 def load_recording(path: Path) -> Recording:
@@ -90,23 +90,23 @@ def load_recording(path: Path) -> Recording:
     except OSError as error:
         raise _broken(path, f"the recording cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
-        raise _broken(path, "the recording is damaged: its compressed content breaks off") from error
+        raise _broken(path, "the recording is damaged: its compressed content is truncated") from error
     try:
         data = json.loads(content)
     except UnicodeDecodeError as error:
-        raise _broken(path, "this is no recording: it is not text") from error
+        raise _broken(path, "not a recording: the file is not text") from error
     except json.JSONDecodeError as error:
         raise _broken(
-            path, f"this is no recording, or a damaged one: {error.msg}", error.lineno, error.colno
+            path, f"not a valid recording: {error.msg}", error.lineno, error.colno
         ) from error
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
-        raise _broken(path, f"this is no recording: {reason}") from error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
+        raise _broken(path, f"not a recording: {reason}") from error
     if not isinstance(data, dict) or "exchanges" not in data:
-        raise _broken(path, "this is no recording: it has no exchanges")
+        raise _broken(path, "not a recording: it contains no exchanges")
     if data.get("format") != FORMAT:
         raise _broken(
-            path, f"the recording has format {data.get('format')}; this version reads format {FORMAT}"
+            path, f"the recording uses format {data.get('format')}; this version reads format {FORMAT}"
         )
     try:
         return Recording.model_validate(data)
@@ -118,7 +118,7 @@ def load_recording(path: Path) -> Recording:
 
 def _broken(path: Path, message: str, line: int = 1, column: int = 1) -> DocumentError:
     fault = DocumentFault(str(path), line, column, message)
-    return DocumentError([fault], remedy="make a new recording with `vgpu-cfg record`")
+    return DocumentError([fault], remedy="create a new recording with `vgpu-cfg record`")
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def _call(body: bytes) -> Node:
     root = _parsed(body)
     content = next((child for child in root.children if child.name == _BODY), None)
     if content is None or not content.children:
-        raise ValueError("the request holds no call")
+        raise ValueError("the request contains no call")
     return content.children[0]
 
 
@@ -182,7 +182,7 @@ def _parsed(body: bytes) -> Node:
     try:
         parser.Parse(body, True)
     except expat.ExpatError as error:
-        raise ValueError(f"the request is no XML: {error}") from error
+        raise ValueError(f"the request is not valid XML: {error}") from error
     return top.children[0]
 
 

@@ -91,9 +91,9 @@ class RecordingTransport:
             clean = self._scrubber.answer(answer, call).decode()
         except ValueError as error:
             raise VCenterError(
-                f"an answer cannot be recorded: {error}",
+                f"a response cannot be recorded: {error}",
                 subject=self._address,
-                remedy="check that the address is a vCenter's",
+                remedy="make sure that the address belongs to a vCenter",
             ) from error
         kept = Exchange(call=call, key=key, status=status, answer=clean)
         # The same answer twice in a row says nothing more; a player repeats the last one anyway.
@@ -218,10 +218,10 @@ class PlayingTransport:
         answers = self._answers.get(key)
         if not answers:
             raise NotRecorded(
-                f"the recording holds no answer to {call}",
+                f"the recording contains no response to {call}",
                 subject=self.recording.address,
                 remedy="record this vCenter again with this version of vgpu-cfg; "
-                "a recording answers reads only, and changes nothing",
+                "recordings are read-only",
             )
         status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if call == _ROOTS:
