@@ -54,7 +54,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
         _fail(plan, site, "it does not fit", _findings(made.errors))
     disturbs = any(change.impact is not Impact.NONE or change.deletes for change in made.changes)
     if disturbs or any(one.experience is not Experience.OPTION for one in made.disturbed):
-        _fail(plan, site, "it disturbs what runs", plain(render_disruption(made, WIDTH, with_all=True)))
+        _fail(plan, site, "it disrupts running workloads", plain(render_disruption(made, WIDTH, with_all=True)))
 
 
 def assert_placed(plan: PlanFile, site: Site, vm: str, host: str) -> None:
@@ -67,7 +67,7 @@ def assert_placed(plan: PlanFile, site: Site, vm: str, host: str) -> None:
         f"  {one.vm}  {one.host_name}  {', '.join(one.gpu_pci_ids)}".rstrip() for one in placements
     )
     if not asked:
-        _fail(plan, site, f"no VM {vm} has a place", rows)
+        _fail(plan, site, f"no VM {vm} can be placed", rows)
     elsewhere = [one.vm for one in asked if not fnmatchcase(one.host_name, host)]
     if elsewhere:
         _fail(plan, site, f"it does not place {', '.join(elsewhere)} on {host}", rows)
@@ -93,8 +93,8 @@ def assert_finding(plan: PlanFile, site: Site, code: str, subject: str = "*") ->
     __tracebackhide__ = True
     found = site.planned(plan).plan.diagnostics
     if not any(one.code == code and fnmatchcase(one.subject.name, subject) for one in found):
-        of = "" if subject == "*" else f" of {subject}"
-        _fail(plan, site, f"it has no finding {code}{of}", _findings(found) or "nothing was found")
+        of = "" if subject == "*" else f" for {subject}"
+        _fail(plan, site, f"it has no finding {code}{of}", _findings(found) or "no findings")
 
 
 def assert_changes(plan: PlanFile, site: Site, count: int) -> None:
@@ -117,14 +117,14 @@ def assert_unchanged(plan: PlanFile, site: Site, *names: str) -> None:
     things = [thing.name for group in (observed.hosts, observed.vms, observed.clusters) for thing in group]
     things += [change.subject.name for change in made.changes]
     if strangers := [name for name in names if not any(fnmatchcase(thing, name) for thing in things)]:
-        _fail(plan, site, f"nothing there is called {', '.join(strangers)}")
+        _fail(plan, site, f"no object is named {', '.join(strangers)}")
     changed = [
         change.id
         for change in made.changes
         if any(fnmatchcase(change.subject.name, name) for name in names or ("*",))
     ]
     if changed:
-        _fail(plan, site, "it changes what shall stay", "\n".join(f"  {change}" for change in changed))
+        _fail(plan, site, "it changes unexpected objects", "\n".join(f"  {change}" for change in changed))
 
 
 def plan_json(plan: PlanFile, site: Site) -> dict[str, Any]:

@@ -19,15 +19,15 @@ _Made = TypeVar("_Made")
 
 _RECORDING, _LAB, _PLAN = "vgpu_recording", "vgpu_lab", "vgpu_plan"
 _MARKERS = {
-    _RECORDING: "(path): the recorded vCenter of the fixture vgpu_recording, from the rootdir",
-    _LAB: "(estate): the estate of the fixture vgpu_lab, built in or a file from the rootdir",
+    _RECORDING: "(path): recording for the fixture vgpu_recording, relative to the rootdir",
+    _LAB: "(estate): lab estate for the fixture vgpu_lab, built-in or a file relative to the rootdir",
     _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, allow_move=False, delete=[], "
-    "allow_destroy=0, allow=[]): the plan file of the fixture vgpu_plan, from the rootdir",
+    "allow_destroy=0, allow=[]): plan file for the fixture vgpu_plan, relative to the rootdir",
 }
 _SETTINGS = {
-    _RECORDING: "the recorded vCenter of the fixture vgpu_recording, from the rootdir",
-    _LAB: "the lab's estate of the fixture vgpu_lab, built in or a file from the rootdir",
-    _PLAN: "the plan file of the fixture vgpu_plan, from the rootdir",
+    _RECORDING: "recording for the fixture vgpu_recording, relative to the rootdir",
+    _LAB: "lab estate for the fixture vgpu_lab, built-in or a file relative to the rootdir",
+    _PLAN: "plan file for the fixture vgpu_plan, relative to the rootdir",
 }
 _kept = pytest.StashKey[dict[tuple[str, str], Any]]()
 
@@ -128,8 +128,8 @@ def _words(request: pytest.FixtureRequest, name: str) -> tuple[tuple[Any, ...], 
         args = (setting,)
     if not args:
         pytest.fail(
-            f'{name}: nothing is named; write @pytest.mark.{name}("...") above the test, '
-            f"or {name} = ... among pytest's settings",
+            f'{name}: no value specified; add @pytest.mark.{name}("...") to the test, '
+            f"or {name} = ... to the pytest configuration",
             pytrace=False,
         )
     return args, keywords
@@ -140,7 +140,7 @@ def _made(name: str, make: Callable[..., _Made], args: tuple[Any, ...], keywords
     try:
         inspect.signature(make).bind(*args, **keywords)
     except TypeError as error:
-        problem = f"@pytest.mark.{name}: {error}; it is written {name}{_MARKERS[name].partition(':')[0]}"
+        problem = f"@pytest.mark.{name}: {error}; the syntax is {name}{_MARKERS[name].partition(':')[0]}"
     else:
         try:
             return make(*args, **keywords)
