@@ -20,9 +20,9 @@ MOST_LINES = 50
 _STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
 _SHOWN = 3
 _VERDICTS = {
-    Verdict.HOLDS: "vgpu-cfg assumptions confirmed",
-    Verdict.FAILS: "refuted",
-    Verdict.OPEN: "not testable here",
+    Verdict.HOLDS: "vgpu-cfg assumptions hold",
+    Verdict.FAILS: "do not hold",
+    Verdict.OPEN: "could not be tested",
 }
 
 
@@ -60,7 +60,7 @@ def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
     for one in health.tried:
         belief = known[one.belief]
         if one.verdict is Verdict.FAILS:
-            text = f"refuted: {belief.statement} Observed: {one.seen}. {belief.if_wrong}"
+            text = f"does not hold: {belief.statement} Observed: {one.seen}. {belief.if_wrong}"
             lines += fold(Text(f"        {text}", style="red"), width, hang=10)
         elif with_all:
             seen = f" ({one.seen})" if one.seen else ""
