@@ -45,28 +45,28 @@ class Kind(StrEnum):
     NOT_OFFERED = (
         "profile-not-offered",
         _B,
-        "no host of the cluster offers the VM's profile",
+        "no host in the cluster supports the VM's profile",
         "the VM cannot start",
     )
-    FIRMWARE = "firmware", _B, "GPU VM with BIOS firmware", "it cannot be powered on again"
+    FIRMWARE = "firmware", _B, "GPU VM with BIOS firmware", "the VM cannot be powered on again"
     MEMORY = (
         "memory-reservation",
         _B,
         "GPU VM without full memory reservation",
-        ("it cannot be powered on again"),
+        ("the VM cannot be powered on again"),
     )
-    MMIO = "mmio", _B, "64-bit MMIO too small", "it cannot be powered on again, or its GPU does not work"
-    HARDWARE = "hardware-version", _B, "hardware version does not fit", "it cannot be powered on again"
-    CPUS = "viommu", _B, "vCPUs that require a virtual IOMMU", "it cannot be powered on again"
+    MMIO = "mmio", _B, "64-bit MMIO too small", "the VM cannot be powered on again, or its GPU does not work"
+    HARDWARE = "hardware-version", _B, "hardware version not supported", "the VM cannot be powered on again"
+    CPUS = "viommu", _B, "vCPUs that require a virtual IOMMU", "the VM cannot be powered on again"
     PASSTHROUGH = "passthrough-device", _B, "passthrough device not available", "the VM cannot start"
-    GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "no vGPU can start on these GPUs"
-    NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "no vGPU can start on these GPUs"
-    TOO_LARGE = "too-large", _B, "VM larger than any host of its cluster", "it cannot be powered on"
-    NESTED = "nested", _B, "nested virtualization on a GPU VM", "it cannot be powered on with a GPU"
+    GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "VMs with vGPUs cannot start on them"
+    NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "VMs with vGPUs cannot start on them"
+    TOO_LARGE = "too-large", _B, "VM larger than any host of its cluster", "the VM cannot be powered on"
+    NESTED = "nested", _B, "nested virtualization on a GPU VM", "the VM cannot be powered on with a GPU"
     LATENCY = (
         "latency",
         _B,
-        "latency sensitivity high without a full CPU reservation",
+        "high latency sensitivity without a full CPU reservation",
         ("the VM cannot be powered on"),
     )
     TWIN_DEVICE = (
@@ -76,146 +76,146 @@ class Kind(StrEnum):
         "only one of the VMs can run at a time",
     )
 
-    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "its GPUs take no VMs"
+    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "no VMs can run on its GPUs"
     PENDING = (
         "pending",
         _R,
-        "host setting that waits for a restart",
+        "host setting pending restart",
         ("the configuration is not yet in effect"),
     )
-    UNFINISHED = "unfinished", _R, "work on a host that was not finished", "the host is prepared in part"
-    LOCK = "lock", _R, "lock of a run that no longer responds", "other runs wait for it"
-    RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs stay unused"
-    NO_RESTART = "no-restart", _R, "VM that no other host can take", "it stays down if its host fails"
+    UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
+    LOCK = "lock", _R, "lock of a run that no longer responds", "it blocks other runs"
+    RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
+    NO_RESTART = "no-restart", _R, "VM that no other host can run", "the VM stays down if its host fails"
     NO_SPARE = (
         "no-spare",
         _R,
-        "cluster without room for the VMs of one host",
-        ("no host can be emptied for maintenance, and VMs stay down after a host failure"),
+        "cluster without failover capacity for one host",
+        ("no host can be evacuated for maintenance, and VMs stay down after a host failure"),
     )
     HA_OFF = "ha-off", _R, "vSphere HA does not restart GPU VMs", "they stay down after a host failure"
     DRS_OFF = (
         "drs-off",
         _R,
-        "DRS is off in a cluster of GPU VMs",
-        ("VMs are neither placed at power-on nor moved for maintenance"),
+        "DRS is off in a cluster with GPU VMs",
+        ("DRS neither places VMs at power-on nor migrates them for maintenance"),
     )
     NO_EVACUATION = (
         "no-evacuation",
         _R,
-        "DRS does not move vGPU VMs for maintenance",
-        ("entering maintenance mode waits until the VMs are moved manually"),
+        "DRS does not migrate vGPU VMs for maintenance",
+        ("hosts cannot enter maintenance mode until the VMs are migrated manually"),
     )
     DRS_MOVES = (
         "drs",
         _R,
-        "DRS may move VMs that are bound to a NUMA node",
-        ("memory and GPU are on different sockets afterwards"),
+        "DRS may migrate VMs pinned to a NUMA node",
+        ("after a migration, memory and GPU may be on different sockets"),
     )
     NUMA_STALE = (
         "numa-stale",
         _R,
-        "VM bound to another NUMA node than its GPU's",
-        ("each transfer crosses the sockets"),
+        "VM not pinned to its GPU's NUMA node",
+        ("all transfers cross sockets"),
     )
     NUMA_WIDE = (
         "numa-wide",
         _R,
-        "VM larger than the NUMA node that it is bound to",
+        "VM larger than the NUMA node it is pinned to",
         ("part of its memory is remote"),
     )
-    HOT_ADD = "hot-add", _R, "hot-add on a GPU VM", "hides NUMA nodes from the guest, or is refused with GPUs"
+    HOT_ADD = "hot-add", _R, "hot-add on a GPU VM", "hides NUMA nodes or prevents power-on with GPUs"
     DRIVERS = (
         "mixed-drivers",
         _R,
-        "host drivers differ in a cluster",
-        ("vMotion is refused, and a guest driver may not match after a restart"),
+        "different host drivers in a cluster",
+        ("vMotion fails, and a guest driver may not match after a restart"),
     )
     OLD_VCENTER = "old-vcenter", _R, "ESXi is newer than vCenter", "VMware does not support this combination"
-    OLD_ESXI = "old-esxi", _R, "ESXi without general support", "it gets no security fixes"
-    OLD_DRIVER = "old-driver", _R, "host driver of a branch that has ended", "it gets no security fixes"
+    OLD_ESXI = "old-esxi", _R, "ESXi version past end of general support", "it receives no security fixes"
+    OLD_DRIVER = "old-driver", _R, "host driver branch past end of life", "it receives no security fixes"
     DAEMONS = (
         "mixed-daemons",
         _R,
-        "NVIDIA's management daemon is missing on hosts of a cluster",
-        ("NVLink device groups are not offered there"),
+        "NVIDIA's management daemon is not installed on all hosts of a cluster",
+        ("NVLink device groups are unavailable on the other hosts"),
     )
-    BUILDS = "mixed-builds", _R, "ESXi builds differ in a cluster", "VMs may not move to older hosts"
+    BUILDS = "mixed-builds", _R, "different ESXi builds in a cluster", "VMs may not move to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"
     NETWORK = (
         "network",
         _R,
-        "host without a network of its cluster's GPU VMs",
-        "VMs cannot move or restart there",
+        "host without a network that GPU VMs in its cluster use",
+        "VMs cannot migrate to or restart on the host",
     )
     STORAGE = (
         "storage",
         _R,
-        "host without a datastore of its cluster's GPU VMs",
-        ("VMs cannot move or restart there"),
+        "host without a datastore that GPU VMs in its cluster use",
+        ("VMs cannot migrate to or restart on the host"),
     )
     LOCAL_DISK = (
         "local-datastore",
         _R,
-        "GPU VM on a datastore that only one host has",
-        ("it cannot move or restart on another host"),
+        "GPU VM on a datastore that only one host can access",
+        ("the VM cannot migrate to or restart on another host"),
     )
-    DATASTORE_FULL = "datastore-full", _R, "datastore nearly full", "VMs stop when they write"
+    DATASTORE_FULL = "datastore-full", _R, "datastore nearly full", "VMs stop on their next write"
     SNAPSHOT = (
         "snapshot",
         _R,
         "GPU VM with a snapshot",
-        ("its disks cannot grow, and a revert may restore devices that no longer exist"),
+        ("its disks cannot be extended, and reverting may restore devices that no longer exist"),
     )
-    MEDIA = "media", _R, "GPU VM with a connected USB device or image", "vMotion is refused or loses it"
+    MEDIA = "media", _R, "GPU VM with a connected USB device or image", "vMotion fails or disconnects it"
     NO_VMOTION_VM = (
         "plugin-parameter",
         _R,
-        "vGPU parameter that rules out vMotion",
-        ("the VM must be off for maintenance of its host"),
+        "vGPU parameter that prevents vMotion",
+        ("the VM must be powered off for host maintenance"),
     )
-    SUSPENDED = "suspended", _R, "suspended GPU VM", "it resumes only if the same GPU capacity is free"
-    COPIED_MARK = "copied-mark", _R, "copy of a VM that a plan owns", "it looks like the plan's VM"
-    RULE = "rule", _R, "DRS rule that is not or cannot be met", "VMs that must be apart fail together"
-    MAC = "mac", _R, "two VMs with one MAC address", "both lose their network while both run"
+    SUSPENDED = "suspended", _R, "suspended GPU VM", "the VM resumes only if the same GPU capacity is free"
+    COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy looks like the plan's VM"
+    RULE = "rule", _R, "DRS rule violated or impossible to satisfy", "VMs to keep apart may fail together"
+    MAC = "mac", _R, "two VMs with the same MAC address", "both lose their network while running"
     ATS = "ats", _R, "ATS chain with a missing link", "GPUDirect RDMA runs at about half its bandwidth"
-    FAR = "far", _R, "GPU and NIC of a VM on different NUMA nodes", "GPUDirect RDMA crosses the sockets"
+    FAR = "far", _R, "GPU and NIC of a VM on different NUMA nodes", "GPUDirect RDMA crosses sockets"
     OVER_RESERVED = (
         "over-reserved",
         _R,
-        "DirectPath profile with more reserved than free",
-        ("VMs that have a reservation cannot start"),
+        "DirectPath profile with insufficient capacity for its reservations",
+        ("VMs with a reservation cannot start"),
     )
     FEWER_GPUS = (
         "fewer-gpus",
         _R,
-        "host with fewer GPUs than equal hosts of its cluster",
-        ("a GPU may have failed or lost its slot"),
+        "host with fewer GPUs than identical hosts in its cluster",
+        ("a GPU may have failed or been removed"),
     )
     NO_GROUPS = (
         "no-device-groups",
         _R,
-        "host without the device groups that equal hosts offer",
-        ("NVLink VMs cannot start there"),
+        "host without the device groups of identical hosts",
+        ("NVLink VMs cannot start on the host"),
     )
     NVSWITCH_SPLIT = (
         "nvswitch-passthrough",
         _R,
-        "GPU of an NVSwitch board passed through",
-        ("the other GPUs of the board may lose NVLink"),
+        "NVSwitch GPU in passthrough mode",
+        ("the board's other GPUs may lose NVLink"),
     )
-    CORDON = "cordon", _R, "cordoned host or GPU", "it takes no new VMs"
+    CORDON = "cordon", _R, "cordoned host or GPU", "no new VMs are placed on it"
     NO_VMOTION = (
         "no-vmotion",
         _R,
         "vMotion of vGPU VMs is disabled in vCenter",
-        ("VMs must be powered off for maintenance of their host"),
+        ("VMs must be powered off for host maintenance"),
     )
     TOOLS = "tools", _R, "VMware Tools not running", "the guest cannot be shut down cleanly"
 
-    STRANDED = "stranded", _W, "GPU memory that no profile can use", "paid for, and unusable"
+    STRANDED = "stranded", _W, "GPU memory that no profile can use", "wasted capacity"
     LOCKED_SIZE = "locked-size", _W, "GPU locked to one small profile size", "other sizes cannot use the rest"
-    NVLINK = "nvlink", _W, "idle GPU whose NVLink peer is used alone", "no VM can have the linked pair"
+    NVLINK = "nvlink", _W, "idle GPU whose NVLink peer is used alone", "no VM can use the linked pair"
     MIG_UNUSED = "mig-unused", _W, "GPU in MIG mode that no VM uses", "time-sliced profiles cannot use it"
     PASSTHROUGH_UNUSED = (
         "passthrough-unused",
@@ -227,9 +227,9 @@ class Kind(StrEnum):
         "numa-unknown",
         _W,
         "host that does not report the NUMA node of its GPUs",
-        ("VMs cannot be bound to the right node"),
+        ("VMs cannot be pinned to the correct node"),
     )
-    IDLE = "idle", _W, "running VM that hardly uses its GPU", "its GPU is not available to others"
+    IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to others"
 
 
 @dataclass(frozen=True, slots=True)

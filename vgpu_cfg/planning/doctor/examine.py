@@ -86,9 +86,9 @@ def _unread(patient: Patient) -> Iterator[str]:
     for (name, reason), names in why.items():
         yield f"{name} of {fold_names(names)}: {reason}"
     if patient.observed.licences is None:
-        yield "licenses of hosts"
+        yield "host licenses"
     if patient.observed.locks is None:
-        yield "locks and reservations of vgpu-cfg"
+        yield "vgpu-cfg locks and reservations"
     hidden = [vm.name for vm in patient.observed.vms if vm.detail is None and patient.holds_gpu(vm)]
     if hidden:
         yield f"configuration of {listed(hidden)}, which {'has' if len(hidden) == 1 else 'have'} a GPU"
@@ -113,11 +113,11 @@ def _vcenter(patient: Patient) -> Iterator[Ailment]:
 def _locks(locks: Locks) -> Iterator[Ailment]:
     for run in filter(locks.is_silent, locks.runs):
         first = locks.of_run(run)[0]
-        says = f"run {run}, last heard of at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"
+        says = f"run {run}, last active at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"
         user = first.holder.user if first.holder is not None else ""
         yield Ailment(Kind.LOCK, _locked(first), says, locks.unlock_command(run), user)
     for lock in locks.unknown:
-        yield Ailment(Kind.LOCK, _locked(lock), "its text names no run", "", lock.account)
+        yield Ailment(Kind.LOCK, _locked(lock), "the lock does not contain a run ID", "", lock.account)
 
 
 def _locked(lock: Lock) -> str:
@@ -129,7 +129,7 @@ def _reservations(found: Reservations, patient: Patient) -> Iterator[Ailment]:
     for kept in found.kept:
         own = kept.reservation
         if own is None:
-            says = "its text cannot be read"
+            says = "the reservation cannot be read"
             yield Ailment(Kind.RESERVATION, f"plan:{kept.name}", says, command, kept.account)
         elif own.ends <= found.now:
             says = f"ended {own.ends:%Y-%m-%d %H:%M} UTC"

@@ -47,7 +47,7 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
                 lost[host.name] = list(_left_over(vms, others, cluster, patient))
         if lost and all(lost.values()):
             count = sum(map(len, lost.values()))
-            says = f"{counted(count, 'GPU VM')} on {counted(len(lost), 'host')} could not run on another host"
+            says = f"{counted(count, 'GPU VM')} on {counted(len(lost), 'host')} cannot run on another host"
             command = patient.type_("fit", "--without", f"host:{next(iter(lost))}")
             yield Ailment(Kind.NO_SPARE, f"cluster:{cluster.name}", says, command)
             continue
@@ -122,7 +122,7 @@ def _take(room: _Room, vm: Vm, detail: VmDetail, patient: Patient) -> str:
                 gpu.take(need, vm.name)
                 break
         else:
-            return f"no room for {vgpu.profile}"
+            return f"no capacity for {vgpu.profile}"
     dynamic = list(room.dynamic)
     for device in detail.passthrough:
         fitting = next((one for one in dynamic if one in device.allowed), None)
@@ -130,7 +130,7 @@ def _take(room: _Room, vm: Vm, detail: VmDetail, patient: Patient) -> str:
             return f"no free {device.text}"
         dynamic.remove(fitting)
     if detail.memory_mib > room.free_mib:
-        return f"less than {gib(detail.memory_mib)} of memory"
+        return f"less than {gib(detail.memory_mib)} of free memory"
     room.gpus, room.dynamic = gpus, dynamic
     room.free_mib -= detail.memory_mib
     return ""

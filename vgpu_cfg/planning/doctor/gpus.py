@@ -68,7 +68,7 @@ def _passthrough(subject: str, host: Host, gpu: PooledGpu, patient: Patient) -> 
         and at.owner_moid == host.owner_moid
         and any(_could_have(device, at, host, gpu) for device in detail.passthrough_gpus)
     ]
-    says = f"{gpu.board}, for {waiting[0]}, which is off" if waiting else f"{gpu.board}, no VM is assigned it"
+    says = f"{gpu.board}, for {waiting[0]}, which is off" if waiting else f"{gpu.board}, not assigned to a VM"
     command = f"esxcli hardware pci pcipassthru set -d {gpu.pci_id} -e false"
     return Ailment(Kind.PASSTHROUGH_UNUSED, subject, says, command)
 

@@ -44,7 +44,7 @@ def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
     on = sum(vm.is_on for vm in patient.observed.vms_by_host.get(host.moid, ()) if not vm.is_template)
     gpus = counted(len(host.gpus), "GPU")
     if host.connection is not Connection.CONNECTED:
-        says = f"{host.connection.words}; {gpus}, {counted(on, 'VM')} last known on"
+        says = f"{host.connection.words}; {gpus}, {counted(on, 'VM')} last known to be running"
         yield Ailment(Kind.HOST_LOST, subject, says, f"govc host.reconnect -host {host.name}")
     elif host.is_in_maintenance_mode:
         entered = patient.facts(host).entered
@@ -53,7 +53,7 @@ def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
         own = host.mark is not None or host.cordon is not None
         command = patient.type_("uncordon", f"host:{host.name}")
         leave = command if own else f"govc host.maintenance.exit {host.name}"
-        yield Ailment(Kind.MAINTENANCE, subject, f"{gpus} out of use{since}{by}", leave)
+        yield Ailment(Kind.MAINTENANCE, subject, f"{gpus} unavailable{since}{by}", leave)
     for cordon in host.cordons:
         what = f"gpu:{host.name}/{cordon.pci_id}" if cordon.pci_id else subject
         command = patient.type_("uncordon", what)
@@ -221,11 +221,11 @@ def _unlike(hosts: list[Host]) -> Iterator[Ailment]:
         for host in group:
             subject, command = f"host:{host.name}", f"govc host.info -host {host.name}"
             if len(host.gpus) < most and full > len(group) // 2:
-                says = f"{counted(len(host.gpus), 'GPU')}; {full} equal hosts have {most}"
+                says = f"{counted(len(host.gpus), 'GPU')}; {full} identical hosts have {most}"
                 yield Ailment(Kind.FEWER_GPUS, subject, says, command)
             if not host.device_groups and len(offers) > len(group) // 2 and len(host.gpus) == most:
                 names = listed(one.name for one in offers[0].device_groups)
-                yield Ailment(Kind.NO_GROUPS, subject, f"{offers[0].name} offers {names}", command)
+                yield Ailment(Kind.NO_GROUPS, subject, f"{offers[0].name} has {names}", command)
 
 
 def _driver(host: Host, patient: Patient) -> str:
@@ -249,7 +249,7 @@ def _differing(
     usual = min(counts, key=lambda value: (-counts[value], value))
     for name, value in values.items():
         if value != usual:
-            says = f"{value}; {counts[usual]} of cluster {cluster.name}: {usual}"
+            says = f"{value}; {counts[usual]} in cluster {cluster.name}: {usual}"
             yield Ailment(kind, f"host:{name}", says, "govc host.info -host " + name)
 
 
@@ -286,7 +286,7 @@ def _missing(
         ]
         if len(without) < len(hosts) and moid in names:
             for host in without:
-                says = f"{names[moid]}, used by {counted(count, 'GPU VM')} of the cluster"
+                says = f"{names[moid]}, used by {counted(count, 'GPU VM')} in the cluster"
                 yield Ailment(kind, f"host:{host.name}", says)
 
 

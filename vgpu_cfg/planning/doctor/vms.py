@@ -88,7 +88,7 @@ def _numa(vm: Vm, detail: VmDetail, host: Host) -> Iterator[Ailment]:
     nodes = set(nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, "")))
     if not nodes:
         return
-    off = "" if not vm.is_on else "with the VM powered off: "
+    off = "" if not vm.is_on else "after powering off the VM: "
     held = {node for _, node in gpus_on(host, vm.moid, detail) if node is not None}
     possible = held or {gpu.numa_node for gpu in host.gpus if gpu.numa_node is not None}
     is_stale = not held <= nodes if held else bool(possible) and not nodes & possible
@@ -124,7 +124,7 @@ def _settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> Iterato
     if vm.power_state is PowerState.SUSPENDED:
         yield _ailment(Kind.SUSPENDED, vm, f"on {host.name}", f"govc vm.power -on {name}")
     if vm.is_copy:
-        says = f"its owner mark names plan {vm.mark.plan}" if vm.mark else ""
+        says = f"its owner mark is that of plan {vm.mark.plan}" if vm.mark else ""
         yield _ailment(Kind.COPIED_MARK, vm, says, f"govc vm.info -e {name}")
     if vm.is_on and cluster is not None and not cluster.is_standalone:
         yield from _in_cluster(vm, detail, cluster, patient)
@@ -211,7 +211,7 @@ def _macs(patient: Patient) -> Iterator[Ailment]:
                 by_mac.setdefault((nic.mac.lower(), nic.network), []).append(vm)
     for (mac, _), vms in by_mac.items():
         if len(vms) > 1:
-            says = f"{mac}, also of {listed(vm.name for vm in vms[:-1])}"
+            says = f"{mac}, also used by {listed(vm.name for vm in vms[:-1])}"
             yield _ailment(Kind.MAC, vms[-1], says, f"govc device.info -vm {path_of(vms[-1])} ethernet-*")
 
 
