@@ -32,7 +32,7 @@ def refuse_many_deletions(
     what = counted(count, "VM")
     remedy = f"to delete all of them, add --allow-destroy {count}"
     if options.allow_destroy:
-        message = f"{what} would be deleted; --allow-destroy allows {options.allow_destroy}"
+        message = f"{what} would be deleted; --allow-destroy permits {options.allow_destroy}"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
         return
     most, source = _most(desired)

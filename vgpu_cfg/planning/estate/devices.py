@@ -139,7 +139,7 @@ def device_text(device: Device, networks: Mapping[str, str] | None = None) -> st
         case VgpuDevice():
             return f"vGPU {device.profile}"
         case PassthroughDevice():
-            return f"passed-through {'NIC' if device.is_nic else 'device'} {pci_word(device)}"
+            return f"passthrough {'NIC' if device.is_nic else 'device'} {pci_word(device)}"
 
 
 def as_detail(devices: Collection[Device]) -> VmDetail:

@@ -34,7 +34,7 @@ class DiskKind:
 KINDS = (
     DiskKind("first-class disk", lambda disk: bool(disk.first_class_id), may_be_own=False),
     DiskKind("raw device mapping", lambda disk: bool(disk.lun_uuid), may_be_own=False),
-    DiskKind("disk that several VMs share", lambda disk: disk.is_shared, may_be_own=False),
+    DiskKind("disk shared by several VMs", lambda disk: disk.is_shared, may_be_own=False),
     # Of a linked clone, or after a snapshot: the delta has the UUID of the disk that it continues.
     DiskKind("delta disk", lambda disk: disk.has_parent, may_be_own=True),
     DiskKind("disk", lambda _disk: True, may_be_own=True),

@@ -40,11 +40,11 @@ def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
         return ()
     if host.connection is not Connection.CONNECTED:
         report_left(
-            host, mark, findings, f"it {host.connection.words}; reconnect it, and repeat this command"
+            host, mark, findings, f"the host {host.connection.words}; reconnect it, then rerun this command"
         )
         return ()
     if host.is_in_maintenance_mode:  # else only the mark is left
-        report_left(host, mark, findings, "it is returned to use in its current state")
+        report_left(host, mark, findings, "the host will be returned to use in its current state")
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     ref = HostRef(name=host.name, moid=host.moid)
     return (ExitMaintenance(id=exit_id(host.name), subject=subject, host=ref, host_moid=host.moid),)

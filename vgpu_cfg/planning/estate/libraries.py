@@ -34,7 +34,7 @@ def template_of_library(
     item = known.get(wanted)
     if item is None:
         message = f"cannot determine whether the library item {source} exists"
-        remedy = "a recording contains no content libraries; plan against the vCenter"
+        remedy = "recordings do not include content libraries; plan against the vCenter"
         return None, LibraryObjection(Code.LIBRARIES_NOT_READ, message, remedy)
     template = observed.vm_by_moid.get(item.template_moid or "")
     if template is not None and item.count == 1:
@@ -53,21 +53,21 @@ def _objection(item: LibraryItem) -> LibraryObjection:
         remedy = did_you_mean(item.name, item.others, noun="items") or (
             "run `govc library.ls` to list the libraries"
         )
-        message = f"the content library {item.library} has no item {item.name!r}"
+        message = f"item {item.name!r} not found in content library {item.library}"
         return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
     if item.count > 1:
-        message = f"{item.count} items named {item.name!r} exist in content libraries named {item.library!r}"
+        message = f"{item.count} items are named {item.name!r} in content libraries named {item.library!r}"
         return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, "rename one of the libraries")
     if item.kind != VM_TEMPLATE:
         message = (
-            f"the item {item.library}/{item.name} is of type {item.kind}, so the hardware of its VMs is "
+            f"item {item.library}/{item.name} is of type {item.kind}, so the hardware of its VMs is "
             "unknown until they are deployed"
         )
         remedy = (
-            "deploy it once, clone that VM to the library as a VM template, or convert it to a template, "
-            "and name that template"
+            "deploy it once, clone that VM to the library as a VM template (or convert it to a template), "
+            "and specify that template"
         )
         return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
-    message = f"the VM template of the item {item.library}/{item.name} could not be read"
-    remedy = "grant the account read access to it in the inventory, or name a template from the inventory"
+    message = f"the VM template of item {item.library}/{item.name} could not be read"
+    remedy = "grant the account read access to it in the inventory, or use a template from the inventory"
     return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)

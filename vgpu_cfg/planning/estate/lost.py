@@ -29,9 +29,9 @@ class Intent:
     meanwhile: str
 
 
-DELETED = Intent("deleted", "delete it again", "it is not deleted")
-GIVEN_UP = Intent("released", "run forget again", "it remains under management")
-TAKEN_IN = Intent("imported", "import it again", "its owner mark is unchanged")
+DELETED = Intent("deleted", "delete the VM again", "the VM is not deleted")
+GIVEN_UP = Intent("released", "run `forget` again", "the VM remains under management")
+TAKEN_IN = Intent("imported", "import the VM again", "its owner mark is unchanged")
 
 
 def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
@@ -62,7 +62,7 @@ def can_go(
             continue
         kept.setdefault(host.moid, []).append(vm.name)
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        message = f"it is on {host.name}, which {host.connection.words}: {intent.meanwhile}"
+        message = f"host {host.name} {host.connection.words}: {intent.meanwhile}"
         remedy = f"reconnect {host.name}, then {intent.again}"
         findings.add(Code.KEPT_WITH_ITS_HOST, subject, message, remedy)
     return going, [_step_before(intent, observed.host_by_moid[moid], names) for moid, names in kept.items()]
@@ -71,7 +71,7 @@ def can_go(
 def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
     text = (
         f"Power on {host.name}, restore its network, or reconnect it in vCenter: {listed(names, shown=8)} "
-        f"cannot be {intent.done} while it {host.connection.words}."
+        f"cannot be {intent.done} while the host {host.connection.words}."
     )
     return step_of_return(host, text, f"{host.name} is connected in vCenter")
 

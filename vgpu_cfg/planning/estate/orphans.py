@@ -39,8 +39,8 @@ def orphans_to_delete(
         vm = named[0]
         if any(other.name == vm.name for other in chosen.values()):
             subject = Subject(kind="plan", name=desired.name)
-            message = f"--delete {name}: another VM with this name is also selected for deletion"
-            findings.add(Code.NOTHING_SELECTED, subject, message, "delete one after the other")
+            message = f"--delete {name}: another VM of this name is also selected for deletion"
+            findings.add(Code.NOTHING_SELECTED, subject, message, "delete them one at a time")
             continue
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, _subject(vm), covering.message, covering.remedy())
@@ -56,12 +56,12 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings:
     for vm in owned.orphans:
         if vm.moid in gone:
             message = (
-                f"will be deleted (--delete): a VM of this plan, {_origin(vm)}, that is not in the plan file"
+                f"will be deleted (--delete): owned by this plan, {_origin(vm)}, but not in the plan file"
             )
             findings.add(Code.ORPHAN, _subject(vm), message)
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
-        message = f"belongs to this plan, {_origin(vm)}, but is not in the plan file; it is kept"
+        message = f"belongs to this plan, {_origin(vm)}, but is not in the plan file; it is not deleted"
         remedy = f"add it to the plan file, or delete it: `{verb}` with --delete {quote(word)}"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
 
@@ -72,17 +72,17 @@ def _refuse(
     subject = Subject(kind="plan", name=desired.name)
     if paths := [vm.inventory_path or vm.moid for vm in named]:
         message = f"--delete {name}: the plan has {len(paths)} orphans with this name"
-        remedy = f"enter the path of one: {' or '.join(sorted(paths))}"
+        remedy = f"specify the path of one: {' or '.join(sorted(paths))}"
     elif any(vm.name == name for vm in desired.vms):
-        message = f"--delete {name}: the plan file names this VM"
+        message = f"--delete {name}: this VM is in the plan file"
         remedy = f"omit this --delete; to delete the VM, use `destroy` with --only {quote(name)}"
     elif owned.orphans:
-        message = f"--delete {name}: the plan has no orphan with this name (globs are not accepted)"
+        message = f"--delete {name}: the plan has no orphan of this name (globs are not accepted)"
         remedy = did_you_mean(name, (vm.name for vm in owned.orphans), noun="orphans") or (
             "run `status` to list orphans"
         )
     else:
-        message = f"--delete {name}: the plan has no orphans; its file names all of its VMs"
+        message = f"--delete {name}: the plan has no orphans; all of its VMs are in the plan file"
         remedy = "omit --delete"
     findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
 

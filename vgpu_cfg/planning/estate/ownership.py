@@ -103,7 +103,7 @@ def assess_ownership(
 def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, findings: Findings) -> None:
     if found.mark is None:
         what = "a template" if found.is_template else "a VM"
-        message = f"{what} with this name exists in the folder and has no owner mark"
+        message = f"{what} of this name already exists in the folder and has no owner mark"
         remedy = "choose another name or folder for the plan's VM"
         if not found.is_template:
             remedy += ", or bring it under management with `vgpu-cfg import`"
@@ -111,11 +111,11 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
-            "the VM with this name is a copy: its mark was written for instance UUID "
+            "the VM of this name is a copy: its mark was written for instance UUID "
             f"{found.mark.instance_uuid}, but the VM has {found.instance_uuid or 'none'}"
         )
         remedy = (
-            "rename or move it, and the plan creates its own VM. If it is the plan's VM, restored from a "
+            "rename or move it so that the plan can create its VM. If it is the plan's VM restored from a "
             f"backup, set {MARK_PLAN_KEY} in its extraConfig to {desired.name} only; `apply` then takes "
             "ownership"
         )
@@ -124,10 +124,10 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
     if _is_namesake(found, desired):
         return  # its plan is told of as a whole
     message = (
-        f"the folder contains a VM with this name whose mark is {found.mark.plan}/{found.mark.vm}, not "
+        f"the folder contains a VM of this name with the mark {found.mark.plan}/{found.mark.vm} instead of "
         f"{desired.name}/{wanted.name}"
     )
-    remedy = "choose another name for the plan's VM; its owner decides about the existing VM"
+    remedy = "choose another name for the plan's VM, or contact the owner of the existing VM"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -157,8 +157,8 @@ def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findi
             f"but {own}; {newest.vm} was marked{when} by {newest.made_by or 'unknown'}"
         )
         remedy = (
-            f"if it is the same plan, add `id: {plan_id}` to the plan file, or copy its .id file here; if "
-            "it is a different plan, change this plan's `name`"
+            f"if this is the same plan, add `id: {plan_id}` to the plan file, or copy its .id file here; if "
+            "this is a different plan, change its `name`"
         )
         findings.add(Code.NAMESAKE, Subject(kind="plan", name=desired.name), message, remedy)
 
@@ -177,13 +177,13 @@ def _refuse_unclear(
     first = found[0]
     where = names.get(first.folder_moid or "", "another folder")
     called = first.called or first.name
-    message = f"the VM with this plan's mark for it is named {called!r} and is in {where}"
+    message = f"the VM with the owner mark for this name is now named {called!r} and is in {where}"
     if first.is_template:
-        message = f"the VM with this plan's mark for it is now a template, {called!r} in {where}"
+        message = f"the VM with the owner mark for this name is now a template: {called!r} in {where}"
     elif len(found) > 1:
-        message = f"several VMs have this plan's mark for it: {listed(vm.called or vm.name for vm in found)}"
+        message = f"several VMs have this name's owner mark: {listed(vm.called or vm.name for vm in found)}"
     remedy = (
-        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}; or remove "
+        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}, or remove "
         f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig to stop managing it"
     )
     if len(found) > 1:
@@ -211,7 +211,7 @@ def _assess_rest(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         after = desired.moved.get(mark.vm)
         if after in result.existing and is_marked(vm, desired.identity):
-            message = f"`moved` says that it is now {after}, but {after} also exists; it is left unchanged"
+            message = f"`moved` renames it to {after}, but {after} also exists; it is not changed"
             remedy = "remove the item from `moved`; use `--delete` for VMs that are not in the plan file"
             findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
         is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
@@ -220,12 +220,12 @@ def _assess_rest(
         elif desired.moved.get(mark.vm, mark.vm) in result.blocked:
             continue
         elif is_left_out:
-            message = "removed from the plan file together with its folder; it is left unchanged"
-            remedy = f"put its line back with this folder, then run `destroy` with --only {quote(vm.name)}"
+            message = "removed from the plan file together with its folder; it is not changed"
+            remedy = f"restore its line with this folder, then run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)
         else:
             message = (
-                f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM; it is left unchanged"
+                f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM; it is not changed"
             )
             if vm.is_copy:
                 message += f": the mark was written for instance UUID {mark.instance_uuid}, so this is a copy"
@@ -245,8 +245,8 @@ def refuse_to_delete(vm: Vm, findings: Findings) -> None:
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:
         return
-    message = "its owner mark has no plan ID; VMs are not deleted by name alone"
-    remedy = "run `apply`, which completes the marks of VMs in the plan file; then delete it"
+    message = "its owner mark contains no plan ID; VMs are not deleted by name alone"
+    remedy = "run `apply` to complete the marks of VMs in the plan file, then delete the VM"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)
 
 

@@ -71,7 +71,7 @@ class Covering:
     def message(self) -> str:
         """Say that it is protected, and by whom."""
         if self.unread:
-            return f"{self.what} was not read, and {self.source} protects certain {self.unread}"
+            return f"{self.what} could not be read, and {self.source} protects certain {self.unread}"
         return f"{self.what} is protected by {self.source}"
 
     def remedy(self, or_else: str = "", alone: str = "") -> str:

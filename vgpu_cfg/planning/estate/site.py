@@ -75,7 +75,7 @@ class Site:
             if len(roots) == 1:
                 return roots[0]
             message = "the datacenter's VM folder could not be read"
-            self._findings.refuse_vm(Code.FOLDER_NOT_FOUND, vm, message, "name a folder")
+            self._findings.refuse_vm(Code.FOLDER_NOT_FOUND, vm, message, "specify a folder")
             return None
         folders = [folder for folder in self.folders if not folder.is_root]
         top = self._below_root(vm.folder, folders)
@@ -98,7 +98,7 @@ class Site:
             return cluster.resource_pool_moid
         pools = [pool for pool in self.pools if pool.owner_moid == cluster.moid]
         codes = (Code.POOL_NOT_FOUND, Code.POOL_AMBIGUOUS)
-        pool = self._only(vm, vm.resource_pool, pools, f"resource pool of {cluster.name}", codes)
+        pool = self._only(vm, vm.resource_pool, pools, f"resource pool in {cluster.name}", codes)
         return pool.moid if pool else None
 
     def datastore_of(self, vm: DesiredVm) -> Datastore | None:
@@ -109,7 +109,7 @@ class Site:
         found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
         if found is not None and not found.is_accessible:
             message = f"the datastore {found.name} is not accessible"
-            remedy = "check its state in vCenter, or name another datastore"
+            remedy = "check its state in vCenter, or specify another datastore"
             self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
         return found
 
@@ -125,13 +125,13 @@ class Site:
             return None
         usable = [network for network in self.networks if not network.is_uplink]
         if not find_named(name, usable) and find_named(name, self.networks):
-            message = f"{name} is the uplink portgroup of a distributed switch"
-            self._findings.refuse_vm(Code.NETWORK_IS_UPLINK, vm, message, "name a portgroup for VMs")
+            message = f"{name} is the uplink port group of a distributed switch"
+            self._findings.refuse_vm(Code.NETWORK_IS_UPLINK, vm, message, "specify a port group for VMs")
             return None
         found = self._only(vm, name, usable, "network", codes)
         if found is not None and found.kind is NetworkKind.OPAQUE:
             message = f"{found.name} is an opaque network, which is not supported"
-            remedy = "name a standard or distributed portgroup"
+            remedy = "specify a standard or distributed port group"
             self._findings.refuse_vm(Code.NETWORK_KIND, vm, message, remedy)
             return None
         return found
@@ -151,7 +151,7 @@ class Site:
             return self._only(vm, name, self.templates, "template", codes)
         found = self._only(vm, name, others, "template", codes)
         if found is not None:
-            message = f"{found.name} is a VM, not a template; it may change or run while it is being cloned"
+            message = f"{found.name} is a VM, not a template; it may change or be running while it is cloned"
             self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "convert it to a template")
         return found
 
@@ -170,11 +170,11 @@ class Site:
         if not found:
             known = sorted({one.name for one in objects})
             named = (
-                f"name an existing one: {listed(known, shown=12)}" if known else "create it in vCenter first"
+                f"use an existing one: {listed(known, shown=12)}" if known else "create it in vCenter first"
             )
             remedy = did_you_mean(name, known, noun="names") or named
             if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
-                remedy = f"create it in vCenter, or name another one; {remedy}"
+                remedy = f"create it in vCenter, or specify another one; {remedy}"
             self._findings.refuse_vm(codes[0], vm, f"{noun} {name!r} not found", remedy)
             return None
         paths = listed((one.inventory_path or one.moid for one in found), shown=6)
@@ -244,7 +244,7 @@ def _refuse_datacenter(desired: DesiredPlan, observed: Inventory, findings: Find
             remedy = "set vcenter: {server: …, datacenter: …}; available: " + listed(
                 (one.name for one in known), shown=8
             )
-            message = f"the vCenter has {len(known)} datacenters, but the plan does not name one"
+            message = f"the vCenter has {len(known)} datacenters, but the plan does not specify one"
             findings.add(Code.DATACENTER_NOT_NAMED, subject, message, remedy)
         return
     found = find_named(desired.datacenter, known)
