@@ -24,9 +24,9 @@ _STATES = {
     Code.GPU_IN_MIG_MODE: "in MIG mode",
     Code.GPU_NOT_IN_MIG_MODE: "not in MIG mode",
     Code.GPU_IN_PASSTHROUGH: "passed through",
-    Code.NOT_SHARED_DIRECT: "not of graphics type sharedDirect",
-    Code.NO_HOST_DRIVER: "not served by the host driver",
-    Code.HOLDER_UNKNOWN: "used in an unknown way",
+    Code.NOT_SHARED_DIRECT: "not set to graphics type sharedDirect",
+    Code.NO_HOST_DRIVER: "not supported by the host driver",
+    Code.HOLDER_UNKNOWN: "in use, details unknown",
 }
 """How GPUs are that refuse whatever is asked of them."""
 
@@ -82,7 +82,7 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
             short.append(Limit(Code.NVLINK_GROUP_BROKEN, words))
         _collect(host, shape, variant, refused, short)
         if code is not None and not refused and _has_board(host, variant):
-            short.append(Limit(code, f"its driver does not offer {_names(variant)}"))
+            short.append(Limit(code, f"its driver does not support {_names(variant)}"))
     found = [*short, *(_limit(code, one) for (code, _), one in refused.items())]
     found.sort(key=lambda limit: -closeness(limit.code))
     return tuple(dict.fromkeys(found)) or tuple(_others(host, shape))
@@ -112,7 +112,7 @@ def _collect(
                 if all(gpu is not other for other in group.gpus):
                     group.gpus.append(gpu)
         if 0 < room < variant.count(need):
-            words = f"capacity for {room} of the {variant.count(need)} {need.name} that a VM needs"
+            words = f"capacity for only {room} of the {variant.count(need)} {need.name} that a VM needs"
             short.append(Limit(Code.GPU_FULL, words))
 
 
@@ -123,7 +123,7 @@ def _others(host: HostState, shape: Shape) -> Iterator[Limit]:
     if not any(_has_board(host, variant) for variant in shape.variants):
         yield Limit(Code.NO_SUCH_BOARD, boards_text(host))
     else:
-        yield Limit(Code.GPU_FULL, "no GPUs can run all vGPUs of a VM together")
+        yield Limit(Code.GPU_FULL, "no set of GPUs can run all vGPUs of a VM")
 
 
 def _limit(code: Code, refused: _Refused) -> Limit:
@@ -139,21 +139,21 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
     match code:
         case Code.SAME_SIZE_LOCK:
             sizes = sorted({gpu.locked_size_gb for gpu in refused.gpus if gpu.locked_size_gb is not None})
-            by = listed(vms) if vms else "what is planned"
+            by = listed(vms) if vms else "planned VMs"
             locks = "locks" if len(vms) == 1 else "lock"
             return f"{by} {locks} {gpus} to {' and '.join(str(size) for size in sizes)} GB"
         case Code.GPU_FULL:
             is_partly_used = all(_has_others_and_room(gpu) for gpu in refused.gpus)
-            return f"{gpus} with too little left ({listed(vms)})" if is_partly_used else f"{gpus} full"
+            return f"{gpus} with too little memory ({listed(vms)})" if is_partly_used else f"{gpus} full"
         case Code.MIXED_SIZE_NO_ROOM:
             size = refused.need.size_gb if refused.need else 0
-            return f"{gpus} without a placement for {size} GB"
+            return f"{gpus} without a valid position for {size} GB"
         case Code.NO_MIG_SLICE:
             return f"{gpus} without free slices at a valid position for {name}"
         case Code.MIXED_SIZE_NOT_SUPPORTED:
             return f"{gpus} in mixed-size mode, which is not documented for {name}"
         case Code.CLASSES_CANNOT_SHARE:
-            return f"{gpus} with another series ({listed(vms)})"
+            return f"{gpus} running another vGPU series ({listed(vms)})"
         case Code.NOT_CREATABLE_NOW:
             return f"vCenter reports that {name} cannot be created now"
         case Code.SPREAD_IMPOSSIBLE:
@@ -170,13 +170,13 @@ def _has_others_and_room(gpu: GpuState) -> bool:
 def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
-            return f"memory: {whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} needed"
+            return f"{whole_gib(host.free_mib)} of memory can be reserved, {gib(shape.memory_mib)} required"
         case Code.HOST_CPUS:
-            return f"has {host.threads} threads, {shape.cpus} CPUs needed"
+            return f"has {host.threads} threads, {shape.cpus} CPUs required"
         case Code.NUMA_NODE_ABSENT:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:
-            return "one VM of this line per host"
+            return "only one VM of this line per host"
         case _:
             return code.summary
 
@@ -187,7 +187,7 @@ def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
             return f"runs ESXi {host.host.version}; {_names(variant)} requires {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
-            return f"vSphere {host.host.version} supports several vGPUs per VM only with full framebuffer"
+            return f"vSphere {host.host.version} supports multiple vGPUs per VM only with full framebuffer"
         case Code.TOO_MANY_VGPUS:
             return f"allows fewer than {len(variant)} vGPUs per VM"
         case _:
@@ -202,7 +202,7 @@ def _device_limit(code: Code, host: HostState) -> Limit:
     vms = tuple(vm for vm in dict.fromkeys(host.holders.values()) if vm != COPY)
     if code is not Code.PASSTHROUGH_TAKEN:
         return Limit(code, code.summary)
-    return Limit(code, f"all such devices in use{(f' ({listed(vms)})' if vms else '')}", vms=vms)
+    return Limit(code, f"all matching devices in use{(f' ({listed(vms)})' if vms else '')}", vms=vms)
 
 
 MOST_COPIES = 10_000
@@ -253,7 +253,7 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
     kept = shape.keep_free - sum(found[place].count == 0 for place in idle) if shape.has_gpus else 0
     for place in sorted((place for place in idle if found[place].count), key=lambda one: found[one].count):
         if kept > 0:
-            limit = Limit(Code.SPREAD_IMPOSSIBLE, f"kept free, one of {shape.keep_free}")
+            limit = Limit(Code.SPREAD_IMPOSSIBLE, f"one of {shape.keep_free} hosts kept free")
             found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
             kept -= 1
     return tuple(found)

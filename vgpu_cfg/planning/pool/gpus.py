@@ -226,9 +226,9 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
             return ""
         case Code.NO_HOST_DRIVER:
-            return "not served by a host driver"
+            return "not supported by a host driver"
         case Code.NOT_SHARED_DIRECT:
-            return "graphics type not sharedDirect"
+            return "graphics type is not sharedDirect"
         case None:
             return ""
         case _:
@@ -284,9 +284,9 @@ def _is_alone(index: int, holders: Sequence[Sequence[str]], found: HostCapacity)
 
 def _words(sizes: Sequence[int], addresses: Sequence[str], vms: Sequence[str], *, is_alone: bool) -> str:
     if sizes == [PAIR] and len(addresses) == 1 and is_alone:
-        return f"NVLink peer {addresses[0]} is used individually by {listed(vms)}"
+        return f"NVLink peer {addresses[0]} is used on its own by {listed(vms)}"
     groups = " or ".join(str(size) for size in sizes)
     return (
-        f"not in an NVLink group of {groups} now: {listed(vms)} {('has' if len(vms) == 1 else 'have')} "
-        "GPUs of it"
+        f"no NVLink group of {groups} is free: {listed(vms)} {('has' if len(vms) == 1 else 'have')} "
+        "GPUs in it"
     )

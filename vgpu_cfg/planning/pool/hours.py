@@ -63,7 +63,7 @@ def key_of(observed: Inventory, by: str) -> KeyOf:
         there = {found for vm in observed.vms for found in (vm.detail.attributes if vm.detail else ())}
         if name not in there:
             hint = did_you_mean(name, there, noun="attributes") or (
-                "`vgpu-cfg usage --by folder` works without one"
+                "try `vgpu-cfg usage --by folder`"
             )
             raise ValueError(f"no VM has the custom attribute {name!r}; {hint}")
         return lambda vm: vm.detail.attributes.get(name, "") if vm.detail else ""
@@ -79,7 +79,7 @@ def key_of(observed: Inventory, by: str) -> KeyOf:
         "owner": owner_of,
     }
     if by not in known:
-        raise ValueError(f"{by!r} is not {', '.join(known)} or attribute:NAME")
+        raise ValueError(f"{by!r} is not one of {', '.join(known)} or attribute:NAME")
     return known[by]
 
 

@@ -181,7 +181,7 @@ def _report(
     elif not now.allows(then):
         added = f"{then.worded(then.held - now.held)} more with this plan, for {_named(ours)}"
         message = f"{held} would be in use; {most}; {then.worded(now.held)} now{by}, {added}"
-        remedy = f"use fewer, or ask the owner of the file for a larger quota; {ENFORCES_NONE}"
+        remedy = f"use fewer, or ask the owner of the quota file for a larger quota; {ENFORCES_NONE}"
         findings.add(Code.SHARE_EXCEEDED, subject, message, remedy)
     elif ours:
         remedy = f"release some, or ask for a larger quota; {ENFORCES_NONE}"

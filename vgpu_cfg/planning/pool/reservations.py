@@ -34,7 +34,7 @@ Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""
 _MOMENT = "%Y-%m-%d %H:%M"
 _ANOTHER_TIME = (
-    "reserve fewer, or for another time (`from`, `until`); `vgpu-cfg inventory --reservations` lists all "
+    "reserve fewer GPUs, or another period (`from`, `until`); `vgpu-cfg inventory --reservations` lists all "
     "reservations"
 )
 
@@ -51,8 +51,8 @@ def is_waiting(desired: DesiredPlan, observed: Inventory) -> bool:
 
 def report_waiting(desired: DesiredPlan, findings: Findings) -> None:
     """Say when a plan begins, and what becomes of it until then."""
-    begins = f"it starts at {desired.begins:{_MOMENT}} UTC"
-    message = f"{begins}; until then, `apply` reserves its GPUs and creates no VM"
+    begins = f"the plan starts at {desired.begins:{_MOMENT}} UTC"
+    message = f"{begins}; until then, `apply` only reserves its GPUs and creates no VMs"
     findings.add(Code.RESERVED_FIRST, Subject(kind="plan", name=desired.name), message)
 
 
@@ -106,7 +106,7 @@ def reservation_wanted(
         return wanted
     if (other := kept.named(wanted.alarm_name)) is not None:
         message = f"another plan with this name has reserved GPUs: {_words(other)}"
-        remedy = "rename this plan, or use that plan's ID"
+        remedy = "rename this plan, or use the other plan's ID"
         findings.add(Code.GPUS_RESERVED, Subject(kind="plan", name=desired.name), message, remedy)
     return wanted
 
@@ -138,14 +138,14 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
             continue
         clusters = site.clusters_of(vm) if len(vm.clusters) == 1 else ()
         if len(clusters) != 1:
-            message = "GPUs can be reserved only in one cluster, but the plan does not name exactly one"
-            findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "set one `cluster`")
+            message = "GPUs can be reserved in one cluster only, but the plan does not specify exactly one"
+            findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "specify a single `cluster`")
             is_told = False
             continue
         for gpu in vm.gpus:
             found = _need(gpu, gpus, clusters[0].moid)
             if isinstance(found, str):
-                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "set one profile, or one model")
+                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "specify a single profile or model")
                 is_told = False
                 continue
             board, profile, shares[profile] = found
@@ -171,15 +171,15 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
         return "a GPU cannot be reserved by its PCI address: reservations count GPUs"
     if gpu.kind == "vgpu":
         if len(gpu.profile) != 1:
-            return "with a list of profiles, the profile to reserve is not determined"
+            return "cannot determine the profile to reserve from a list of profiles"
         needs = gpus.reader.needs(gpu.profile[0].name)
         boards = [key for key in needs if (cluster, key) in gpus.totals]
         if len(boards) != 1:
-            return f"{gpu.profile[0].name} does not belong to a board of the cluster"
+            return f"{gpu.profile[0].name} does not belong to exactly one board model in the cluster"
         return boards[0], gpu.profile[0].name, needs[boards[0]].max_per_gpu
     boards = sorted(gpus.boards_for(gpu.device, cluster))
     if len(boards) != 1:
-        return f"a GPU with {gpu.device} does not belong to a board of the cluster"
+        return f"a GPU with {gpu.device} does not belong to exactly one board model in the cluster"
     return boards[0], "", 1
 
 
@@ -405,4 +405,4 @@ def _refuse_overbooking(
 
 
 def _words(kept: KeptReservation) -> str:
-    return kept.reservation.words if kept.reservation is not None else "its text is not readable"
+    return kept.reservation.words if kept.reservation is not None else "its description cannot be read"

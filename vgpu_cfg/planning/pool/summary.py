@@ -298,7 +298,7 @@ def reclaim_steps(pool: GpuPool) -> tuple[ReclaimStep, ...]:
             one.owner or (f"the owner of {one.folder}" if one.folder else "its owner"),
             f"`power: false` in the plan file of {one.plan}, then `vgpu-cfg apply`"
             if one.plan
-            else "shut down its guest in vCenter",
+            else "shut down the guest in vCenter",
             one.devices,
         )
         for one in by_certainty
