@@ -221,7 +221,7 @@ class HostUndo:
         self._observed = self._as_undone(first.values())
         host = self.run.after.host_by_moid.get(moid)
         if host is None or host.connection is not Connection.CONNECTED:
-            self._tell(changes[0].subject, "it does not respond", "reconnect it; then run `apply` again")
+            self._tell(changes[0].subject, "no response from the host", "reconnect it, then rerun `apply`")
             return []
         wanted = self._wanted(changes)
         work = self._work(host, wanted)
@@ -255,7 +255,7 @@ class HostUndo:
                 if target.before is None:
                     self._tell(change.subject, f"the previous value of {words} is unknown")
                 elif row.stays(target.before):
-                    self._tell(change.subject, f"{words} keeps {target.value}: {row.stays(target.before)}")
+                    self._tell(change.subject, f"{words} remains {target.value}: {row.stays(target.before)}")
                 elif not row.same(target.value, target.before):
                     back = DesiredSetting(target.setting, target.before, device=target.device)
                     wanted[target.id] = (row, back)
@@ -268,7 +268,7 @@ class HostUndo:
             resolved = self._resolved(host, wanted)
             if resolved is None:
                 self._tell(
-                    Subject(kind="host", name=host.name, moid=host.moid), "it no longer belongs to the plan"
+                    Subject(kind="host", name=host.name, moid=host.moid), "no longer belongs to the plan"
                 )
                 return None
             assessor = HostAssessor(self.run.plan.desired, self._observed, self.options)
@@ -297,14 +297,14 @@ class HostUndo:
             key = drift.desired.id
             remedy = f"set it back to {drift.desired.value or 'none'} manually"
             if drift.impact is Impact.HOST_COLD_BOOT:
-                refused[key] = ("it requires a cold boot, which must be done manually", remedy)
+                refused[key] = ("a manual cold boot is required", remedy)
             elif is_by_hand(resolved, drift):
-                refused[key] = ("this plan has no way to write it", remedy)
+                refused[key] = ("this plan cannot write this setting", remedy)
             elif is_closed and drift.impact is not Impact.NONE:
-                refused[key] = ("the window is closed; hosts are not restarted now", remedy)
+                refused[key] = ("the maintenance window is closed, so hosts are not restarted", remedy)
         for row, desired, reading in resolved.right:
             if reading.configured != desired.value and desired.id in resolved.desired_settings:
-                why = f"it shows {reading.configured}, which satisfies {desired.value} and is not set back"
+                why = f"the value {reading.configured} satisfies {desired.value} and is not reset"
                 refused[desired.id] = (why, f"set {row.title} back manually")
         known = {one.desired.id for one in resolved.drifts} | {one.id for _, one, _ in resolved.right}
         for key in resolved.desired_settings.keys() - known:
@@ -312,7 +312,7 @@ class HostUndo:
         if refused or work is None or not work.is_blocked:
             return refused
         errors = [one for one in findings.diagnostics() if one.severity is Severity.ERROR]
-        why = errors[0].message if errors else "the host cannot be changed now"
+        why = errors[0].message if errors else "the host cannot currently be changed"
         remedy = errors[0].remedy if errors else ""
         disturbing = [one for one in resolved.drifts if one.impact is not Impact.NONE] or resolved.drifts
         return {one.desired.id: (why, remedy) for one in disturbing}

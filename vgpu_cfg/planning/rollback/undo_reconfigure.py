@@ -54,7 +54,7 @@ def reconfigured_back(change: ReconfigureVm, before: Vm, now: Vm, run: FailedRun
     """Return the reconfigure that takes back what this run's shows; nothing where nothing of it shows."""
     was, found = before.detail, now.detail
     if was is None or found is None:
-        return run.cannot(change, "the VM's details were not read", "grant the account read access to it")
+        return run.cannot(change, "the VM's details could not be read", "grant the account read access to it")
     edits = [
         *_settings(change, found),
         *_pairs(change, before, found),
@@ -114,9 +114,9 @@ def _devices(change: ReconfigureVm, was: VmDetail, now: Vm, run: FailedRun) -> I
             case SetDiskPolicy():
                 yield from _disk_policy_back(change, device, was, found, run)
             case GrowDisk():
-                run.cannot(change, "an enlarged disk is kept: disks cannot shrink")
+                run.cannot(change, "disks cannot be shrunk")
             case NewDisk():
-                run.cannot(change, "an added disk is kept: disks are never removed", "delete it in vCenter")
+                run.cannot(change, "added disks are never removed", "delete it in vCenter")
             case _:
                 continue
 
@@ -147,7 +147,7 @@ def _disk_policy_back(
 
 
 _NO_POLICY = (
-    "a storage policy is kept: there was no policy before",
+    "the storage policy remains: there was none before",
     "choose one in vCenter (VM > Edit VM Storage Policies)",
 )
 

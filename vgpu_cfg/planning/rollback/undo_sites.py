@@ -91,7 +91,7 @@ def _overrides_back(change: SetOverrides, run: FailedRun) -> Iterable[Change]:
         if any(key not in was and key in now for key in one.settings):
             run.cannot(
                 change,
-                f"{one.vm.name} had none in {both[1].name}, and overrides are not removed",
+                f"{one.vm.name} had no overrides in {both[1].name} before, and overrides are not removed",
                 "remove the VM from the cluster's VM overrides",
             )
         if values:
@@ -185,7 +185,7 @@ def _rule_again(change: Change, name: str, run: FailedRun) -> Iterable[Change]:
     mandatory = Edit(key="mandatory", after=must_word(is_mandatory=was.is_mandatory))
     if isinstance(was, ClusterRule):
         if was.kind != "anti_affinity":
-            return run.cannot(change, f"the rule {name} kept VMs together", "create it again in vCenter")
+            return run.cannot(change, f"the rule {name} kept VMs together", "recreate it in vCenter")
         vms = remaining(was.vm_moids, frozenset(), run.after)
         return [
             SetRule(
@@ -201,7 +201,7 @@ def _rule_again(change: Change, name: str, run: FailedRun) -> Iterable[Change]:
         ]
     group = both[0].vm_group(was.vm_group)
     if group is None or not was.host_group or was.avoided_group:
-        return run.cannot(change, f"the rule {name} cannot be restored", "create it again in vCenter")
+        return run.cannot(change, f"the rule {name} cannot be restored", "recreate it in vCenter")
     vms = remaining(group.vm_moids, frozenset(), run.after)
     words = (("VM group", ", ".join(vm.name for vm in vms)), ("hosts", was.host_group))
     return [
@@ -227,13 +227,13 @@ def _group_again(change: RemoveVmGroup, run: FailedRun) -> Iterable[Change]:
     rules = () if was is None else was.host_rules
     if any(rule.vm_group == change.group_name for rule in rules):
         return ()
-    return run.cannot(change, "a VM group without a rule is not recreated", "create it in vCenter")
+    return run.cannot(change, "VM groups without a rule are not recreated", "create it in vCenter")
 
 
 def _option_back(change: SetClusterOption, run: FailedRun) -> Iterable[Change]:
     was, now = (facts.facts.clusters.get(change.cluster_moid) for facts in (run.before, run.after))
     if was is None or now is None:
-        return run.cannot(change, "the cluster's options were not read", "restore it in vCenter")
+        return run.cannot(change, "the cluster's options could not be read", "restore the option in vCenter")
     before, here = was.drs_options.get(change.option), now.drs_options.get(change.option)
     if before == here:
         return ()
@@ -300,7 +300,7 @@ def _network_back(change: ChangeNetwork, run: FailedRun) -> Iterable[Change]:
     match network:
         case MakeSwitch():
             return run.cannot(
-                change, "a switch is never deleted", "delete it in vCenter if it contains no hosts"
+                change, "switches are never deleted", "delete it in vCenter if it contains no hosts"
             )
         case EditSwitch():
             return _switch_back(change, network, run)
@@ -318,8 +318,8 @@ def _switch_back(change: ChangeNetwork, edit: EditSwitch, run: FailedRun) -> Ite
     if any(now.members.get(host) != was.members.get(host) for host in edit.members):
         run.cannot(
             change,
-            "hosts and uplinks added to the switch are kept",
-            "remove them in vCenter when they are not in use",
+            "hosts and uplinks are not removed from the switch",
+            "remove them in vCenter if they are not in use",
         )
     if was.mtu == now.mtu or was.mtu is None:
         return ()
@@ -330,7 +330,7 @@ def _switch_back(change: ChangeNetwork, edit: EditSwitch, run: FailedRun) -> Ite
 
 def _portgroup_back(change: ChangeNetwork, spec: SetPortgroup, run: FailedRun) -> Iterable[Change]:
     if spec.portgroup_moid is None:
-        return run.cannot(change, "a portgroup is never deleted", "delete it in vCenter if it is not in use")
+        return run.cannot(change, "port groups are never deleted", "delete it in vCenter if it is not in use")
     was, now = (
         {moid: vlan for switch in inventory.facts.switches for moid, vlan in switch.portgroup_vlans.items()}
         for inventory in (run.before, run.after)
@@ -339,7 +339,7 @@ def _portgroup_back(change: ChangeNetwork, spec: SetPortgroup, run: FailedRun) -
     if before == here:
         return ()
     if before is None:
-        return run.cannot(change, "it carried several VLANs before", "set them again in vCenter")
+        return run.cannot(change, "it had multiple VLANs before", "restore them in vCenter")
     told = Edit(key="VLAN", before=str(here), after=str(before))
     back = spec.model_copy(update={"vlan": before})
     return [change.model_copy(update={"network": back, "edits": (told,), "needs": ()})]

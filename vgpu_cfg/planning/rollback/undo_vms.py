@@ -106,11 +106,11 @@ def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
             return ()
         return run.cannot(
             change,
-            "vCenter did not report which VM it created, if any",
-            "check in vCenter; `apply` completes it, or reports why it cannot",
+            "vCenter did not report whether it created a VM, or which one",
+            "check in vCenter; `apply` completes the VM, or reports why it cannot",
         )
     if not _is_of_this_run(vm, run, outcome.started_at):
-        return run.leave(change, f"{vm.moid} does not have the owner mark that this run wrote")
+        return run.leave(change, f"{vm.moid} does not have this run's owner mark")
     found = Findings()
     removal = plan_removal(vm, found)
     for one in found.diagnostics():
@@ -134,7 +134,7 @@ def _is_of_this_run(vm: Vm, run: FailedRun, since: datetime | None) -> bool:
 
 def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
     if change.mark == "own":
-        return run.leave(change, "a completed owner mark is kept")
+        return run.leave(change, "completed owner marks are not reverted")
     if change.mark == "none":
         return run.cannot(change, "the VM no longer has a mark", "import it again with `vgpu-cfg import`")
     if now.mark is None:
@@ -206,7 +206,7 @@ def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
 def _on_again(change: PowerOffVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
     """Start a VM that ran before; if it was started again since, it is off by then for the undone changes."""
     if before.power_state is PowerState.SUSPENDED:
-        return run.cannot(change, "it was suspended before and is now powered off", "start it in vCenter")
+        return run.cannot(change, "it was suspended before and is now powered off", "power it on in vCenter")
     is_off_by_then = any(isinstance(one, PowerOnVm) and one.vm == change.vm for one in run.begun())
     if not before.is_on or (now.is_on and not is_off_by_then):
         return ()
@@ -221,7 +221,7 @@ def _folder_back(change: MoveVmToFolder, before: Vm, now: Vm, run: FailedRun) ->
     moids = (now.folder_moid, before.folder_moid)
     here, there = (run.after.folder_by_moid.get(moid or "") for moid in moids)
     if here is None or there is None or now.folder_moid != change.folder_moid:
-        return run.cannot(change, "it is now in another folder", "move it in vCenter")
+        return run.cannot(change, "the VM is now in another folder", "move it in vCenter")
     return [to_folder(now, now.name, here, there)]
 
 
@@ -232,7 +232,7 @@ def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iter
     pool = _pool_back(change, was, found, run)
     stores = _datastore_back(change, own_datastores(before), own_datastores(now), run)
     if source is None or target is None or source.moid not in (change.destination.host_moid, target.moid):
-        return run.cannot(change, "it is now on another host", "move it in vCenter")
+        return run.cannot(change, "the VM is now on another host", "move it in vCenter")
     if source.moid == target.moid and pool is None and stores is None:
         return ()
     moved = relocation(
@@ -270,7 +270,7 @@ def _datastore_back(
     if change.destination.datastore_moid is None or was == found:
         return None
     if len(was) != 1:
-        run.cannot(change, "its files were on several datastores", "move its disks in vCenter")
+        run.cannot(change, "the VM's files were on several datastores", "migrate its disks in vCenter")
         return None
     stores = {store.moid: store for store in run.after.datastores}
     before = stores.get(was[0])
