@@ -254,26 +254,26 @@ def _death(vm: Vm, away: Away, observed: Inventory, going: Going, nic_holders: C
     assert_never(away)
 
 
-_GPU_FAILS = "restart by vSphere HA after a GPU failure is not verified; plan to restart the VM manually"
-_SURVIVES = "whether a VM keeps running without its passthrough GPU is not verified"
+_GPU_FAILS = "it is not verified that vSphere HA restarts VMs after a GPU failure; plan for a manual restart"
+_SURVIVES = "it is not verified whether a VM keeps running without its passthrough GPU"
 _MUST_BE_OUT = (
-    "ESXi selects the GPU of a vGPU and cannot be told to avoid one: VMs restart on {} only when this GPU "
-    "is passed through or removed; while it is only cordoned, they do not start there (VG544)"
+    "ESXi selects the GPU for a vGPU and cannot avoid a specific one: VMs restart on {} only if this GPU "
+    "is in passthrough mode or removed; while it is only cordoned, they do not start on this host (VG544)"
 )
 _WHOLE = "whole GPU"
 """The word for a GPU that is passed through, among the profiles that a VM holds."""
 
 
 _NIC_FAILS = (
-    "whether a VM keeps running when its NIC or virtual function fails, and whether vSphere HA restarts "
-    "it, is not verified"
+    "it is not verified whether a VM keeps running if its NIC or virtual function fails, or whether "
+    "vSphere HA restarts it"
 )
 _PLAIN_FUNCTIONS = (
-    "virtual functions assigned to VMs as plain PCI devices are not counted, because their NIC is unknown"
+    "virtual functions assigned as plain PCI devices are not counted because their NIC is unknown"
 )
 _UNREAD = "{} does not report its switches, so the networks that would lose their last uplink are unknown"
-_UNKNOWN_NETWORKS = "the portgroups on {} are unknown: {} could be disconnected"
-_MANAGED = "{}'s management network is on it: vCenter would lose contact with the host"
+_UNKNOWN_NETWORKS = "the port groups on {} are unknown; {} could be disconnected"
+_MANAGED = "the management network of {} uses this NIC: vCenter would lose contact with the host"
 
 
 def _nic_notes(away: AwayNic, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:

@@ -80,7 +80,7 @@ class AwayGpu(_OfOneHost):
     @property
     def title(self) -> str:
         """How a heading names it."""
-        return f"GPU {self.gpu.pci_id} of {self.host.name}"
+        return f"GPU {self.gpu.pci_id} on {self.host.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class AwayNic(_OfOneHost):
     @property
     def title(self) -> str:
         """How a heading names it."""
-        return f"NIC {' '.join(filter(None, (self.device, self.pci_id)))} of {self.host.name}"
+        return f"NIC {' '.join(filter(None, (self.device, self.pci_id)))} on {self.host.name}"
 
 
 Away: TypeAlias = AwayHost | AwayCluster | AwayGpu | AwayNic

@@ -63,7 +63,7 @@ def make_drain(
     for host in away.hosts:
         if host.connection is not Connection.CONNECTED:
             raise UnsafePlan(
-                f"it {host.connection.words}, so its VMs cannot be moved",
+                f"the host {host.connection.words}, so its VMs cannot be moved",
                 subject=host.name,
                 remedy=f"reconnect it first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
             )
@@ -155,7 +155,7 @@ class _Draining:
         self.placements += places.placements.values()
         host = self.away.hosts[0]
         subject = Subject(kind="host", name=host.name, moid=host.moid)
-        remedy = "drain when fewer VMs with GPUs are running; a VM that finds no GPU stays where it is"
+        remedy = "drain the host when fewer GPU VMs are running; VMs without a GPU elsewhere are not moved"
         for doubt in places.doubts:
             self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
 
@@ -163,13 +163,13 @@ class _Draining:
         vm = one.vm
         if not why_cold:
             if not (_is_of_a_plan(vm) or self.options.others or vm.name in self.options.power_off):
-                what = f"it does not belong to a plan; vMotion would move it to {target.name}"
+                what = f"the VM does not belong to a plan; vMotion would move it to {target.name}"
                 self._refuse(Code.DRAIN_OTHERS, vm, what, "ask its owner, then add --others")
             running = move(vm, one.host, target, is_running=True, stun_ms=one.stun_ms)
             return self._changes(vm, self._home(one, target, is_cold=False), [running])
         self.reasons[vm.moid] = why_cold
         if target.moid == one.host.moid:
-            self._need_leave(vm, f"{why_cold}, so it must be powered off and on there")
+            self._need_leave(vm, f"{why_cold}, so it must be powered off and on again on the same host")
             self.touched[vm.moid] = vm
             return in_turn(vm, [switch_off(vm), switch_on(vm, target)], self.observed)
         self._need_leave(vm, f"{why_cold}, so it must be powered off to move to {target.name}")
@@ -183,7 +183,7 @@ class _Draining:
         self.reasons[vm.moid] = why
         if covering := self.protection.of_vm(vm.name, folder):
             self.reasons[vm.moid] = covering.message
-            remedy = covering.remedy(alone="it is neither moved nor powered off")
+            remedy = covering.remedy(alone="the VM is neither moved nor powered off")
             self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)
             return []
         if vm.detail is None:
@@ -207,7 +207,7 @@ class _Draining:
 
     def _need_leave(self, vm: Vm, message: str) -> None:
         if vm.name not in self.options.power_off:
-            remedy = f"ask its owner, then name it: --power-off={vm.name}"
+            remedy = f"with its owner's approval, add --power-off={vm.name}"
             self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, remedy)
 
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
@@ -224,7 +224,7 @@ def owner_text(vm: Vm) -> str:
     """Return the owner of a VM, as far as its owner mark shows."""
     mark = vm.mark
     if mark is None or not _is_of_a_plan(vm):
-        return "without a plan"
+        return "not owned by a plan"
     return f"of plan {mark.plan}{(f', made by {mark.made_by}' if mark.made_by else '')}"
 
 

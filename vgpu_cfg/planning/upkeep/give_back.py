@@ -108,17 +108,17 @@ class _GivenBack:
             moving = [] if here.moid == host.moid else [move(vm, here, host, is_running=False)]
             return [*moving, switch_on(vm, host), gone]
         cold = (
-            "it was powered off when it left"
+            "it was powered off for the move"
             if home.is_cold
             else why_cold(vm.detail, self.observed)
             if vm.detail
-            else "it was not read"
+            else "it could not be read"
         )
         if not cold and vm.detail is not None:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
             again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
-            remedy = f"with its owner's approval, `{again}` moves it back; --stay discards where it was"
+            remedy = f"with its owner's approval, `{again}` moves it back; --stay cancels the return"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.
@@ -136,7 +136,7 @@ def _comes(vm: Vm, home: Home) -> bool:
     return home.is_there(vm) or (home.is_moving and not vm.is_on)
 
 
-_WAIT = "free its original place and uncordon again, or add --stay to discard where it was"
+_WAIT = "free its original location and uncordon again, or add --stay to cancel the return"
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:
@@ -144,6 +144,6 @@ def _why_not_yet(host: Host) -> tuple[str, str]:
     if host.connection is not Connection.CONNECTED:
         message, first = f"{host.name} {host.connection.words}", "reconnect it"
     else:
-        message, first = f"{host.name} is in maintenance mode", "exit maintenance mode on it"
+        message, first = f"{host.name} is in maintenance mode", "take it out of maintenance mode"
     again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}"])
     return f"it cannot be moved back: {message}", f"{first}; then `{again}` moves the VM back"

@@ -30,8 +30,8 @@ def _beyond(hosts: list[Host], desired: DesiredPlan, observed: Inventory) -> Ite
     for host in hosts:
         subject = Subject(kind="host", name=host.name, moid=host.moid)
         if host not in near:
-            message = f"it is not in the datacenter {desired.datacenter}"
-            findings.add(Code.HOST_NOT_MATCHED, subject, message, "name its datacenter with --datacenter")
+            message = f"the host is not in datacenter {desired.datacenter}"
+            findings.add(Code.HOST_NOT_MATCHED, subject, message, "specify its datacenter with --datacenter")
         if covering := protection.of_cluster(observed.cluster_of(host)):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
     yield from findings.diagnostics()

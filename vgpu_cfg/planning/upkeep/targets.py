@@ -42,7 +42,7 @@ def hosts_named(glob: str, observed: Inventory) -> list[Host]:
     """Return the hosts that a glob names, with the domain or without. Raises NotFound where none is."""
     if not glob:
         raise NotFound(
-            "no host given",
+            "no host specified",
             subject=observed.vcenter.address,
             remedy="run `vgpu-cfg inventory` to list the hosts",
         )
@@ -61,7 +61,7 @@ def one_host(word: str, observed: Inventory) -> Host:
         raise NotFound(
             f"{word} matches {len(hosts)} hosts, but exactly one is required",
             subject=observed.vcenter.address,
-            remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
+            remedy=f"specify one: {', '.join(host.name for host in hosts[:6])}",
         )
     return hosts[0]
 
@@ -81,7 +81,7 @@ def away_of(word: str, observed: Inventory) -> Away:
     if rest and kind == "nic":
         return _one_nic(word, observed)
     raise NotFound(
-        f"{word!r} does not specify what to remove",
+        f"{word!r} does not identify a host, cluster, GPU or NIC",
         subject=observed.vcenter.address,
         remedy=f"{_meant(word, observed)}kinds: {', '.join(_AWAY_WORDS.values())}",
     )
@@ -125,15 +125,15 @@ def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
         raise Ambiguous(
             f"{len(found)} clusters are named {name}",
             subject=observed.vcenter.address,
-            remedy=f"name one: {', '.join(f'cluster:{one.inventory_path}' for one in found[:6])}",
+            remedy=f"specify one: {', '.join(f'cluster:{one.inventory_path}' for one in found[:6])}",
         )
     hosts = sorted((host for host in observed.hosts if host.cluster_moid == found[0].moid), key=_by_name)
     answering = tuple(host for host in hosts if host.connection is Connection.CONNECTED)
     if not answering:
         raise NotFound(
-            f"no host of {name} responds" if hosts else f"{name} has no host",
+            f"no host of {name} responds" if hosts else f"{name} has no hosts",
             subject=observed.vcenter.address,
-            remedy="reconnect one first" if hosts else "name a cluster with hosts",
+            remedy="reconnect one first" if hosts else "specify a cluster with hosts",
         )
     return AwayCluster(found[0], answering, tuple(host for host in hosts if host not in answering))
 
@@ -143,7 +143,7 @@ def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
     found = [(one.host, gpu) for one in targets if (gpu := one.host.gpu(one.pci_id)) is not None]
     if not found:
         raise NotFound(
-            f"{word} is cordoned, but its host has no such GPU now",
+            f"{word} is cordoned, but its host no longer has this GPU",
             subject=observed.vcenter.address,
             remedy="run `vgpu-cfg inventory` to list the GPUs with their addresses",
         )
@@ -152,7 +152,7 @@ def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
         raise NotFound(
             f"{word} matches {len(found)} GPUs, but exactly one is required",
             subject=observed.vcenter.address,
-            remedy=f"name one: {', '.join(names)}",
+            remedy=f"specify one: {', '.join(names)}",
         )
     host, gpu = found[0]
     return AwayGpu(host, gpu)
@@ -172,7 +172,7 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
     if host is None or not named:
         rest = word.removeprefix("nic:").rstrip("/")
         raise NotFound(
-            f"{word!r} does not name a NIC",
+            f"{word!r} does not specify a NIC",
             subject=observed.vcenter.address,
             remedy=f"use `nic:{rest}/VMNIC`, or its address as `vgpu-cfg inventory` shows it",
         )
@@ -185,7 +185,7 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
             return AwayNic(host, pci_id, device)
     known = sorted({*filter(None, devices.values()), *devices})
     raise NotFound(
-        f"{host.name} has no NIC {named}",
+        f"NIC {named} not found on {host.name}",
         subject=observed.vcenter.address,
         remedy=did_you_mean(named, known, noun="NICs") or "run `vgpu-cfg inventory` to list the NICs",
     )
@@ -220,7 +220,7 @@ def _targets(word: str, observed: Inventory) -> Iterator[Target]:
     name, slash, address = rest.rpartition("/")
     if not slash:
         raise NotFound(
-            f"{word!r} does not name a GPU",
+            f"{word!r} does not specify a GPU",
             subject=observed.vcenter.address,
             remedy=f"use `gpu:{rest}/PCI` with the address that `vgpu-cfg inventory` shows",
         )
@@ -234,7 +234,7 @@ def _gpus(hosts: Sequence[Host], glob: str, observed: Inventory) -> Iterator[Tar
         names = ", ".join(host.name for host in hosts)
         remedy = did_you_mean(glob, sorted({pci_id for _, pci_id in known}), noun="GPUs")
         raise NotFound(
-            f"no GPU of {names} matches {glob}",
+            f"no GPU on {names} matches {glob}",
             subject=observed.vcenter.address,
             remedy=remedy or "run `vgpu-cfg inventory` to list the GPUs with their addresses",
         )
