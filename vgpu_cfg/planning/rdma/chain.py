@@ -137,8 +137,8 @@ def _options(placed: Placed, changes: Sequence[Change]) -> ChainLink:
     if wanted <= then:
         return ChainLink(OPTIONS, LinkState.SET_BY_PLAN, "the plan sets the VM's P2P options")
     lacking = listed(key for key in P2P_KEYS if key.casefold() not in then)
-    remedy = "state the VM's `nics` in the plan file, so that the plan sets them"
-    return ChainLink(OPTIONS, LinkState.OFF, f"the VM lacks {lacking}", remedy)
+    remedy = "add the VM's `nics` to the plan file so that the plan sets the options"
+    return ChainLink(OPTIONS, LinkState.OFF, f"the VM does not have {lacking}", remedy)
 
 
 def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> ChainLink:
@@ -159,17 +159,17 @@ def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> Ch
     staged = firmware_in_guest(placed.extra_config)
     if staged is not None and staged.state in ("present", "done"):
         # Its check wants the value that is in force, not the one of the next boot.
-        return ChainLink(FIRMWARE, LinkState.ON, f"its guest found {what} on")
+        return ChainLink(FIRMWARE, LinkState.ON, f"the guest reports that {what} is on")
     if staged is not None and staged.state == "hand":
-        return ChainLink(FIRMWARE, LinkState.PENDING, f"its guest has set {what}")
+        return ChainLink(FIRMWARE, LinkState.PENDING, f"the guest has set {what}")
     if staged is not None and staged.state == "failed":
         remedy = (
             "see the guest's log; if mlxconfig does not list ATS_ENABLED for a NIC, its firmware must be "
             "updated"
         )
-        return ChainLink(FIRMWARE, LinkState.OFF, f"its guest could not set {what}: {staged.why}", remedy)
+        return ChainLink(FIRMWARE, LinkState.OFF, f"the guest could not set {what}: {staged.why}", remedy)
     if reading.is_absent and _is_handed_out(view, placed.nic):
-        where = "its guest sets it" if placed.has_guest else "only its guest can read and set it"
+        where = "the guest sets it" if placed.has_guest else "only the guest can read and set it"
         return ChainLink(
             FIRMWARE, LinkState.UNKNOWN, f"{what} is unknown because the NIC is passed through; {where}"
         )
@@ -200,39 +200,39 @@ def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts
     """Return whether the set value is in force: the host has restarted since, or does so with this plan."""
     states = {kernel.state, firmware.state}
     if firmware_in_guest(placed.extra_config) is not None and firmware.state is LinkState.PENDING:
-        remedy = "restart the host; if the guest still reads False afterwards, power-cycle the host"
+        remedy = "restart the host; if the guest still reports False afterwards, power-cycle the host"
         return ChainLink(
-            RESTART, LinkState.PENDING, "the host must restart to activate the guest's setting", remedy
+            RESTART, LinkState.PENDING, "the host must be restarted to activate the guest's setting", remedy
         )
     if states & {LinkState.SET_BY_PLAN, LinkState.PENDING}:
         if restarts:
             return ChainLink(RESTART, LinkState.SET_BY_PLAN, "the plan restarts the host")
         remedy = "restart the host; power-cycle it only if this does not help"
-        return ChainLink(RESTART, LinkState.PENDING, "the host must restart to activate it", remedy)
+        return ChainLink(RESTART, LinkState.PENDING, "the host must be restarted to activate it", remedy)
     if LinkState.OFF in states:
-        return ChainLink(RESTART, LinkState.UNKNOWN, "the host restarts after it is set")
+        return ChainLink(RESTART, LinkState.UNKNOWN, "a host restart is required after it is set")
     if LinkState.UNKNOWN in states:
-        return ChainLink(RESTART, LinkState.UNKNOWN, "whether the host has restarted since then is unknown")
+        return ChainLink(RESTART, LinkState.UNKNOWN, "it is unknown whether the host was restarted")
     return ChainLink(RESTART, LinkState.ON, "all settings are active")
 
 
 def _path(placed: Placed, topology: Topology) -> ChainLink:
     """Say whether the nearest GPU is of the NIC's NUMA node and root complex."""
     if not placed.gpus:
-        return ChainLink(PATH, LinkState.UNKNOWN, "its GPU is not known yet")
+        return ChainLink(PATH, LinkState.UNKNOWN, "its GPU has not been assigned yet")
     node = topology.numa_node(placed.nic)
     nodes = [topology.numa_node(gpu) for gpu in placed.gpus]
     if any(topology.is_one_root(gpu, placed.nic) for gpu in placed.gpus):
         return ChainLink(PATH, LinkState.ON, "GPU and NIC share a root complex")
     if node is not None and None not in nodes and node not in nodes:
-        remedy = "use a NIC of the GPU's node"
-        words = f"its NIC {placed.nic} is on NUMA node {node}, but its GPU is on another"
+        remedy = "use a NIC on the GPU's NUMA node"
+        words = f"NIC {placed.nic} is on NUMA node {node}, but the GPU is on another"
         return ChainLink(PATH, LinkState.OFF, words, remedy)
     if all(topology.is_one_root(gpu, placed.nic) is False for gpu in placed.gpus):
         # NVIDIA's guide asks for one node, its later documents for one root complex: servers with one root
         # for each slot have no such pair.
-        words = "GPU and NIC are on one NUMA node, but on different root complexes"
+        words = "GPU and NIC are on the same NUMA node, but on different root complexes"
         return ChainLink(PATH, LinkState.UNKNOWN, words)
     if node is not None and node in nodes:
-        return ChainLink(PATH, LinkState.ON, "GPU and NIC are on one NUMA node")
+        return ChainLink(PATH, LinkState.ON, "GPU and NIC are on the same NUMA node")
     return ChainLink(PATH, LinkState.UNKNOWN, "the host does not report where GPU and NIC are")

@@ -79,14 +79,14 @@ class RdmaChecks:
         if not nics or len(resolved.gpus) in (0, nics):
             return
         message = (
-            f"it has {len(resolved.gpus)} GPUs and {nics} NICs for GPUDirect, but each GPU should have its "
+            f"has {len(resolved.gpus)} GPUs and {nics} NICs for GPUDirect, but each GPU should have its "
             "own NIC"
         )
         if nics == 1:
             message = (
                 f"its {len(resolved.gpus)} GPUs share one NIC for GPUDirect, but each should have its own"
             )
-        remedy = "use one GPU and one NIC of the same NUMA node per VM, or as many NICs as GPUs (`count`)"
+        remedy = "use one GPU and one NIC on the same NUMA node per VM, or as many NICs as GPUs (`count`)"
         self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
 
     def _check_fractions(self, resolved: ResolvedVm) -> None:
@@ -99,11 +99,11 @@ class RdmaChecks:
         parts = dict.fromkeys(need.name for need in resolved.fit.variant if not need.is_full)
         if parts:
             message = (
-                f"{listed(parts)} is a fraction of a GPU; NVIDIA supports GPUDirect RDMA only for some "
+                f"{listed(parts)} is a fraction of a GPU; NVIDIA supports GPUDirect RDMA only for certain "
                 "vGPUs and does not list them"
             )
             remedy = (
-                "use a profile with the whole GPU, or measure the bandwidth from GPU memory with "
+                "use a full-GPU profile, or measure the bandwidth from GPU memory with "
                 "`vgpu-cfg verify`"
             )
             self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)
@@ -119,9 +119,9 @@ class RdmaChecks:
                 continue
             found = mtu_of_switch(nic.network, self._observed)
             if found is not None and found < mtu:
-                message = f"a NIC on {nic.network} requires the MTU {mtu}, but its switch has {found}"
+                message = f"a NIC on {nic.network} requires MTU {mtu}, but its switch has {found}"
                 remedy = (
-                    f"name the switch under `networks` so that it gets {mtu}; or set `mtu: {found}` on the "
+                    f"add the switch to `networks` to set its MTU to {mtu}, or set `mtu: {found}` on the "
                     "network"
                 )
                 self._findings.add_vm(Code.MTU_TOO_SMALL, vm, message, remedy)
@@ -139,17 +139,17 @@ class RdmaChecks:
             if isinstance(nic, WantedNic) and nic.kind == PVRDMA and nic.backing.portgroup_key is None
         ]
         if standard:
-            message = f"a PVRDMA NIC requires a distributed portgroup, but {listed(standard)} is not one"
-            remedy = "name a portgroup of a distributed switch, or set type: vmxnet3"
+            message = f"a PVRDMA NIC requires a distributed port group, but {listed(standard)} is not one"
+            remedy = "specify a port group on a distributed switch, or set type: vmxnet3"
             self._findings.refuse_vm(Code.PVRDMA_NOT_DISTRIBUTED, vm, message, remedy)
         guest_id = resolved.base.guest_id
         if guest_id and ("64" not in guest_id or is_linux(guest_id) is False):
-            message = f"its guest is {guest_id}, but PVRDMA supports only 64-bit Linux"
+            message = f"the guest OS is {guest_id}, but PVRDMA supports only 64-bit Linux"
             self._findings.refuse_vm(
-                Code.PVRDMA_GUEST, vm, message, "set type: vmxnet3, or clone another template"
+                Code.PVRDMA_GUEST, vm, message, "set type: vmxnet3, or use another template"
             )
         if resolved.gpus:
-            message = "its PVRDMA NIC accesses only the guest's memory: no GPUDirect and no ATS chain"
+            message = "a PVRDMA NIC can access only guest memory: no GPUDirect and no ATS chain"
             remedy = (
                 "for direct communication between GPUs, set type: passthrough or sriov with `rdma: gpudirect`"
             )
@@ -159,12 +159,12 @@ class RdmaChecks:
         for nic in nics:
             switch = switch_of(nic, view, self._desired, self._observed)
             if switch is not None and len(switch.uplinks) != 1:
-                has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplink"
+                has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplinks"
                 message = (
                     f"{switch.name} has {has} on {view.host.name}, but PVRDMA requires its RDMA NIC as the "
                     "only uplink"
                 )
-                remedy = "keep the RDMA NIC as the only uplink; otherwise traffic silently falls back to TCP"
+                remedy = "make the RDMA NIC the only uplink; otherwise, traffic silently falls back to TCP"
                 self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
         self._check_vmknic(vm, view, changes)
 
@@ -177,8 +177,8 @@ class RdmaChecks:
         if is_set or view.facts.options.get(OPTION):
             return
         is_read = FactGroup.OPTIONS in view.facts.groups and FactGroup.OPTIONS not in view.facts.unread
-        reported = "names none" if is_read else "was not read"
-        message = f"PVRDMA uses a VMkernel NIC of {view.host.name}, but {OPTION} {reported} there"
+        reported = "does not specify one" if is_read else "could not be read"
+        message = f"PVRDMA requires a VMkernel NIC on {view.host.name}, but {OPTION} {reported}"
         remedy = (
             "under `hosts`, set `vmknics` on the NIC's switch and `pvrdma: {network: …}` for the host"
             if is_read
@@ -221,13 +221,13 @@ class RdmaChecks:
         open_ones = [one for one in links if one.state is LinkState.UNKNOWN]
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
-            message = f"the ATS chain of NIC {pci_id} of {host.name} is incomplete ({states})"
+            message = f"the ATS chain of NIC {pci_id} on {host.name} is incomplete ({states})"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
             rows = tuple(Hindrance(subject=one.link, reason=one.text) for one in lacking)
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies), hindrances=rows)
         elif open_ones:
             why = "; ".join(one.text for one in open_ones if one.link != RESTART) or open_ones[0].text
-            message = f"the ATS chain of NIC {pci_id} of {host.name} cannot be fully determined: {why}"
+            message = f"the ATS chain of NIC {pci_id} on {host.name} cannot be fully determined: {why}"
             remedy = "`vgpu-cfg verify` checks it in the guest: `ATSCtl: Enable+` in lspci"
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)
 
@@ -239,8 +239,8 @@ class RdmaChecks:
             id=restart_for_ats(host.name),
             subject=Subject(kind="host", name=host.name, moid=moid),
             text=(
-                f"The guest of {guests} has set ATS_ENABLED in its NIC's firmware. Restarting the VM does "
-                f"not activate it: shut {guests} down, restart {host.name}, start them again, and check in "
+                f"The guest of {guests} has set ATS_ENABLED in the NIC firmware. Restarting the VM does "
+                f"not activate it: shut down {guests}, restart {host.name}, power the VMs on, and check in "
                 "the guest. If Current still shows False, power-cycle the host."
             ),
             proof="in the guest, `mlxconfig -d DEVICE -e query ATS_ENABLED` shows True(1) under Current",
