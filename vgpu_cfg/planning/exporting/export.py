@@ -120,7 +120,7 @@ class _Exporting:
             lines = lines_of(found, tied)
             lifted = lift(lines)
             changing = [
-                f"the host {name}: the next plan would change its current settings"
+                f"host {name}: the next plan would change its current settings"
                 for name in sorted(awry, key=as_counted)
             ]
             content = Content(
@@ -173,7 +173,7 @@ class _Exporting:
             yield f"{fold_names(sorted(names, key=as_counted))}: {text}"
         if self.chosen.without_gpus:
             what = counted(self.chosen.without_gpus, "VM")
-            yield f"{what} without GPUs or plan; to include them, use --vm or --folder"
+            yield f"{what} without GPUs and not owned by a plan; to include them, use --vm or --folder"
 
 
 def _with_id(identity: PlanIdentity) -> PlanIdentity:
@@ -196,9 +196,9 @@ def _unnamed(vm: Vm, taken: set[str]) -> str:
     if vm.detail is None:
         return "its details could not be read"
     if vm.name.casefold() in taken:
-        return f"another VM has the same name; it is at {vm.inventory_path}"
+        return f"another VM has the same name; this one is at {vm.inventory_path}"
     if "{" in vm.name or "}" in vm.name:
-        return "braces in a name would be read as a range"
+        return "braces in its name would be interpreted as a range"
     try:
         check_vm_name(vm.name)
     except ValueError as error:
@@ -208,7 +208,7 @@ def _unnamed(vm: Vm, taken: set[str]) -> str:
 
 def _unplaced(folder: str | None) -> str:
     """Say why a plan file cannot name a VM's folder, "" where it can."""
-    return "braces in its folder's name would be read as a range" if folder and "{" in folder else ""
+    return "braces in its folder's name would be interpreted as a range" if folder and "{" in folder else ""
 
 
 def _networks(found: Iterable[ExportedVm]) -> list[str]:
@@ -305,7 +305,7 @@ def _by_vm(change: Change) -> Mapping[str, Sequence[Edit]]:
 def _ignore(one: ExportedVm, change: Change, edit: Edit) -> bool:
     """Put the first key under `ignore` that the edit may come from and that is not there yet."""
     return any(
-        key in one.keys and one.ignore(key, f"only because of `ignore: {key}`: {_says(change, edit)}")
+        key in one.keys and one.ignore(key, f"covered by `ignore: {key}`: {_says(change, edit)}")
         for key in _keys_of(change, edit, one)
     )
 

@@ -77,7 +77,7 @@ def choose(choice: Choice, names: Names) -> Chosen:
     chosen.hosts = [host for host in wanted.values() if not choice.names_vms or host.moid in used]
     if not chosen.vms and (choice.names_vms or not chosen.hosts):
         raise NotFound(
-            "no VM matches all of the globs",
+            "no VM matches all globs",
             subject=observed.vcenter.address,
             remedy="omit one of --cluster, --folder, --vm and --host",
         )
@@ -154,7 +154,7 @@ def tie(found: Sequence[ExportedVm], observed: Inventory, plan: str) -> Tied:
             taken = {name for name, line in result.lines.items() for one in line if one in members}
             place = dict(rule.place)
             if any(_clash(one.keys.get("place", {}), place) for one in members) or taken - {rule.line}:
-                result.left_out.append(f"the DRS rule {rule.name}: its VMs have another rule")
+                result.left_out.append(f"the DRS rule {rule.name}: its VMs are in another rule")
                 continue
             for one in members:
                 one.keys["place"] = {**one.keys.get("place", {}), **place}
@@ -176,11 +176,11 @@ def _ties(cluster: Cluster, plan: str, known: Collection[str], left_out: list[st
             continue
         line = _line(rule.name, plan) or _one_line(rule.vm_moids, known)
         if not rule.is_enabled or not cluster.drs_enabled:
-            left_out.append(f"the DRS rule {rule.name}: it is off")
+            left_out.append(f"the DRS rule {rule.name}: it is disabled")
         elif rule.kind != "anti_affinity":
-            left_out.append(f"the DRS rule {rule.name}: no key keeps VMs together")
+            left_out.append(f"the DRS rule {rule.name}: plan files cannot keep VMs together")
         elif not line or not set(rule.vm_moids) <= set(known):
-            left_out.append(f"the DRS rule {rule.name}: its VMs do not match one line")
+            left_out.append(f"the DRS rule {rule.name}: its VMs do not correspond to a single line")
         elif len(rule.vm_moids) > 1:
             yield Tie(rule.name, rule.vm_moids, (("spread", "hosts"), *_must(rule.is_mandatory)), line)
     for tied in cluster.host_rules:
@@ -189,9 +189,9 @@ def _ties(cluster: Cluster, plan: str, known: Collection[str], left_out: list[st
         if not moids:
             continue
         if not tied.is_enabled or not cluster.drs_enabled:
-            left_out.append(f"the DRS rule {tied.name}: it is off")
+            left_out.append(f"the DRS rule {tied.name}: it is disabled")
         elif tied.avoided_group or not tied.host_group:
-            left_out.append(f"the DRS rule {tied.name}: no key excludes VMs from a host group")
+            left_out.append(f"the DRS rule {tied.name}: plan files cannot exclude host groups")
         else:
             place = (("host_group", tied.host_group), *_must(tied.is_mandatory))
             yield Tie(tied.name, moids, place, _line(tied.vm_group, plan, tied.host_group))

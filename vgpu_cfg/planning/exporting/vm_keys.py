@@ -101,7 +101,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     unsaid = sorted(name for name, text in attributes.items() if "{" in f"{name}{text}")
     if unsaid:
         found.left_out.append(
-            f"the attributes {', '.join(unsaid)}, whose braces would be read as a range or a variable"
+            f"the attributes {', '.join(unsaid)}, whose braces would be interpreted as a range or variable"
         )
     if attributes := {name: text for name, text in attributes.items() if name not in unsaid}:
         keys["attributes"] = attributes
@@ -194,7 +194,7 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
     items: list[Item | str] = []
     for vgpu in detail.vgpus:
         if not _is_profile(vgpu.profile):
-            said.left_out.append(f"gpus: {vgpu.profile or 'a vGPU without a profile'} is not a profile")
+            said.left_out.append(f"gpus: {vgpu.profile or 'a vGPU without a profile'} is not a valid profile")
     plain = [gpu for gpu in detail.vgpus if gpu.group_key not in detail.device_groups]
     for (profile, uvm), same in groupby(plain, lambda gpu: (gpu.profile, has_uvm(gpu, detail))):
         items.append(_counted({"profile": profile, **({"uvm": True} if uvm else {})}, len(list(same))))
@@ -205,12 +205,12 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
             continue
         items += _group([*members, *detail.other_members(key)], detail.device_groups[key], said)
     said.left_out += [
-        f"gpus: the DVX device {one.device_class} is not supported by any key" for one in detail.dvx
+        f"gpus: plan files do not support DVX devices ({one.device_class})" for one in detail.dvx
     ]
     for device in (one for one in detail.passthrough_gpus if one.group_key is None):
         found = _whole(device, names)
         if found is None:
-            said.left_out.append("gpus: no key lists the functions that a Dynamic DirectPath device may use")
+            said.left_out.append("gpus: plan files cannot list the functions of Dynamic DirectPath devices")
         else:
             said.is_bound |= device.is_fixed
             items.append(found)
@@ -239,7 +239,7 @@ def _group(members: Sequence[Any], name: str, said: Said) -> Iterator[Item]:
     profiles = {getattr(gpu, "profile", None) for gpu in members}
     if len(profiles) != 1 or None in profiles or len(members) < 2:
         if members:
-            said.left_out.append(f"gpus: no key supports the device group {name}")
+            said.left_out.append(f"gpus: plan files do not support the device group {name}")
         return
     yield {"profile": members[0].profile, "count": len(members), "nvlink": True}
 
@@ -312,7 +312,7 @@ def _virtual(
         said.left_out.append(f"nics: a NIC has the type {nic.kind}")
         return None
     if network is None:
-        said.left_out.append("nics: a NIC is on a network that was not read")
+        said.left_out.append("nics: a NIC is on a network that could not be read")
         return None
     mac = nic.mac.casefold()
     item: Item = {"network": network}
@@ -347,7 +347,7 @@ def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | No
     said = Said()
     disks = sorted(detail.disks if owned is None else owned.own, key=lambda disk: disk.key)
     said.left_out += (
-        [f"disks: {disk_text(disk)} is not added to the plan" for disk in owned.others] if owned else []
+        [f"disks: {disk_text(disk)} is not included in the plan" for disk in owned.others] if owned else []
     )
     kinds = {controller.key: controller.kind for controller in detail.controllers}
     given = {disk.key: disk for disk in template.disks} if template is not None else {}
@@ -358,7 +358,7 @@ def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | No
         if disk is inherited[0]:
             items += [{"grow": size_text(disk.capacity_mib)}] if disk.capacity_mib > was else []
         elif disk.capacity_mib != was:
-            said.left_out.append("disks: a disk of the template other than the first has grown")
+            said.left_out.append("disks: a template disk other than the first was extended")
     for disk in disks:
         if disk in inherited:
             continue
