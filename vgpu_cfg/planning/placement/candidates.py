@@ -22,17 +22,17 @@ Ranked = tuple[tuple[int, int], ...]
 """Hosts by index, each with the rank of its cluster in the plan file."""
 
 _REMEDIES = {
-    Code.HOST_GROUP_UNUSABLE: "in vCenter, add a running host to the group, or name another group",
-    Code.HOSTS_EXCLUDED: "exclude fewer hosts in `place.not_hosts`, or add clusters",
+    Code.HOST_GROUP_UNUSABLE: "add a running host to the group in vCenter, or specify another group",
+    Code.HOSTS_EXCLUDED: "exclude fewer hosts with `place.not_hosts`, or add clusters",
     Code.NO_HOST_MATCHES: "compare `place.hosts` with the host names",
-    Code.NO_USABLE_HOST: "connect a host, or exit maintenance mode on one",
-    Code.NETWORK_NOT_ON_HOST: "add the network to a host, or name another cluster or network",
-    Code.DATASTORE_NOT_ON_HOST: "mount the datastore on a host, or name another cluster or datastore",
+    Code.NO_USABLE_HOST: "connect a host or take one out of maintenance mode",
+    Code.NETWORK_NOT_ON_HOST: "add the network to a host, or specify another cluster or network",
+    Code.DATASTORE_NOT_ON_HOST: "mount the datastore on a host, or specify another cluster or datastore",
     Code.DEVICE_GROUP_ABSENT: "use a name that `vgpu-cfg inventory` lists under DEVICE GROUPS",
 }
 
 
-_BRING_BACK = "reconnect a host that does not respond, or allow others for the VM: `place`, `cluster`"
+_BRING_BACK = "reconnect the unresponsive host, or allow other hosts for the VM (`place`, `cluster`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Candidates:
             if host.owner_moid in ranks and (query.only_host is None or host.moid == query.only_host)
         ]
         if not left:
-            return _failed(Code.NO_USABLE_HOST, "the clusters have no host")
+            return _failed(Code.NO_USABLE_HOST, "the clusters contain no hosts")
         if query.host_group is not None:
             members, failure = self._members(query, query.host_group)
             if failure is not None:
@@ -103,7 +103,7 @@ class Candidates:
             return _failed(Code.NO_HOST_MATCHES, message)
         allowed = [one for one in chosen if not matches_any(self.hosts[one[0]].name, query.not_globs)]
         if not allowed:
-            message = f"`place.not_hosts` ({', '.join(query.not_globs)}) leaves none of {self._names(chosen)}"
+            message = f"`place.not_hosts` ({', '.join(query.not_globs)}) excludes {self._names(chosen)}"
             return _failed(Code.HOSTS_EXCLUDED, message)
         usable = [one for one in allowed if self.hosts[one[0]].is_usable]
         if not usable:
@@ -114,7 +114,7 @@ class Candidates:
                 )
                 remedy = _BRING_BACK if is_silent else _REMEDIES[Code.NO_USABLE_HOST]
                 return (), (Code.NO_USABLE_HOST, f"no host can run it: {states}", remedy)
-            message = f"no host of the host group {query.host_group} can run it: {states}"
+            message = f"no host in the host group {query.host_group} can run it: {states}"
             return _failed(Code.HOST_GROUP_UNUSABLE, message)
         for wanted, code, noun, names in (
             (query.networks, Code.NETWORK_NOT_ON_HOST, "network", self.networks),
@@ -134,7 +134,7 @@ class Candidates:
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
         known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))
         told = f"available: {listed(known, shown=6)}" if known else "none are available"
-        return f"no host offers the device group {listed(sorted(wanted))}: {told}"
+        return f"no host provides the device group {listed(sorted(wanted))}; {told}"
 
     def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
         """Return the hosts of a host group, in every cluster of the query that has one of this name."""
@@ -144,7 +144,7 @@ class Candidates:
             return frozenset(), host_group_not_found(name, clusters)
         members = frozenset(moid for _, group in found for moid in group.host_moids)
         if not members:
-            message = f"the host group {name} of {listed(cluster.name for cluster, _ in found)} has no host"
+            message = f"the host group {name} in {listed(cluster.name for cluster, _ in found)} is empty"
             return members, (Code.HOST_GROUP_UNUSABLE, message, _REMEDIES[Code.HOST_GROUP_UNUSABLE])
         return members, None
 
@@ -157,7 +157,7 @@ def host_group_not_found(name: str, clusters: Sequence[Cluster]) -> tuple[Code, 
     known = [group.name for cluster in clusters for group in cluster.host_groups]
     message = f"{listed(cluster.name for cluster in clusters)} has no host group {name!r}"
     remedy = (
-        did_you_mean(name, known, noun="host groups") or "create it in vCenter: VM/Host Groups of the cluster"
+        did_you_mean(name, known, noun="host groups") or "create it in vCenter under VM/Host Groups"
     )
     return Code.HOST_GROUP_NOT_FOUND, message, remedy
 
