@@ -102,7 +102,7 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
             known = [one.name for one in observed.facts.switches]
             remedy = did_you_mean(line.switch, known, noun="switches")
             message = (
-                f"the distributed switch {line.switch!r} does not exist, and the plan file does not create it"
+                f"the distributed switch {line.switch!r} does not exist and is not created by the plan"
             )
             findings.add(
                 Code.SWITCH_NOT_FOUND, Subject(kind="network", name=line.name), message, remedy or _MAKE_IT
@@ -139,7 +139,7 @@ def _take_members(
         switch = switches.get(rule.switch.casefold())
         if switch is None:
             known = [*standard, *(one.name for one in observed.facts.switches)]
-            message = f"the rule for {nic.device} names the switch {rule.switch!r}, which does not exist"
+            message = f"the rule for {nic.device} refers to the switch {rule.switch!r}, which does not exist"
             remedy = did_you_mean(rule.switch, known, noun="switches") or _MAKE_IT
             findings.add(Code.SWITCH_NOT_FOUND, subject, message, remedy)
             continue
@@ -148,7 +148,7 @@ def _take_members(
             continue
         lost = cut_off(view, nic.device, observed.facts.switches)
         if lost is not None:
-            remedy = f"remove it from {lost.switch} first, then plan again"
+            remedy = f"remove it from {lost.switch} first, then run `plan` again"
             findings.add(Code.NIC_IN_USE, subject, str(lost), remedy)
             continue
         edit = Edit(
@@ -186,10 +186,10 @@ def _check_mtus(
                 mtu = mtu_of_switch(vmknic.network, observed)
             if vmknic.mtu is not None and mtu is not None and vmknic.mtu > mtu:
                 message = (
-                    f"VMkernel NICs on {vmknic.network} require the MTU {vmknic.mtu}, but its switch has "
+                    f"VMkernel NICs on {vmknic.network} require MTU {vmknic.mtu}, but its switch has "
                     f"{mtu}"
                 )
-                remedy = f"set `mtu: {vmknic.mtu}` on the network, so that its switch gets it"
+                remedy = f"set `mtu: {vmknic.mtu}` on the network, which also sets it on the switch"
                 subject = Subject(kind="network", name=vmknic.network)
                 findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
 
@@ -288,8 +288,8 @@ def _portgroup(
     same_name = find_named(line.name, observed.networks)
     found = [one for one in same_name if _is_on(one, switch)]
     if not found and same_name:
-        message = f"{line.name} exists but is not a portgroup of {switch.name}"
-        remedy = "rename the network in the plan file, or name the switch that it is on"
+        message = f"{line.name} exists but is not a port group on {switch.name}"
+        remedy = "rename the network in the plan file, or specify the switch it is on"
         findings.add(Code.NETWORK_KIND, subject, message, remedy)
         return None
     spec = SetPortgroup(
@@ -329,7 +329,7 @@ def _vlan_edits(line: DesiredNetwork, found: Network, switch: _Switch, findings:
         return ()
     if found.moid not in vlans:
         subject = Subject(kind="network", name=line.name)
-        message = f"the VLAN of {line.name} was not read"
+        message = f"the VLAN of {line.name} could not be read"
         remedy = f"grant the account read access to {switch.name}"
         findings.add(Code.SETTING_UNREAD, subject, message, remedy)
         return ()

@@ -68,16 +68,16 @@ def check_lower_mtu(
     users.known += sorted(_own_nics_above(mtu, networks, desired, observed), key=as_counted)
     if users.known:
         message = (
-            f"{switch.name} would get the MTU {mtu}, but NICs on it use more: "
+            f"{switch.name} would be set to MTU {mtu}, but NICs on it use a larger one: "
             f"{listed(users.known, shown=_SHOWN)}"
         )
-        remedy = "lower their MTU first and plan again, or keep the network's `mtu`"
+        remedy = "reduce their MTU first and run `plan` again, or keep the network's `mtu`"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
         return False
     if users.unread:
         message = (
-            f"{switch.name} would get the MTU {mtu}, but the VMkernel NICs of "
-            f"{listed(users.unread, shown=_SHOWN)} on it were not read"
+            f"{switch.name} would be set to MTU {mtu}, but the VMkernel NICs of "
+            f"{listed(users.unread, shown=_SHOWN)} on it could not be read"
         )
         remedy = "check in vCenter that none of them has a larger MTU"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
@@ -121,17 +121,17 @@ def check_vlan(
     _take_vms(users, found, desired, observed)
     if users.known:
         message = (
-            f"VLAN {line.vlan} would disconnect objects on {line.name}: {listed(users.known, shown=_SHOWN)}"
+            f"VLAN {line.vlan} would disconnect users of {line.name}: {listed(users.known, shown=_SHOWN)}"
         )
-        remedy = "create a new portgroup for this VLAN, or move them to another one first"
+        remedy = "create a new port group for this VLAN, or move its users to another one first"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
         return False
     if users.unread:
         message = (
-            f"whether VLAN {line.vlan} disconnects objects on {line.name} could not be read for "
+            f"cannot determine whether VLAN {line.vlan} disconnects users of {line.name}: unreadable on "
             f"{listed(users.unread, shown=_SHOWN)}"
         )
-        remedy = "check in vCenter that none of them is connected to it"
+        remedy = "check in vCenter that nothing is connected to it"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy, Severity.WARNING)
     return True
 
