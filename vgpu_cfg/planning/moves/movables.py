@@ -186,12 +186,12 @@ class Movables:
         if (tied := why_tied(detail)) and (detail.mixed_groups or self.home is OwnHost.NEVER):
             return tied
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
-            return "it accepts several kinds of devices, and which are available elsewhere is unknown"
+            return "it accepts several kinds of devices, and their availability on other hosts is unknown"
         return ""
 
     def _nowhere(self, detail: VmDetail) -> str:
         tied = why_tied(detail) if self.home is not OwnHost.NEVER else ""
-        return tied or "no other host of its cluster can run it"
+        return tied or "no other host in its cluster can run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
         """Return a VM's needs of another host of its cluster: boards, devices, networks, datastores."""
@@ -281,7 +281,7 @@ def in_order(steps: Iterable[MoveStep]) -> list[MoveStep]:
             continue
         smallest = min(left, key=lambda step: (sum(need.framebuffer_mib for need in step.variant), step.vm))
         left.remove(smallest)
-        why = "VMs exchange places, so one of them must be powered off during the move"
+        why = "VMs swap places, so one of them must be powered off during the move"
         cold.append(MoveStep(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
     return [*ordered, *sorted(cold, key=_largest_first)]
 
@@ -313,9 +313,9 @@ def find_uncertain_starts(
             coming = [step.variant for step in came if step.variant[0].board_key == board]
             following = [variant for variant in planned if variant[0].board_key == board]
             if not _is_certain((now if came else later)[index], board, coming, following):
-                what = "a VM that moves there" if came else "a VM of the plan"
+                what = "an incoming VM" if came else "a VM of the plan"
                 yield (
-                    f"all fit on {now[index].host.name}, but ESXi could choose GPUs so that {what} finds none"
+                    f"all fit on {now[index].host.name}, but ESXi's choice may leave no GPU for {what}"
                 )
                 break
 

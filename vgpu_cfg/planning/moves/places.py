@@ -36,7 +36,7 @@ from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
 _NONE_NAMED: Mapping[str, Collection[str]] = MappingProxyType({})
-_BY_RULES = "rules of its cluster exclude every other host"
+_BY_RULES = "DRS rules in its cluster exclude every other host"
 _NO_OTHER = "no other host can run it while it is powered on"
 
 _APART = "anti_affinity"
@@ -185,9 +185,9 @@ def _no_room(vm: Vm, one: Movable | None, hosts: Sequence[Host], home: OwnHost) 
         return f"{tied}, and the host has no free capacity"
     reached = [hosts[index] for index, _ in one.shape.hosts] if one is not None else []
     closed = [host.name for host in reached if host.cordons]
-    where = "no other host" if home is OwnHost.NEVER else "neither its host nor another"
-    cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} cordoned, or a GPU there)"
-    return f"{where} of its cluster has capacity for it{(cordoned if closed else '')}"
+    where = "no other host" if home is OwnHost.NEVER else "neither its host nor any other host"
+    cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} at least partly cordoned)"
+    return f"{where} in its cluster has capacity for it{(cordoned if closed else '')}"
 
 
 def keep_rules(
