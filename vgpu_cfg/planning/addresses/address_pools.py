@@ -114,7 +114,7 @@ class AddressPools:
                     continue
                 other = self._users.setdefault(address, vm.name)
                 if other != vm.name or [_stated(one) for one in vm.nics].count(address) > 1:
-                    message = f"the plan file assigns {address} to it, but this is {_of(other)}"
+                    message = f"the plan file assigns address {address}, but it is {_of(other)}"
                     self._findings.refuse_vm(
                         Code.ADDRESS_TWICE, vm, message, "assign a different address to each NIC"
                     )
@@ -153,8 +153,8 @@ class AddressPools:
 
     def _assess_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
-            message = f"its address {address} is already used by {listed(others, shown=_SHOWN)}"
-            remedy = "assign another address, or free this one"
+            message = f"address {address} is already used by {listed(others, shown=_SHOWN)}"
+            remedy = "assign a different address, or free this one"
             self._findings.add_vm(Code.ADDRESS_IN_USE, vm, message, remedy)
 
     # -------------------------------------------------------------- giving them
@@ -211,8 +211,8 @@ class AddressPools:
             given = (_address(text) for text in self.given.values())
             used = pool.size - sum(one is not None and pool.has(one) for one in given)
             message = (
-                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short, for {names}: of "
-                f"its {pool.size}, {used} are used by others"
+                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short for {names}: "
+                f"{used} of {pool.size} are already in use"
             )
             remedy = "enlarge `pool`, or free addresses"
             if used:
@@ -266,4 +266,4 @@ def _addresses(count: int) -> str:
 
 
 def _of(user: str) -> str:
-    return f"the address of {user} too" if user.startswith(("the ", "a ")) else f"also assigned to {user}"
+    return f"also the address of {user}" if user.startswith(("the ", "a ")) else f"also assigned to {user}"

@@ -99,10 +99,10 @@ class NicIdentities:
             f"NIC {numbers} from its other NICs" if len(alike) == 1 else f"its NICs {numbers} from each other"
         )
         message = (
-            f"its guest cannot tell {what}, because they use the same driver and their MAC addresses are "
+            f"the guest cannot distinguish {what}: they use the same driver and their MAC addresses are "
             "unknown"
         )
-        remedy = "set `mac` for each NIC; see the card's label, or run `ip link` in a guest that uses it"
+        remedy = "set `mac` for each NIC; see the card's label, or run `ip link` in a guest that uses the NIC"
         self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
 
     # -------------------------------------------------------- virtual NICs' MACs
