@@ -62,8 +62,8 @@ _DEVICES = {
 """By the key of an edit, the kinds of devices whose events report it."""
 
 NO_EVENT = "no vCenter event shows this"
-IN_GUEST = "changes in a guest are not vCenter events"
-NOT_MADE = "not created yet, or its removal is too long ago"
+IN_GUEST = "vCenter does not record changes in guests"
+NOT_MADE = "not created yet, or removed too long ago"
 
 
 def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastScope:
