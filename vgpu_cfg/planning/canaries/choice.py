@@ -127,7 +127,7 @@ def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Itera
             yield from _of_vm(vm.name, found, places.get(vm.name), after)
     for change in left.changes:
         if change.subject.kind in ("host", "vm") and change.subject.name in canary.names:
-            yield f"{change.subject.name}: {change.id} would have to be repeated"
+            yield f"{change.subject.name}: {change.id} would be required again"
     for error in left.errors:
         if error.subject.name in canary.names:
             yield f"{error.subject.name}: {error.code} {error.message}"
@@ -137,7 +137,7 @@ def _of_host(name: str, host: Host | None, *, is_held: bool) -> Iterator[str]:
     if host is None:
         yield f"{name}: no longer in vCenter"
     elif host.connection is not Connection.CONNECTED:
-        yield f"{name}: it {host.connection.words}"
+        yield f"{name}: {host.connection.words}"
     elif host.is_in_maintenance_mode and not is_held:
         yield f"{name}: in maintenance mode"
 
