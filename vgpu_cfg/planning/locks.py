@@ -66,14 +66,14 @@ def report_locks(
                 Code.SILENT_RUN,
                 subject,
                 f"{message}; inactive since {beat_at:{_MOMENT}} UTC",
-                f"make sure that it is no longer running; then run `{observed.locks.unlock_command(run)}`",
+                f"make sure that the run has ended; then run `{observed.locks.unlock_command(run)}`",
             )
         else:
             findings.add(
                 Code.ANOTHER_RUN,
                 subject,
                 f"{message}; last active at {beat_at:%H:%M:%S} UTC",
-                "wait for it to end; until then, `apply` makes no changes and exits with code 6",
+                "wait until that run ends; until then, `apply` makes no changes and exits with code 6",
             )
 
 

@@ -467,7 +467,7 @@ class _Planning:
         if not (chosen or has_networks or of_hosts.changes or of_hosts.in_sync or of_hosts.unknown):
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
-            remedy = "use a VM's name or glob, or host:NAME"
+            remedy = "specify a VM name, a glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
 

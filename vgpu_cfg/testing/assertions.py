@@ -54,7 +54,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
         _fail(plan, site, "it does not fit", _findings(made.errors))
     disturbs = any(change.impact is not Impact.NONE or change.deletes for change in made.changes)
     if disturbs or any(one.experience is not Experience.OPTION for one in made.disturbed):
-        _fail(plan, site, "it disrupts running workloads", plain(render_disruption(made, WIDTH, with_all=True)))
+        _fail(plan, site, "it disrupts workloads", plain(render_disruption(made, WIDTH, with_all=True)))
 
 
 def assert_placed(plan: PlanFile, site: Site, vm: str, host: str) -> None:
