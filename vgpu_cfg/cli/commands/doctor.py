@@ -56,7 +56,7 @@ def doctor(
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."""
+    """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Read-only."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found

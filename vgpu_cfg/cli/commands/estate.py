@@ -96,7 +96,7 @@ def inventory(
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Show hosts, GPUs, NICs and NUMA nodes, who uses them, and what is free."""
+    """Show hosts, GPUs, NICs and NUMA nodes, which VMs use them, and what is free."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts

@@ -84,7 +84,7 @@ def export(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write a plan file for existing VMs and hosts; planning with it changes nothing."""
+    """Write a plan file that describes existing VMs and hosts; applying it changes nothing."""
     if update is not None:
         others = (clusters, folders, hosts, name, template, to, force or None)
         if not vms or any(one is not None for one in others):

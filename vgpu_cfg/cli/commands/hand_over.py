@@ -83,7 +83,7 @@ def hand_over(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write the plan's VMs as a host file, an inventory or a pool for another tool."""
+    """Write the plan's VMs as a host file, inventory or pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request

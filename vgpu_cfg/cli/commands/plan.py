@@ -422,7 +422,7 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show the VMs that the plan owns, where they run, and what has drifted, and who changed it."""
+    """Show the plan's VMs, where they run, what has drifted, and who changed it."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at

@@ -74,7 +74,7 @@ def runbook(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Print the plan as a runbook in Markdown: each step with its reason, commands, check and undo."""
+    """Print the plan as a Markdown runbook: each step with its reason, commands, check and undo."""
     from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request

@@ -43,7 +43,7 @@ def cordon(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Keep new VMs of all plans off hosts or GPUs; running VMs stay."""
+    """Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
     raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output))

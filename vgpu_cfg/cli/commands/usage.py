@@ -32,7 +32,7 @@ def usage(
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Report the GPU-hours that VMs used, from the power events that vCenter still has."""
+    """Report the GPU-hours that VMs used, based on the power events that vCenter still has."""
     from vgpu_cfg.cli.flows.flow import read_hours
     from vgpu_cfg.cli.output import show_pool
 

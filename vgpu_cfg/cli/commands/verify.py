@@ -121,7 +121,7 @@ def verify(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if it cannot run."""
+    """Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if one cannot run."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline, read_history
