@@ -62,7 +62,7 @@ class CreateVm(ChangeBase):
     With `customization` its guest is customised at its first start.
     """
 
-    face = Face("make", "made", done="made", sign="+", equips=True, needs_host=True, stays_at_vm=True)
+    face = Face("make", "created", done="created", sign="+", equips=True, needs_host=True, stays_at_vm=True)
 
     kind: Literal["create_vm"] = "create_vm"
     vm: VmRef
@@ -245,7 +245,7 @@ def _customised(name: str, asked: Customization) -> Part:
     told = [f"host name {asked.host_name}", *([f"domain {asked.domain}"] if asked.sets_domain else []), *nics]
     told += [f"DNS {', '.join(asked.dns)}"] if asked.dns else []
     return Part(
-        heading="Customise",
+        heading="Customize",
         what=f"Customize {name} at first boot with the specification {asked.spec} and "
         f"{'; '.join(told)}. The VM must be powered off.",
         client=f"{name} > Actions > Guest OS > Customize Guest OS > {asked.spec}",

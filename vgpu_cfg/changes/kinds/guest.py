@@ -41,7 +41,7 @@ _NAMED_ANYWAY = "host-name"
 class AwaitCustomization(ChangeBase):
     """Wait until vCenter reports the end of a guest's customization, which its first start begins."""
 
-    face = Face("set", "guest customized", done="customised", sign=" ", is_task=False, needs_host=True)
+    face = Face("set", "guest customized", done="customized", sign=" ", is_task=False, needs_host=True)
     for_good = (
         "customization in the guest cannot be undone",
         "restore the guest from an earlier snapshot or backup",
@@ -55,7 +55,7 @@ class AwaitCustomization(ChangeBase):
         return True
 
     def head(self, place: Placement | None) -> Row:
-        return "customise", plain(f"wait for completion, at most {duration(self.wait_seconds)}", "dim")
+        return "customize", plain(f"wait for completion, at most {duration(self.wait_seconds)}", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name

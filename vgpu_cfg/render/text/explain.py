@@ -55,7 +55,7 @@ def render_explanations(explained: Sequence[Found], width: int, *, known: int) -
 
 def _not_known(width: int, known: int) -> list[Text]:
     lines = hanging(
-        "NOT KNOWN",
+        "UNKNOWN",
         f"does not match any of the {known} known failures",
         width,
         indent=0,
@@ -63,7 +63,7 @@ def _not_known(width: int, known: int) -> list[Text]:
         style="bold yellow",
     )
     lines += _rows("collect", WHERE_TO_LOOK, width)
-    return lines + _row("type", "vgpu-cfg explain - < vmware.log     explains a whole log", width)
+    return lines + _row("run", "vgpu-cfg explain - < vmware.log     explains a whole log", width)
 
 
 def _explained(found: Explanation, width: int) -> list[Text]:
@@ -71,7 +71,7 @@ def _explained(found: Explanation, width: int) -> list[Text]:
         *_row("cause", found.cause, width),
         *_rows("verify", found.check, width),
         *_row("remedy", found.remedy, width),
-        *_row("known", _KNOWN[found.confidence], width),
+        *_row("basis", _KNOWN[found.confidence], width),
         *_row("source", found.source, width),
     ]
 
@@ -87,23 +87,23 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
     if found.lines:
         lines += _rows("log", (f"{line.place}  {line.text}" for line in found.lines), width)
     elif found.log_path:
-        lines += _row("log", f"{found.log_path}: no known failure found", width)
+        lines += _row("log", f"{found.log_path}: no matching lines", width)
     lines += _row("cause", cause_text(found), width)
     if found.ruled_out:
-        lines += _row("not", f"ruled out: {_said(found.ruled_out)}", width)
+        lines += _row("checked", f"ruled out: {_said(found.ruled_out)}", width)
     if found.others:
         lines += _row("also", _said(found.others), width)
     if found.unknown:
-        lines += _row("open", _said(found.unknown), width)
+        lines += _row("unknown", _said(found.unknown), width)
     if found.explanation is not None and not found.causes:
         lines += _rows("verify", found.explanation.check, width)
         lines += _row("remedy", found.explanation.remedy, width)
     if found.explanation is not None:
-        lines += _row("known", f"{found.explanation.key}, {_KNOWN[found.explanation.confidence]}", width)
+        lines += _row("basis", f"{found.explanation.key}, {_KNOWN[found.explanation.confidence]}", width)
     lines += _row("state", state_text(found), width)
     if found.notes:
         lines += _rows("note", found.notes, width)
-    return lines + _row("type", f"{found.next_command}     {found.next_reason}", width)
+    return lines + _row("run", f"{found.next_command}     {found.next_reason}", width)
 
 
 def cause_text(found: Diagnosis) -> str:

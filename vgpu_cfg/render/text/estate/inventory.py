@@ -192,7 +192,7 @@ def _device_groups(view: InventoryView) -> _Table:
     columns = (
         Column("HOST", is_flexible=True),
         Column("NAME", is_flexible=True),
-        Column("CONSISTS OF", is_flexible=True),
+        Column("MEMBERS", is_flexible=True),
     )
     rows: list[list[Cell]] = []
     last = ""

@@ -37,7 +37,7 @@ def _where(target: Target) -> str:
 def _cells(reason: Reason, commands: Sequence[str]) -> list[str]:
     words = "; ".join(reason.uses)
     if reason.is_recalled:
-        words += " (recalled)"
+        words += " (from memory; not verified)"
     if reason.without:
         words += f"; optional: without it, {reason.without}"
     return [reason.privilege, _by(reason, commands), words]

@@ -21,7 +21,7 @@ _COLUMNS = (Column(""), Column(""), Column("FOUND", is_flexible=True), Column(""
 
 _STYLES = {FitsBranch.YES: "green", FitsBranch.NO: "bold red", FitsBranch.UNKNOWN: "yellow"}
 _BRANCHES_COLUMNS = (
-    Column("PART"),
+    Column("COMPONENT"),
     Column("FOUND", is_flexible=True),
     Column("TODAY"),
     Column("THEN"),

@@ -15,9 +15,9 @@ MOST_SHOWN = 6
 
 _COLUMNS = (
     Column("WHAT", is_flexible=True),
-    Column("WANTED", is_flexible=True),
+    Column("EXPECTED", is_flexible=True),
     Column("FOUND", is_flexible=True),
-    Column("WHO", is_flexible=True),
+    Column("CHANGED BY", is_flexible=True),
     Column("WHEN"),
 )
 UNKNOWN = "unknown"

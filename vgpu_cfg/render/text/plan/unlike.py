@@ -75,7 +75,7 @@ def render_unlike(rows: Sequence[UnlikeVm], width: int) -> list[Text]:
     others = max((len(row.others) for row in rows), default=0)
     is_beside = bool(others) and _width_of(table(columns, cells, width)) + _GAP + others <= width
     if is_beside:
-        columns.append(Column("ELSE"))
+        columns.append(Column("OTHER"))
         cells = [[*own, row.others] for own, row in zip(cells, rows, strict=True)]
     heading, *body = table_rows(columns, cells, width)
     lines = list(heading)

@@ -11,10 +11,10 @@ from vgpu_cfg.render.views.estate.absence import AbsenceRow, view_absence
 _COLUMNS = (
     Column("VM", is_flexible=True),
     Column("HOST"),
-    Column("HOLDS", is_flexible=True, drop=1),
+    Column("DEVICES", is_flexible=True, drop=1),
     Column("IN MAINTENANCE", is_flexible=True),
     Column("STUN", is_right=True),
-    Column("IF IT FAILED NOW", is_flexible=True),
+    Column("AFTER A FAILURE", is_flexible=True),
 )
 _STYLES = {"": "", "warn": "yellow", "bad": "red"}
 

@@ -60,7 +60,7 @@ _COLUMNS = (
     Column("WHO", is_flexible=True),
     Column("BOARD", is_flexible=True),
     Column("SHARE", is_right=True),
-    Column("HELD", is_right=True),
+    Column("USED", is_right=True),
     Column("LEFT", is_right=True),
     Column("VMS", is_flexible=True, drop=1),
 )
@@ -77,10 +77,10 @@ _IDLE_COLUMNS = (
     Column("OWNER", is_flexible=True),
     Column("FOLDER", is_flexible=True),
     Column("HOST", is_flexible=True),
-    Column("HOLDS", is_flexible=True),
+    Column("DEVICES", is_flexible=True),
     Column("GPU", is_right=True),
     Column("CPU", is_right=True),
-    Column("UP", is_right=True),
+    Column("UPTIME", is_right=True),
     Column("PLAN", is_flexible=True, drop=1),
 )
 _DAY = 86_400

@@ -38,7 +38,7 @@ def render_rebalance(
             if move.why_cold:
                 lines += hanging("COLD", f"{move.vm}: {move.why_cold}", width, indent=0)
     for doubt in found.uncertain_starts:
-        lines += hanging("DOUBT", doubt, width, indent=0, style="yellow")
+        lines += hanging("RISK", doubt, width, indent=0, style="yellow")
     if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         for stay in found.stays[:_MOST_SHOWN]:
             lines += hanging("STAYS", f"{stay.vm} on {stay.host}: {stay.why}", width, indent=0)
@@ -82,7 +82,7 @@ def _result(found: Rebalance, *, is_all: bool) -> str:
             return f"{every} of the plan can be placed; no moves needed"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
-            doubt = ", subject to the uncertainty above" if found.uncertain_starts else ""
+            doubt = ", subject to the risk above" if found.uncertain_starts else ""
             moves = counted(len(found.moves), "move")
             return f"after {moves} {unplaced} {verb}{doubt}: {_how_text(found)}"
         case RebalanceResult.NONE:

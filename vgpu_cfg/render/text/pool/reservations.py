@@ -25,11 +25,11 @@ _FREE = (
     Column("BOARD"),
     Column("AT"),
     Column("GPUS", is_right=True),
-    Column("STAY", is_right=True),
+    Column("IN USE", is_right=True),
     Column("RESERVED", is_right=True),
     Column("FREE", is_right=True),
 )
-NOTE = "Whole GPUs. STAY is the number of GPUs used by VMs without a reservation. Enforced for plans only."
+NOTE = "Whole GPUs. IN USE is the number of GPUs used by VMs without a reservation. Enforced for plans only."
 
 
 def render_reservations(found: ReservationCalendar, server: str, width: int) -> list[Text]:
@@ -54,7 +54,7 @@ def render_reservations(found: ReservationCalendar, server: str, width: int) -> 
             for row in found.rows
         ]
         lines += [Text("RESERVED", style="bold"), *table(_ROWS, rows, width), Text("")]
-        lines += [Text("FREE THEN", style="bold"), *table(_FREE, _free(found), width)]
+        lines += [Text("FREE OVER TIME", style="bold"), *table(_FREE, _free(found), width)]
         lines += fold(Text(f"  {NOTE}", "dim"), width, hang=2)
     for name in found.unread:
         lines += fold(

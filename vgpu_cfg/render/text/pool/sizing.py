@@ -37,7 +37,7 @@ _ROOM = (
 _STANDING = (
     Column("HOSTS", is_flexible=True),
     Column("MODEL", is_flexible=True),
-    Column("GPUS OF EACH", is_flexible=True),
+    Column("GPUS PER HOST", is_flexible=True),
     Column("BOARDS KW", is_right=True),
     *_ROOM[1:],
 )
@@ -86,7 +86,7 @@ def render_room(
     unknown = [name for one in found if one.room is None for name in one.hosts]
     if unknown:
         words = f"no data sheet for the models of {fold_hosts(unknown)}; only their boards are included"
-        lines += hanging("NOT KNOWN", words, width, indent=0)
+        lines += hanging("UNKNOWN", words, width, indent=0)
     for one in found:
         lines += [line for words in _short(one) for line in hanging("HINT", words, width, indent=0)]
     boards = [one.boards_watts for one in found if one.boards_watts is not None]

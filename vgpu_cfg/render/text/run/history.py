@@ -16,29 +16,29 @@ from vgpu_cfg.render.views.run.past_runs import RunRow
 from vgpu_cfg.render.views.run.run_steps import StepDone, moment_text
 
 _COLUMNS = (
-    Column("BEGAN"),
+    Column("STARTED"),
     Column("COMMAND"),
     Column("PLAN", is_flexible=True),
-    Column("WHO", is_flexible=True),
+    Column("USER", is_flexible=True),
     Column("RESULT", is_flexible=True),
-    Column("TOOK", is_right=True, drop=2),
+    Column("DURATION", is_right=True, drop=2),
     Column("CHANGE", is_flexible=True),
     Column("RUN"),
-    Column("KNOWN FROM", is_flexible=True, drop=1),
+    Column("SOURCE", is_flexible=True, drop=1),
 )
 _STEPS = (
     Column("", is_right=True),
     Column("STEP", is_flexible=True),
     Column("RESULT", is_flexible=True),
-    Column("BEGAN", drop=1),
-    Column("TOOK", is_right=True),
+    Column("STARTED", drop=1),
+    Column("DURATION", is_right=True),
 )
 _STYLES = {"done": "green", "failed": "bold red", "waiting": "magenta", "stopped": "yellow", "": "yellow"}
 
 _LOCKS_COLUMNS = (
     Column("RUN"),
     Column("COMMAND"),
-    Column("WHO", is_flexible=True),
+    Column("USER", is_flexible=True),
     Column("SINCE", drop=1),
     Column("LAST ACTIVE", is_flexible=True),
     Column("LOCKED", is_flexible=True),

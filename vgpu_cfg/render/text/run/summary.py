@@ -136,7 +136,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
     if not is_whole:
         commands = {"NEXT": next_command}
     elif _has_staged(report, changes):
-        commands = {"CHECK": check_command, "PROVE": prove_command}
+        commands = {"CHECK": check_command, "VERIFY": prove_command}
     else:
         commands = {"CHECK": check_command}
     told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}

@@ -65,7 +65,7 @@ def view_absence(found: Absence) -> AbsenceView:
     hosts = without_domain(host.name for host in found.away.hosts)
     is_one = len(found.away.hosts) == 1
     return AbsenceView(
-        f"without {found.away.title}" + (f", of {found.cluster}" if is_part else ""),
+        f"without {found.away.title}" + (f" in {found.cluster}" if is_part else ""),
         tuple(_row(one, "" if is_one else hosts[one.host]) for one in found.with_devices),
         tuple(_lines(found)),
         _next(found),

@@ -29,7 +29,7 @@ from vgpu_cfg.render.views.pictures.estate_map import (
 )
 from vgpu_cfg.render.views.pictures.plan_picture import Mark, changed_hosts, places_of
 
-MAINTENANCE, DEATH = "In maintenance", "If it failed now"
+MAINTENANCE, DEATH = "In maintenance", "After a failure"
 
 
 @dataclass(frozen=True, slots=True)
