@@ -61,7 +61,7 @@ def _silent() -> Iterator[str]:
         if not isinstance(setting.in_file, InFile):
             reasons.setdefault(setting.in_file, []).append(setting.title)
     for reason, titles in reasons.items():
-        yield f"hosts {', '.join(titles)}: {reason}"
+        yield f"host settings {', '.join(titles)}: {reason}"
 
 
 def _said_of(view: HostView) -> dict[str, Any]:

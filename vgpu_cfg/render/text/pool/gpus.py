@@ -228,7 +228,7 @@ def _gpu_cells(alike: _Alike) -> list[Cell]:
         room = {name: count for name, count in room.items() if name in gpu.used}
     free = ladder(room) or "none"
     if gpu.is_idle and gpu.mode is not PoolMode.MIG:
-        free = "all of it"
+        free = "entire GPU"
     return [
         alike.pci,
         gpu.board,

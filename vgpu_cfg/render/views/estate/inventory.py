@@ -287,7 +287,7 @@ class _Rooms:
         if not room:
             return room, "none"
         if not state.held and state.sharing is not Sharing.MIG:
-            return room, "all of it"
+            return room, "entire GPU"
         largest, smallest = next(iter(room)), max(room, key=lambda name: (room[name], -len(name)))
         if state.locked_size_gb is not None:
             largest = smallest = next((one.need.name for one in state.held if one.need), largest)
