@@ -21,7 +21,7 @@ from vgpu_cfg.changes.need import READ_ONLY, Need, Place
 _OR_FOLDER = "the VM, or its folder"
 
 READING = Need(
-    "Hosts, VMs, networks, datastores, host capabilities, a VM's tasks and creator, the events of "
+    "Hosts, VMs, networks, datastores, host capabilities, a VM's tasks and creator, the events behind "
     "differences",
     READ_ONLY,
     Place.ROOT,

@@ -183,7 +183,7 @@ class SetPortgroup(NetworkEditBase):
             commands=(made if self.is_new else set_vlan,),
             expected="the task completes without error",
             verify=(command("govc", "dvs.portgroup.info", "-pg", self.name, self.switch_name),),
-            undo=("delete the port group if it is not in use" if self.is_new else "restore the VLAN",),
+            undo=("delete the port group if it is not in use" if self.is_new else "restore the old VLAN",),
         )
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:

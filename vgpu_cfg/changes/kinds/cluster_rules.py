@@ -222,7 +222,7 @@ class SetHostRule(_OfRules):
     def head(self, place: Placement | None) -> Row:
         must = must_word(is_mandatory=self.is_mandatory)
         names = fold_names(vm.name for vm in self.vms)
-        return "rule", plain(f"{self.rule_name}: {must} run on hosts of {self.host_group}: {names}")
+        return "rule", plain(f"{self.rule_name}: {must} run on hosts in {self.host_group}: {names}")
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         if self.rule_key is None:

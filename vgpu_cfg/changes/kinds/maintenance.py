@@ -94,7 +94,7 @@ class EnterMaintenance(HostChangeBase):
             if self.evacuates
             else "No VMs need to be migrated."
         )
-        limit = "one host of its cluster" if self.max_down == 1 else f"{self.max_down} hosts of its cluster"
+        limit = "one host in its cluster" if self.max_down == 1 else f"{self.max_down} hosts in its cluster"
         window = f" Start only during the maintenance window {self.window}." if self.window else ""
         vsan = f"; vSAN data migration: {_VSAN_WORDS[self.vsan]}" if self.vsan is not None else ""
         enter = command("govc", "host.maintenance.enter", "-timeout", self.timeout_seconds, name)

@@ -61,7 +61,7 @@ class Kind(StrEnum):
     PASSTHROUGH = "passthrough-device", _B, "passthrough device not available", "the VM cannot start"
     GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "VMs with vGPUs cannot start on them"
     NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "VMs with vGPUs cannot start on them"
-    TOO_LARGE = "too-large", _B, "VM larger than any host of its cluster", "the VM cannot be powered on"
+    TOO_LARGE = "too-large", _B, "VM larger than any host in its cluster", "the VM cannot be powered on"
     NESTED = "nested", _B, "nested virtualization on a GPU VM", "the VM cannot be powered on with a GPU"
     LATENCY = (
         "latency",
@@ -140,7 +140,7 @@ class Kind(StrEnum):
         "NVIDIA's management daemon is not installed on all hosts of a cluster",
         ("NVLink device groups are unavailable on the other hosts"),
     )
-    BUILDS = "mixed-builds", _R, "different ESXi builds in a cluster", "VMs may not move to older hosts"
+    BUILDS = "mixed-builds", _R, "different ESXi builds in a cluster", "VMs may not migrate to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"
     NETWORK = (
         "network",

@@ -109,7 +109,7 @@ def _kernel(view: HostView, reported: Mapping[str, str]) -> ChainLink:
         return ChainLink(
             KERNEL,
             LinkState.UNKNOWN,
-            "the host's atsSupport was not read; since ESXi 7.0 U3 it is on by default",
+            "the host's atsSupport could not be read; it is on by default since ESXi 7.0 U3",
         )
     return ChainLink(KERNEL, LinkState.UNKNOWN, f"the host's atsSupport is unknown: {reading.unread}")
 

@@ -49,7 +49,7 @@ def _tiles(found: Absence) -> list[Tile]:
     return [
         _tile(counted(sums.vms, "VM"), "affected"),
         Tile(f"{ways[How.VMOTION]:,}", "by vMotion", stun),
-        Tile(f"{cold:,}", "powered off to move", "in maintenance, then restarted"),
+        Tile(f"{cold:,}", "moved while powered off", "in maintenance, then restarted"),
         Tile(f"{down:,}", "cannot be placed", "in maintenance", "bad" if down else ""),
         Tile(f"{nowhere:,}", "cannot restart", "after a failure", "bad" if nowhere else ""),
         _tile(

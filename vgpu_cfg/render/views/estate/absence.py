@@ -21,7 +21,7 @@ Tone: TypeAlias = Literal["", "warn", "bad"]
 
 _MANY = {
     How.VMOTION: ("by vMotion", "by vMotion"),
-    How.COLD: ("powered off to move", "powered off to move"),
+    How.COLD: ("moved while powered off", "moved while powered off"),
     How.RESTART: ("restarted on the same host", "restarted on the same host"),
     How.OFF: ("off", "off"),
     How.STAYS: ("stays", "stay"),
@@ -113,7 +113,7 @@ def way_words(going: Going) -> str:
         case How.VMOTION:
             return f"vMotion to {going.to}"
         case How.COLD:
-            return f"powered off to move to {going.to}"
+            return f"moved to {going.to} while powered off"
         case How.RESTART:
             return f"restarted on {going.to}"
         case How.OFF | How.STAYS:
@@ -142,7 +142,7 @@ def _others(others: Sequence[Absent]) -> str:
     nowhere = [one.vm for one in others if not one.died.to]
     said = ", ".join(f"{count} {way}" for way, count in sorted(ways.items(), reverse=True))
     words = f"{counted(len(others), 'VM')} without GPUs: {said}"
-    return f"{words}; after a failure {fold_names(nowhere)} could not restart" if nowhere else words
+    return f"{words}; after a failure, {fold_names(nowhere)} cannot restart" if nowhere else words
 
 
 def _total(found: Absence) -> str:
@@ -156,7 +156,7 @@ def _total(found: Absence) -> str:
     nowhere = sums.vms - sums.starts
     after = [f"{sums.starts} can restart"] if sums.starts else []
     after += [f"{nowhere} cannot" if sums.starts else "none can restart"] if nowhere else []
-    return f"{counted(sums.vms, 'VM')}, in maintenance {', '.join(ways)}; after a failure {', '.join(after)}"
+    return f"{counted(sums.vms, 'VM')}, maintenance: {', '.join(ways)}; after a failure: {', '.join(after)}"
 
 
 def _lost(found: Absence) -> str:

@@ -196,7 +196,7 @@ def _of_going(going: Going) -> tuple[str, str]:
             stun = "" if going.stun_ms is None else f", paused for up to {duration(going.stun_ms / 1000)}"
             return "moved", f"vMotion to {going.to}{stun}"
         case How.COLD:
-            return "moved", f"powered off to move to {going.to}: {going.why}"
+            return "moved", f"moved to {going.to} while powered off: {going.why}"
         case How.RESTART:
             return "cycled", f"restarted on {going.to}: {going.why}"
         case How.OFF:
