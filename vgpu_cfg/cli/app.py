@@ -76,7 +76,7 @@ LISTED = (
     Listed("fit", "fit", panels.LOOK,
            "Show how many more VMs of a profile or plan file fit on each host, and what limits them."),
     Listed("size", "size", panels.LOOK,
-           "Estimate the GPUs, step time, and capacity that a model needs."),
+           "Estimate the GPUs, step time, rack space and power that a model needs."),
     Listed("rebalance", "rebalance", panels.PLAN,
            "Propose the fewest moves of running VMs that make room for all VMs of a plan."),
     Listed("cordon", "upkeep", panels.HOSTS,

@@ -69,7 +69,7 @@ def hand(
     reconnect: Annotated[bool, typer.Option("--reconnect", help="Reconnect the servers to vCenter.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Do what is done on site: the BIOS of a server that is off, its power; or let a server die."""
+    """Simulate on-site work: set BIOS options of servers that are off, power them on, or make them fail."""
     from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
@@ -110,7 +110,7 @@ def restart(
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Restart the lab's vCenter: sessions end, and it is away for a while; hosts and VMs run on."""
+    """Restart the lab's vCenter: sessions end, and it is unavailable for a while; hosts and VMs run on."""
     from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 
@@ -124,7 +124,7 @@ def reset(
     *,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Reset an estate: it starts over."""
+    """Reset estates to their initial state."""
     from vgpu_cfg.cli import labs
     from vgpu_cfg.cli.output import show
 

@@ -34,7 +34,7 @@ def size(
         str | None,
         typer.Argument(
             metavar="[PLAN|CLUSTER]",
-            help="A plan file or cluster; shows how much of its free capacity the model would use.",
+            help="Instead of a model: show rack space and power for the hosts of this plan or cluster.",
             show_default=False,
         ),
     ] = None,
@@ -72,7 +72,7 @@ def size(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Estimate the GPUs, step time, and capacity that a model needs."""
+    """Estimate the GPUs, step time, rack space and power that a model needs."""
     if of is not None:
         if parameters is not None or framebuffer is not None or boards:
             raise typer.BadParameter(

@@ -80,7 +80,7 @@ def render_room(
     found: Sequence[StandingHosts], clusters: Sequence[str], server: str, width: int
 ) -> list[Text]:
     """Lay out the use of existing hosts, model by model, and its unknown parts."""
-    title = f"rack and power for {', '.join(clusters) or 'all hosts'}"
+    title = f"rack space and power for {', '.join(clusters) or 'all hosts'}"
     lines = both_ends(Text(title, style="bold"), Text(server, style="dim"), width)
     lines += [Text(""), *table(_STANDING, [_standing_cells(one) for one in found], width), Text("")]
     unknown = [name for one in found if one.room is None for name in one.hosts]
