@@ -163,7 +163,9 @@ class SetRule(_OfRules):
 
     def head(self, place: Placement | None) -> Row:
         must = must_word(is_mandatory=self.is_mandatory)
-        return "rule", plain(f"{self.rule_name}: {must} run apart: {fold_names(vm.name for vm in self.vms)}")
+        return "rule", plain(
+            f"{self.rule_name}: {must} run on different hosts: {fold_names(vm.name for vm in self.vms)}"
+        )
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         if self.rule_key is not None:
