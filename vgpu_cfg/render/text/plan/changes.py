@@ -28,7 +28,7 @@ from vgpu_cfg.render.views.plan.whole import BLOCKED, Numbered, effort_of, verb_
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
 _NEW = "new, "
-_SWITCHED = "switched, "
+_SWITCHED = "powered on or off, "
 _MOST_FOLLOWERS = 16
 _MOST_DIFFERENCES = 8
 

@@ -163,7 +163,7 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         shown = Text(f"{margin}{edit}", style=_FIXES_STYLES.get(edit[0], ""))
         depth = len(edit) - len(edit[1:].lstrip())
         yield from fold(shown, width, hang=len(margin) + depth + 4)
-    told = [("disturbs", text) for text in fix.disturbs] + [("then", one.says) for one in fix.others]
+    told = [("disrupts", text) for text in fix.disturbs] + [("then", one.says) for one in fix.others]
     if told:
         yield Text("")
     for label, text in told:

@@ -64,12 +64,12 @@ def render_run(
     tasks = f", {counted(row.tasks, 'task')}" if row.tasks else ""
     facts = {
         "plan": " ".join(part for part in (row.plan, row.digest) if part),
-        "who": row.who + account,
+        "user": row.who + account,
         "change": row.occasion.text,
-        "began": moment_text(row.began_at) if row.began_at else "",
+        "started": moment_text(row.began_at) if row.began_at else "",
         "ended": ended,
         "result": row.result_text + tasks,
-        "known": f"from {', '.join(row.known_from)}",
+        "source": f"{', '.join(row.known_from)}",
     }
     lines = [Text.assemble((f"run {row.run}", "bold"), f"  {row.command}".rstrip())]
     for label, text in facts.items():
@@ -129,10 +129,10 @@ def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:
     lines = [Text.assemble((f"run {run}", "bold"), f"  {holder.command if holder else ''}".rstrip())]
     facts = {
         "plan": holder.plan if holder else "",
-        "who": f"{holder.user} on {holder.machine}, process {holder.pid}" if holder else "",
-        "as": held[0].account,
+        "user": f"{holder.user} on {holder.machine}, process {holder.pid}" if holder else "",
+        "account": held[0].account,
         "since": moment_text(holder.since) if holder else "",
-        "heard": f"{moment_text(found.beat_of(run))}, {_heard(found, run)}",
+        "active": f"{moment_text(found.beat_of(run))}, {_heard(found, run)}",
         "locked": _names(held),
     }
     for label, text in facts.items():

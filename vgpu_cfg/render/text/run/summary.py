@@ -216,7 +216,7 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
     lines += hanging("guest" if is_guests_word else who, message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
     pending = [reading_text(one) for one in outcome.readings if not is_settled(one)]
-    lines += hanging("reads", "; ".join(pending), width) if pending else []
+    lines += hanging("pending", "; ".join(pending), width) if pending else []
     return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
 
 
@@ -256,9 +256,9 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         return lines
     lines += hanging("do", change.text, width, style="bold")
     for index, command in enumerate(change.commands):
-        lines += _to_type("" if index else "type", command, width)
+        lines += _to_type("" if index else "run", command, width)
     for index, proof in enumerate(change.proofs):
-        lines += hanging("" if index else "proof", proof, width)
+        lines += hanging("" if index else "verify", proof, width)
     if next_command and change.needs_acknowledgement:
         done = f"{next_command} --done {shlex.quote(change.id)}"
         lines += _to_type("then", done, width)
@@ -333,7 +333,7 @@ def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str 
     for outcome in rollback.outcomes:
         if outcome.change_id not in rollback.done:
             said = outcome.message.removeprefix(f"{outcome.change_id}: ")
-            lines += _labelled("", f"not undone: {outcome.change_id}: {said}", width)
+            lines += _labelled("", f"not done: {outcome.change_id}: {said}", width)
             lines += _labelled("", f"do: {outcome.remedy}", width) if outcome.remedy else []
     for one in rollback.kept:
         word = "not undone" if one.code == Code.NOT_UNDONE else "kept intentionally"

@@ -186,7 +186,7 @@ def canary_text(canary: Canary) -> str:
 class ChangeRow:
     """The change to one or several objects that are treated alike.
 
-    `verb` is "new", "changed", "removed", "switched", "guest" or "manual"; `where` the hosts that VMs go to
+    `verb` is "new", "changed", "removed", "powered on or off", "guest" or "manual"; `where` the hosts that VMs go to
     or stay on; `what` the changed values, of a new VM only those of the plan file.
     """
 
@@ -235,7 +235,7 @@ def verb_of(changes: Sequence[Change]) -> str:
     if any(change.deletes for change in changes):
         return "removed"
     if all(change.starts or change.stops for change in changes):
-        return "switched"
+        return "powered on or off"
     if all(change.staged for change in changes):
         return "guest"
     if all(change.face.is_by_hand for change in changes):
