@@ -106,7 +106,7 @@ class CreateVm(ChangeBase):
 
     @property
     def differing(self) -> tuple[Edit, ...]:
-        return (Edit(key=THE_VM, after="there"),)
+        return (Edit(key=THE_VM, after="present"),)
 
     def home(self) -> tuple[str, str, str]:
         return "vm", self.vm.name, self.location.folder_moid

@@ -61,7 +61,7 @@ class HostEffort:
             words.append(counted(self.reboots, "reboot"))
         if self.cold_boots:
             words.append(counted(self.cold_boots, "cold boot"))
-        words += [f"restart of {service}" for service in self.services]
+        words += [f"{service} restart" for service in self.services]
         return ", ".join(words)
 
 
@@ -110,7 +110,7 @@ def waits_for(target: SettingTarget, later: Numbered, *, is_numbered: bool = Fal
         if restart is not None:
             return f"{restart} {number}" if is_numbered else restart
         if change.restarted_service:
-            return f"restart of {change.restarted_service}"
+            return f"{change.restarted_service} restart"
     return ""
 
 
@@ -186,7 +186,7 @@ def canary_text(canary: Canary) -> str:
 class ChangeRow:
     """The change to one or several objects that are treated alike.
 
-    `verb` is "new", "changed", "removed", "powered on or off", "guest" or "manual"; `where` the hosts that VMs go to
+    `verb` is "new", "changed", "removed", "powered on or off", "guest" or "manual"; `where` the hosts VMs go to
     or stay on; `what` the changed values, of a new VM only those of the plan file.
     """
 
