@@ -30,7 +30,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 _STATES = {
     LinkState.ON: "on",
     LinkState.OFF: "OFF",
-    LinkState.PENDING: "waits",
+    LinkState.PENDING: "pending",
     LinkState.UNKNOWN: "unknown",
     LinkState.SET_BY_PLAN: "set by this plan",
 }

@@ -118,7 +118,7 @@ def _hosts_with_gpus(view: InventoryView, *, with_all: bool) -> set[str]:
 
 
 def _state(gpu: GpuRow) -> str:
-    return "not ready" if gpu.obstacle else "held" if gpu.holders else "free"
+    return "not ready" if gpu.obstacle else "in use" if gpu.holders else "free"
 
 
 def _gpus(view: InventoryView, shown: set[str], width: int) -> list[Text]:

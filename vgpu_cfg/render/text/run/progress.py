@@ -277,7 +277,7 @@ class LiveDisplay:
             self._progress.remove_task(self._bars.pop(name))
             if event.status is OutcomeStatus.DONE:
                 took = duration((event.at - self._began[name]).total_seconds())
-                word = "gone" if name in self._removed else "ready"
+                word = "deleted" if name in self._removed else "ready"
                 ended = Text.assemble((f"{word:<8}", "green"), name, (f"  {took}", "dim"))
                 print_lines(self._progress.console, _dated(event, "", ended, width_of(self._console)))
 

@@ -183,7 +183,7 @@ def _cells(
     times: list[Cell] = [str(row.tasks), duration(row.seconds)]
     name = Text(row.name, "bold red" if row.status is OutcomeStatus.FAILED else "")
     if row.vm is None:
-        state = "gone" if row.name in gone else row.status.value
+        state = "deleted" if row.name in gone else row.status.value
         return [name, Text(state), "", "", "", "", *([""] if with_guest else []), *times]
     vm = row.vm
     guest: list[Cell] = [guest_text(vm)] if with_guest else []

@@ -186,8 +186,8 @@ def canary_text(canary: Canary) -> str:
 class ChangeRow:
     """The change to one or several objects that are treated alike.
 
-    `verb` is "new", "changed", "removed", "powered on or off", "guest" or "manual"; `where` the hosts VMs go to
-    or stay on; `what` the changed values, of a new VM only those of the plan file.
+    `verb` is "new", "changed", "removed", "powered on or off", "guest" or "manual"; `where` the VMs' hosts;
+    `what` the changed values, of a new VM only those of the plan file.
     """
 
     kind: str
