@@ -139,7 +139,7 @@ def _journals(folder: Path, place: str, wanted: Wanted, notes: list[str]) -> Seq
         return ()
     if found.unread:
         more = f" (and {len(found.unread) - 1} more in the same folder)" if len(found.unread) > 1 else ""
-        notes.append(f"invalid journal: {found.unread[0]}{more}")
+        notes.append(f"{found.unread[0]} cannot be read as a journal{more}")
     return found.runs
 
 

@@ -115,7 +115,7 @@ class Kind(StrEnum):
     NUMA_STALE = (
         "numa-stale",
         _R,
-        "VM not pinned to its GPU's NUMA node",
+        "VM pinned to a NUMA node other than its GPU's",
         ("all transfers cross sockets"),
     )
     NUMA_WIDE = (
@@ -138,7 +138,7 @@ class Kind(StrEnum):
         "mixed-daemons",
         _R,
         "NVIDIA's management daemon is not installed on all hosts of a cluster",
-        ("NVLink device groups are unavailable on the other hosts"),
+        ("NVLink device groups are unavailable on hosts without it"),
     )
     BUILDS = "mixed-builds", _R, "different ESXi builds in a cluster", "VMs may not migrate to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"

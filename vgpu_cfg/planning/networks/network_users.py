@@ -121,14 +121,14 @@ def check_vlan(
     _take_vms(users, found, desired, observed)
     if users.known:
         message = (
-            f"VLAN {line.vlan} would disconnect users of {line.name}: {listed(users.known, shown=_SHOWN)}"
+            f"VLAN {line.vlan} would disconnect objects on {line.name}: {listed(users.known, shown=_SHOWN)}"
         )
-        remedy = "create a new port group for this VLAN, or move its users to another one first"
+        remedy = "create a new port group for this VLAN, or move the objects to another one first"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
         return False
     if users.unread:
         message = (
-            f"cannot determine whether VLAN {line.vlan} disconnects users of {line.name}: unreadable on "
+            f"cannot determine whether VLAN {line.vlan} affects objects on {line.name}: unreadable on "
             f"{listed(users.unread, shown=_SHOWN)}"
         )
         remedy = "check in vCenter that nothing is connected to it"

@@ -34,8 +34,8 @@ Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""
 _MOMENT = "%Y-%m-%d %H:%M"
 _ANOTHER_TIME = (
-    "reserve fewer GPUs, or another period (`from`, `until`); `vgpu-cfg inventory --reservations` lists all "
-    "reservations"
+    "reserve fewer GPUs or change the period (`from`, `until`); `vgpu-cfg inventory --reservations` lists "
+    "all reservations"
 )
 
 
