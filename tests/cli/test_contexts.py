@@ -144,7 +144,7 @@ def test_what_differs_anywhere_differs(contexts: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["inventory", "--html", "page.html"], "works with one vCenter; name one context"),
+        (["inventory", "--html", "page.html"], "requires a single vCenter; specify one context"),
         (["inventory", "--gpus", "--watch"], "terminal"),
         (["inventory", "--compare", "old.json"], "works with one vCenter"),
         (["inventory", "--server", "lab:bare"], "omit it when --context names several"),

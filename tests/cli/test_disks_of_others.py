@@ -260,10 +260,10 @@ def test_import_and_export_say_which_disks_become_the_plans(plan: Path, vgpu_cfg
     vgpu_cfg.done("forget", "--yes", plan)
     shown = vgpu_cfg.done("import", plan, "--dry-run")
     assert "own disks + [vsan] vm-01/vm-01.vmdk (64 GiB)" in shown.told
-    assert f"disks of others + {FCD} (1 GiB, first-class disk)" in shown.told
+    assert f"unmanaged disks + {FCD} (1 GiB, first-class disk)" in shown.told
     vgpu_cfg.done("import", "--yes", plan)
     (own, _) = disks_of(vm_of(vgpu_cfg).devices)
     assert f" disks={own.backing.uuid.lower()} " in mark_of(vgpu_cfg)
     assert "0 changes" in vgpu_cfg.done("plan", plan).out
     ran = vgpu_cfg.done("export", "--server", f"lab:{ESTATE}", "--vm", "vm-01")
-    assert f"disks: {FCD} (1 GiB, first-class disk) is not added to the plan" in ran.told
+    assert f"disks: {FCD} (1 GiB, first-class disk) is not included in the plan" in ran.told

@@ -190,7 +190,7 @@ def test_a_vm_that_did_not_start_is_explained_by_its_log_and_its_state(vgpu_cfg:
     assert f"vCenter {GENERAL}" in told
     assert "log vmware.log:" in told
     assert "PCIPassthru: total number of pages needed" in told
-    assert "cause pciPassthru.use64bitMMIO FALSE, must be TRUE; last reconfigured" in told
+    assert "cause pciPassthru.use64bitMMIO FALSE; must be TRUE; last reconfigured" in told
     assert "ruled out: host available, hardware version 19, EFI, all memory reserved" in told
     assert "known mmio-too-small, documented by a vendor" in told
     assert "state double-01 is off on esx-a100-01.lab, owned by plan two-vgpus" in told
@@ -268,7 +268,7 @@ def test_a_vm_that_was_never_started_has_no_log_which_is_a_note_too(vgpu_cfg: Co
     done = vgpu_cfg.done("explain", "--vm", "ubuntu-22.04-efi", *SERVER)
     told = " ".join(done.out.split())
     assert "vmware.log could not be read: the datastore has no vmware.log for this VM" in told
-    assert "vCenter has no failed task of this VM" in told
+    assert "vCenter has no failed task for this VM" in told
 
 
 def test_vms_of_one_name_are_told_apart_by_their_paths() -> None:

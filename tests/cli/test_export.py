@@ -53,7 +53,7 @@ def test_a_file_that_is_there_stays(vgpu_cfg: CommandLine) -> None:
     words = ("export", "--server", "lab:one-a100", "-o", "kept.yaml")
     refused = vgpu_cfg(*words)
     assert refused.code == 2
-    assert "kept.yaml exists; --force overwrites it" in refused.told
+    assert "kept.yaml already exists; add --force to overwrite it" in refused.told
     assert Path("kept.yaml").read_text(encoding="utf-8") == "mine\n"
     vgpu_cfg.done(*words, "--force")
     assert Path("kept.yaml").read_text(encoding="utf-8").startswith("version: 1\n")

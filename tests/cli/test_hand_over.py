@@ -83,9 +83,9 @@ def test_a_vm_whose_address_nobody_knows_cannot_be_logged_in_to(vgpu_cfg: Comman
     ran = vgpu_cfg("hand-over", path, "--format", "ansible")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.splitlines() == [
-        "ERROR  no address of a is known",
+        "ERROR  the address of a is unknown",
         "WHERE  vm a",
-        "DO     power it on and wait for its tools, or give its NIC an `ip` in the plan file",
+        "DO     power it on and wait for VMware Tools, or set `ip` for its NIC in the plan file",
     ]
     assert vgpu_cfg.done("hand-over", path, "--format", "mpi").out == "a slots=1\n"
 
@@ -94,7 +94,7 @@ def test_a_plan_without_gpus_has_nobody_to_hand_over(vgpu_cfg: CommandLine) -> N
     path = vgpu_cfg.write("bare.yaml", BARE.replace(" gpus: grid_a100-40c,", ""))
     ran = vgpu_cfg("hand-over", path, "--format", "slurm")
     assert ran.code == 4
-    assert "the plan has no VM with GPUs, and no `training`" in ran.told
+    assert "the plan has no VM with GPUs and no `training`" in ran.told
 
 
 def test_a_recording_is_as_good(vgpu_cfg: CommandLine) -> None:
@@ -110,16 +110,16 @@ def test_a_host_without_a_key_is_none_for_skypilot(vgpu_cfg: CommandLine) -> Non
     ran = vgpu_cfg("hand-over", path, "--format", "skypilot")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.splitlines() == [
-        "ERROR  no file with the private key of vgpu-cfg is known, and SkyPilot takes no host without one",
+        "ERROR  no private key file is known for vgpu-cfg, and SkyPilot requires one for every host",
         "WHERE  vm hvd-01",
-        "DO     name an account and the path of its key: --login USER --identity-file PATH",
+        "DO     specify an account and the path to its key: --login USER --identity-file PATH",
     ]
 
 
 def test_files_of_a_vm_that_was_made_no_longer_mark_it(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("bare.yaml", BARE)
     before = vgpu_cfg.done("hand-over", path, "--format", "slurm").out
-    assert "# a is not made yet: it has no address." in before
+    assert "# a does not exist yet: it has no address." in before
     vgpu_cfg.done("apply", path, "--yes")
     after = vgpu_cfg.done("hand-over", path, "--format", "slurm").out
     assert "is not made yet" not in after
@@ -145,5 +145,5 @@ def test_a_file_is_no_folder_to_write_to(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("pair.yaml", PLAN)
     ran = vgpu_cfg("hand-over", path, "--format", "torchrun", "--to", path)
     assert ran.code == 2
-    assert "is a file; name a folder" in " ".join(ran.told.split())
+    assert "is a file; specify a folder" in " ".join(ran.told.split())
     assert (vgpu_cfg.folder / "pair.yaml").read_text(encoding="utf-8") == PLAN

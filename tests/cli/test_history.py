@@ -181,7 +181,7 @@ def test_entries_that_nobody_can_read_are_counted(vgpu_cfg: CommandLine) -> None
         log.write(f'{HEAD}apply of depts began {{"run":"cut o')
     ran = vgpu_cfg.done("history", *SERVER)
     assert "no runs known of" in ran.told
-    assert "1 entry of a run was found among vCenter's events but cannot be read" in ran.told
+    assert "1 run entry found among vCenter's events but cannot be read" in ran.told
 
 
 def test_without_a_vcenter_the_journals_tell_and_a_note_says_so(vgpu_cfg: CommandLine, depts: Path) -> None:
@@ -197,7 +197,7 @@ def test_files_that_are_no_journals_are_one_note(vgpu_cfg: CommandLine) -> None:
     for number in range(3):
         Path("share", f"demo-00000000-20260302T21041{number}Z.jsonl").write_text("nothing\n")
     ran = vgpu_cfg.done("history", VGPU_CFG_JOURNAL_FOLDER="share", COLUMNS="200")
-    assert "Z.jsonl cannot be read as a journal, nor 2 more in the same folder" in ran.told
+    assert "Z.jsonl cannot be read as a journal (and 2 more in the same folder)" in ran.told
 
 
 def test_a_vcenter_that_cannot_be_asked_hides_no_journal(vgpu_cfg: CommandLine, depts: Path) -> None:

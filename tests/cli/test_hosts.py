@@ -383,8 +383,8 @@ def others(vgpu_cfg: CommandLine, gpu: str, *, mode: str = "passthrough", power:
 @pytest.mark.parametrize(
     ("gpu", "what"),
     [
-        ('{pci_id: "0000:e2:00.0"}', "a passed-through device"),
-        ("{label: whole}", "a passed-through device"),
+        ('{pci_id: "0000:e2:00.0"}', "a passthrough device"),
+        ("{label: whole}", "a passthrough device"),
         ("grid_a100-40c", "a vGPU"),
     ],
 )
@@ -396,7 +396,7 @@ def test_a_host_on_which_somebody_elses_vm_holds_a_device_is_not_taken_down(
     for command in (("plan", plan), ("apply", "--yes", "--allow-power-cycle", plan)):
         ran = vgpu_cfg(*command)
         assert ran.code == 4, ran.told
-        assert f"VG512 theirs runs there with {what} and does not belong to this plan" in ran.told
+        assert f"VG512 theirs is running with {what} on the host and does not belong to this plan" in ran.told
     assert not watch.writes
     assert vgpu_cfg.look("others.yaml").tasks == ()
 

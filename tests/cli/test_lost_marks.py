@@ -53,7 +53,7 @@ def test_what_a_run_of_the_plan_left_without_a_mark_is_brought_to_its_end(
     told = vgpu_cfg("status", lost).told
     assert "put it there, but the mark is missing" in told
     shown = vgpu_cfg.done("plan", lost).told
-    assert "an earlier run entered maintenance mode, but its mark is missing: it is marked again" in shown
+    assert "put into maintenance mode by an earlier run, but its mark is missing; marked again" in shown
     vgpu_cfg.done("apply", "--yes", lost)
     assert is_tidy(vgpu_cfg.lab("two-hosts-roce").state)
     assert vgpu_cfg("plan", lost, "--exit-code").code == 0
@@ -145,5 +145,5 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
         for does in deeds:
             does(session, lab)
     told = vgpu_cfg.done("plan", plan).told
-    assert (f"its run {RUN.run} put it there, but the mark is missing" in told) == is_runs, told
+    assert (f"set by the plan's run {RUN.run}, but the mark is missing" in told) == is_runs, told
     assert ("but not for vgpu-cfg since" in told) != is_runs, told

@@ -69,13 +69,13 @@ def test_where_the_id_cannot_be_kept_nothing_is_changed(vgpu_cfg: CommandLine, d
     ran = vgpu_cfg("apply", "--yes", depts)
     assert ran.code == 3
     assert "cannot save the plan's ID" in ran.told
-    assert f"run the same command again: id: {plan_id(1)}" in ran.told
+    assert f"rerun the command: id: {plan_id(1)}" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 
 MALFORMED = {
     "empty": ("# nothing\n", "depts.yaml.id:1:1: the ID file contains no ID"),
-    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is not a plan ID"),
+    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is not a valid plan ID"),
     "two": (f"{plan_id(1)}\n{plan_id(2)}\n", "depts.yaml.id:2:1: the ID file contains more than one ID"),
 }
 

@@ -202,7 +202,7 @@ def test_keys_that_a_command_prints_are_replaced_when_told_to(here: CommandLine)
     here.done("apply", PLAN, "--rotate", "keys", "--yes", **secrets)
     assert let_in(here.lab(ESTATE).state, "hvd-01", PlanKeyRing(new.encode()))
     planned = here.done("plan", PLAN, **secrets)
-    assert "none; `apply` runs the command of the secret `seed` after you confirm" in planned.told
+    assert "none; `apply` runs the secret `seed`'s command after you confirm" in planned.told
     assert "apply rejects" not in planned.told
 
 

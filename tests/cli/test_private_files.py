@@ -63,4 +63,4 @@ def test_a_recording_is_no_pipe(vgpu_cfg: CommandLine) -> None:
     os.mkfifo(vgpu_cfg.folder / "pipe")
     ran = vgpu_cfg("record", "--force", "--server", "lab:two-a100", "pipe")
     assert ran.code == 3
-    assert "it is not a file" in ran.told
+    assert "it is not a regular file" in ran.told

@@ -80,7 +80,7 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(vgpu_cfg: CommandLine
     assert "STOPPED" in told
     assert "done create hvd-01" in told
     assert "SKIPPED power on hvd-{01..02}" in told
-    assert "LEFT hvd-01: made, but not done: power on hvd-01" in told
+    assert "LEFT hvd-01: created, but not completed: power on hvd-01" in told
     vms = [vm for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if not vm.is_template]
     assert {vm.name for vm in vms} == {"hvd-01", "hvd-02"}
     assert not any(vm.is_on for vm in vms)
@@ -107,7 +107,7 @@ def test_ctrl_c_twice_leaves_at_once_and_the_same_command_waits_for_what_still_r
 ) -> None:
     vgpu_cfg.machine = socket.gethostname()
     with left_twice("apply", "--yes", PLAN) as told:
-        assert re.search(r"task-\d+: 'create hvd-0[12]' still ran in vCenter", told)
+        assert re.search(r"task-\d+: 'create hvd-0[12]' was still running in vCenter", told)
         assert "its locks remain. The next command on this machine waits for them and removes" in told
     ran = vgpu_cfg.done("apply", "--yes", PLAN)
     assert "has ended, but vCenter tasks are still running: CloneVM of" in ran.told
@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_guests_to_themselves_and_the_next_run_goes_on_with_them(v
         process.send_signal(signal.SIGINT)
         code, told = end_of(process)
     assert code == 130, told
-    assert "LEFT hvd-01: its guest is set up in part" in told
+    assert "LEFT hvd-01: guest setup incomplete" in told
     # A guest may not have come up for the first time yet; none comes up twice, and no VM is switched.
     before = {name: powered_on for name, (_, powered_on) in boots(vgpu_cfg).items()}
     again = vgpu_cfg.done("apply", "--yes", plan, **SECRETS)

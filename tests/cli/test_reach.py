@@ -66,7 +66,7 @@ def test_a_cordon_keeps_to_the_datacenter_that_is_named(vgpu_cfg: CommandLine) -
     said = ["--datacenter", "dc1", "--reason", "new DIMM", SERVER]
     refused = vgpu_cfg("cordon", "host:esx-*", *said)
     assert (refused.code, touched_beyond(vgpu_cfg.lab(ESTATE).state)) == (4, [])
-    assert "esx-2.lab: it is not in the datacenter dc1" in refused.told.replace("\n", " ")
+    assert "esx-2.lab: the host is not in datacenter dc1" in refused.told.replace("\n", " ")
     vgpu_cfg.done("cordon", "host:esx-1*", *said)
 
 

@@ -40,7 +40,7 @@ def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
     assert refused.code == 4
     assert "add" not in refused.told.partition("\nFIX")[2].partition("\nERROR")[0]
     assert "+   - names: [esx-a100-02.lab]" in refused.out
-    assert "apply the validated fix under FIX on standard output" in refused.err
+    assert "apply the validated fix shown under FIX" in refused.err
     fixed = vgpu_cfg.folder / "fixed.yaml"
     assert fixed.read_text(encoding="utf-8") == TWELVE + "hosts:\n  - names: [esx-a100-02.lab]\n"
 
@@ -82,7 +82,7 @@ def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> No
     plan = vgpu_cfg.write("depts.yaml", MISSPELT)
     refused = vgpu_cfg("plan", plan, "--suggest", "./depts.yaml")
     assert refused.code == 2
-    assert "this is the plan file; name another file" in " ".join(refused.err.split())
+    assert "this is the plan file itself; specify another file" in " ".join(refused.err.split())
     assert plan.read_text(encoding="utf-8") == MISSPELT
 
 

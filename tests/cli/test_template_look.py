@@ -24,7 +24,7 @@ def look(line: CommandLine, template: str, code: int = 0, *words: str) -> Ran:
 def rows(ran: Ran) -> dict[str, str]:
     """Return what stands behind each thing of the table, in one line."""
     names = (
-        "EFI", "VMware Tools", "cloud-init by VMware's datasource", "sshd", "root privileges",
+        "EFI", "VMware Tools", "cloud-init (VMware datasource)", "sshd", "root privileges",
         "kernel headers", "NVIDIA driver", "disk space",
     )  # fmt: skip
     table = ran.out[ran.out.index("TEMPLATE ") :].splitlines()
@@ -40,7 +40,7 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
     ran = vgpu_cfg("verify", PLAN, "--template", "whole", "--yes", **SECRETS)
     found = rows(ran)
     assert found["EFI"] == "has efi"
-    assert found["cloud-init by VMware's datasource"] == "has vmware"
+    assert found["cloud-init (VMware datasource)"] == "has vmware"
     assert found["root privileges"] == "has user id 0"
     # The plan sees to no driver of its own, so that none is asked for.
     assert found["NVIDIA driver"].startswith(("not checked", "LACKS"))
@@ -51,8 +51,8 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
     ("template", "code", "name", "says"),
     [
         ("without-tools", 8, "VMware Tools", "unknown"),
-        ("without-cloud-init", 8, "cloud-init by VMware's datasource", "LACKS"),
-        ("with-another-datasource", 8, "cloud-init by VMware's datasource", "LACKS nocloud"),
+        ("without-cloud-init", 8, "cloud-init (VMware datasource)", "LACKS"),
+        ("with-another-datasource", 8, "cloud-init (VMware datasource)", "LACKS nocloud"),
         ("without-headers", 8, "kernel headers", "unknown none of 5.15.0-91-generic"),
         ("without-headers", 8, "sshd", "LACKS"),
         ("almost-full", 8, "disk space", "LACKS"),
@@ -64,7 +64,7 @@ def test_what_a_template_lacks(vgpu_cfg: CommandLine, template: str, code: int, 
 
 def test_a_template_that_reads_another_datasource(vgpu_cfg: CommandLine) -> None:
     ran = look(vgpu_cfg, "with-another-datasource", 8)
-    assert "cloud-init by VMware's datasource" in ran.out.rsplit("lacks: ", 1)[1]
+    assert "cloud-init (VMware datasource)" in ran.out.rsplit("lacks: ", 1)[1]
 
 
 def test_a_fault_while_it_is_looked_at_leaves_no_clone(

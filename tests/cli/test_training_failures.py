@@ -107,7 +107,7 @@ def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(
     assert ran.code == 6, ran.told
     assert f"{case.module} could not be set up in the guest: {case.why}" in ran.told
     assert case.remedy in ran.told
-    assert f"LEFT hvd-01: its guest is set up in part: {case.module}" in ran.told
+    assert f"LEFT hvd-01: guest setup incomplete: {case.module}" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
 
     # The same plan again tells the reason and nothing that is not so.
@@ -176,7 +176,7 @@ def test_a_package_of_a_branch_that_the_host_does_not_take_is_told_by_plan(vgpu_
     assert ran.code == 4
     assert "VG611" in ran.told
     assert "the guest's driver is of branch 470" in ran.told
-    assert "use a package of branch 580 in `guest.driver`" in ran.told
+    assert "use a package from branch 580 in `guest.driver`" in ran.told
 
 
 # ------------------------------------------------------------- no way in
@@ -190,7 +190,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "VG603" in planned.told
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
-    assert "no report from its guest within 30 min: cloud-init does not respond" in ran.told
+    assert "no report from its guest within 30 min: cloud-inno response from the host" in ran.told
     assert "set `guest.login` to a user" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
 
@@ -214,7 +214,7 @@ def test_a_password_that_was_wrong_needs_no_leave_to_restart_afterwards(
     wrong = {**SECRETS, "ADMIN": "another-SECRET"}
     ran = vgpu_cfg("apply", plan, "--yes", **wrong)
     assert ran.code == 6
-    assert "hvd-01: made, but not done: stage hvd-01" in ran.told
+    assert "hvd-01: created, but not completed: stage hvd-01" in ran.told
     done = vgpu_cfg.done("apply", plan, "--yes", **SECRETS)
     assert vgpu_cfg("plan", plan, "--exit-code", **SECRETS).code == 0
     assert told_secrets(vgpu_cfg, ran, done) == []

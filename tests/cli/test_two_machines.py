@@ -305,7 +305,7 @@ def test_a_run_that_was_heard_of_keeps_its_locks_unless_somebody_insists(vgpu_cf
     done = vgpu_cfg.done("unlock", ANNA.run[:3], "--force", "--yes", *AT)
     assert "2 locks: plan horovod-a100, cluster gpu" in done.told
     again = vgpu_cfg.done("unlock", ANNA.run[:3], "--force", "--yes", *AT)
-    assert "none: the locks were already gone" in again.told
+    assert "none: the locks had already been removed" in again.told
     vgpu_cfg.done("apply", "--yes", PAIR)
 
 

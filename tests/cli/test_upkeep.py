@@ -84,7 +84,7 @@ MISTYPED = (
     (("cordon", "esx-01.lab", "--reason=x"), 5, "use `host:esx-01.lab`"),
     (("cordon", "gpu:esx-01.lab", "--reason=x"), 5, "use `gpu:esx-01.lab/PCI`"),
     (("cordon", "gpu:esx-01.lab/21:00.1", "--reason=x"), 5, "did you mean '0000:21:00.0'"),
-    (("cordon", "host:esx-01.lab"), 2, "give a short reason"),
+    (("cordon", "host:esx-01.lab"), 2, "specify a short reason"),
     (("cordon", "host:esx-01.lab", f"--reason={'x' * 200}"), 2, "the reason has 200 characters"),
     (("uncordon", "host:esx-1.lab"), 5, "did you mean 'esx-01.lab'"),
     (("drain", "esx-*"), 5, "matches 2 hosts"),

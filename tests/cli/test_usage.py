@@ -28,7 +28,7 @@ def test_hours_are_told_by_a_custom_attribute(vgpu_cfg: CommandLine) -> None:
 
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
     for words, said in (
-        (["--by", "plans"], "'plans' is not plan, folder, vm, owner or attribute:NAME"),
+        (["--by", "plans"], "'plans' is not one of plan, folder, vm, owner or attribute:NAME"),
         (["--by", "attribute:Ownr"], "no VM has the custom attribute 'Ownr'; did you mean 'owner'?"),
         (["--since", "1y"], "neither a period such as 7d"),
         (["--csv", "--output", "json"], "specify either --csv or --output json"),

@@ -299,9 +299,9 @@ def test_a_head_its_folder_its_metrics_and_its_clock(vgpu_cfg: CommandLine) -> N
     everybody = "head-01, hvd-01, hvd-02"
     found = results()
     assert not [one for one in found.values() if one["state"] in ("failed", "not_asked")]
-    assert found["shared-folder", everybody]["observed"] == "/srv/training: 3 machines write and read"
-    assert found["metrics", "head-01"]["observed"] == "Prometheus reaches 2 targets"
-    assert found["clock", "hvd-01"]["observed"] == "the same as vCenter's, synchronized with 10.0.0.1"
+    assert found["shared-folder", everybody]["observed"] == "/srv/training: 3 machines can read and write"
+    assert found["metrics", "head-01"]["observed"] == "Prometheus can reach 2 targets"
+    assert found["clock", "hvd-01"]["observed"] == "matches vCenter's, synchronized with 10.0.0.1"
     assert found["allreduce", everybody]["measured"]["share"] > 0.8
     for word, value, check, subject, code in (
         ("mount", "gone", "shared-folder", everybody, "VG707"),
@@ -400,7 +400,7 @@ def test_a_mistake_on_the_command_line_is_told(
 def test_there_must_be_something_to_verify(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("verify", PLAN, **SECRETS)
     assert ran.code == 5
-    assert "the plan has no VMs to verify yet" in ran.told
+    assert "none of the plan's VMs exist yet" in ran.told
     assert f"create them first: vgpu-cfg apply {PLAN}" in ran.told
     assert vgpu_cfg("verify", PLAN, "--report", "out.html", **SECRETS).code == 5
     assert not (vgpu_cfg.folder / "out.html").exists()
@@ -457,7 +457,7 @@ def two(vgpu_cfg: CommandLine) -> CommandLine:
 def test_a_run_without_any_check_is_no_success(two: CommandLine) -> None:
     command = ("verify", "examples/two-vgpus.yaml", "--only")
     nothing = two(*command, "congestion")
-    assert (nothing.code, "no check ran" in nothing.told) == (9, True)
+    assert (nothing.code, "no checks ran" in nothing.told) == (9, True)
     junit = two(*command, "congestion", "--output", "junit")
     assert (junit.code, 'tests="1" failures="0" errors="1"' in junit.out) == (9, True)
     some = two(*command, "host-driver", "--output", "json")
@@ -470,7 +470,7 @@ def test_guests_that_were_not_asked_are_told_beside_what_passed(two: CommandLine
     guests = f"{count} guest{'s' if count > 1 else ''} not checked"
     assert f"all checks passed, {guests}" in two.done("verify", "examples/two-vgpus.yaml").told
     junit = two.done("verify", "examples/two-vgpus.yaml", "--output", "junit").out
-    assert junit.count('skipped message="no check ran inside"') == count > 0
+    assert junit.count('skipped message="no checks ran in this guest"') == count > 0
 
 
 def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -> None:

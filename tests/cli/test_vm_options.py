@@ -287,7 +287,7 @@ def test_by_hand_an_override_that_was_there_is_not_removed(vgpu_cfg: CommandLine
     vgpu_cfg.done("apply", "--yes", plan_of(vgpu_cfg, drs="manual"))
     changed = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, drs="full")).told
     assert "cluster.override.remove" not in changed
-    assert "restore the values of the column “before”" in changed
+    assert "restore the values in the “before” column" in changed
     new = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, "vm-01", "vm-02", drs="manual")).told
     assert "cluster.override.remove -cluster gpu -vm vm-02" in new
 

@@ -80,7 +80,7 @@ def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot
     told = json.loads(vgpu_cfg.done("fit", word, SERVER, "--html", "away.html", "--output=json").out)
     data = data_of(vgpu_cfg, "away.html")
     assert (data["kind"], data["told"] | {"read_at": ""}) == ("absence-page", told | {"read_at": ""})
-    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "If it failed now"]
+    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "After a failure"]
     ran = vgpu_cfg("fit", word, "--server=lab:nowhere.yaml", "--html", "nowhere/away.html")
     assert (ran.code, "cannot write nowhere/away.html" in ran.told) == (2, True)
     ran = vgpu_cfg("fit", "grid_a100-4c", SERVER, "--html", "away.html")
@@ -93,7 +93,7 @@ def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot
         (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
         (["--without", FIRST], 5, f"use `host:{FIRST}`"),
         (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU of esx-01.lab matches 0000:99:00.0"),
-        (["--without", "nic:esx-01/vmnic9"], 5, "esx-01.lab has no NIC vmnic9"),
+        (["--without", "nic:esx-01/vmnic9"], 5, "NIC vmnic9 not found on esx-01.lab"),
         (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
         (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "can be combined only with --output and --html"),
     ],

@@ -202,7 +202,7 @@ class FakeVCenter:
         )
 
     def read_past(self, scope: PastScope) -> Past:
-        return Past(unread="this vCenter provides no events")
+        return Past(unread="this vCenter does not provide events")
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         return {}

@@ -62,7 +62,7 @@ def test_the_keyboard_turns_the_picture_through_all_three_times(
         browser.drawn()
         when = browser.run("document.getElementById('turn').getAttribute('aria-valuetext')")
         seen[when] = browser.run(drawn)
-    way = "powered off to move to esx-a100-02.lab: vCenter's setting vgpu.hotmigrate.enabled is not on"
+    way = "moved while powered off to esx-a100-02.lab: the vCenter setting vgpu.hotmigrate.enabled is off"
     assert seen == {
         "now": [f"esx-a100-01.lab: 40c research-01, grid_a100d-40c: {way}"],
         "in maintenance": [f"esx-a100-02.lab: 40c research-01, grid_a100d-40c: {way}"],

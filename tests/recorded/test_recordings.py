@@ -62,7 +62,7 @@ def test_a_full_pool_is_as_its_file_says_but_for_marks_that_hold_no_id(vgpu_cfg:
     status = vgpu_cfg("status", "--exit-code", example, *of("lab-full-pool"))
     assert status.code == 10
     differing = [" ".join(line.split()) for line in status.out.splitlines() if "owner_mark" in line]
-    assert differing == ["owner_mark horovod-a100 horovod-a100, without an id unknown"] * 2
+    assert differing == ["owner_mark horovod-a100 horovod-a100, without an ID unknown"] * 2
     assert vgpu_cfg("plan", "--exit-code", example, *of("lab-full-pool")).code == 10
 
 
@@ -179,7 +179,7 @@ def test_a_recording_of_another_format_is_refused(vgpu_cfg: CommandLine) -> None
         "inventory", "--from", edited(vgpu_cfg, "lab-full-pool", lambda content: content.update(format=1))
     )
     assert ran.code == 3
-    assert "the recording has format 1; this version reads format 5" in ran.told
+    assert "the recording uses format 1; this version reads format 5" in ran.told
 
 
 def test_a_recording_that_breaks_off_is_refused(vgpu_cfg: CommandLine) -> None:

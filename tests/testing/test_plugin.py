@@ -109,7 +109,7 @@ def test_recording(vgpu_recording): ...
     done.assert_outcomes(errors=4)
     done.stdout.fnmatch_lines(
         [
-            "plan.yaml:11:10: the variable 'network' is not known*",
+            "plan.yaml:11:10: unknown variable 'network'*",
             "@pytest.mark.vgpu_plan: got an unexpected keyword argument 'variable'; it is written*",
             'vgpu_recording: nothing is named; write @pytest.mark.vgpu_recording("...") above the test, or*',
             "site.yaml:1:1: this is no recording*",

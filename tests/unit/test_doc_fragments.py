@@ -65,9 +65,9 @@ LEVELS: dict[str, tuple[tuple[str | int, ...], dict[str, object]]] = {
     "guest": (("vms", 0, "guest"), {}),
     "place": (("vms", 0, "place"), {}),
     "gpus": (("vms", 0, "gpus"), {"profile": "grid_a100-40c", "count": 2}),
-    "a GPU that is passed through": (("vms", 0, "gpus"), {}),
+    "a GPU that is in passthrough mode": (("vms", 0, "gpus"), {}),
     "nics": (("vms", 0, "nics"), {"network": "vm-network"}),
-    "a NIC that is passed through": (
+    "a NIC that is in passthrough mode": (
         ("vms", 0, "nics"),
         {"network": "roce-111", "type": "passthrough", "ip": "pool"},
     ),

@@ -21,7 +21,7 @@ Key = tuple[str, str, str, str]
 
 _DEVICE = re.compile(r"(deviceChange|deviceGroup)\[.*?\]")
 _SETTING_A_VM = frozenset({"create_vm", "upgrade_vm", "reconfigure_vm", "mark_vm"})
-_ENDING = re.compile(r"\s{2,}(reboot|cold boot|restart of \w+)( \d+)?$", re.MULTILINE)
+_ENDING = re.compile(r"\s{2,}(reboot|cold boot|\w+ restart)( \d+)?$", re.MULTILINE)
 """What stands at the end of a setting's first line, in the midst of a value that takes two."""
 _STEPS = {
     "power_on_vm": "power on",

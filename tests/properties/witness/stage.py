@@ -173,7 +173,7 @@ def _endings(vm: VirtualMachine) -> Iterator[str]:
     """Yield in which words a plan says that it ends something that runs in a VM's guest."""
     for one in vm.made_guest.workloads if vm.made_guest is not None else ():
         yield from ["containers"] * bool(one.runtime)
-        yield from ["the worker's container"] * (one.container == "vgpu-cfg-worker")
+        yield from ["the worker container"] * (one.container == "vgpu-cfg-worker")
         yield from ["processes on the GPU"] * one.uses_gpu
 
 

@@ -93,7 +93,7 @@ def test_of_several_systems_the_named_one_is_meant() -> None:
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ({SYSTEMS: members(ONE, f"{SYSTEMS}/2")}, "manages 2 systems; write `system` as one of: 2, 437XR"),
+        ({SYSTEMS: members(ONE, f"{SYSTEMS}/2")}, "manages 2 systems; set `system` to one of: 2, 437XR"),
         ({SYSTEMS: members()}, "manages no system"),
         ({SYSTEMS: {"Members": "all"}}, "manages no system"),
         ({SYSTEMS: members("https://elsewhere/redfish/v1/Systems/1")}, "which is none of its own"),

@@ -90,7 +90,7 @@ def test_finding_a_board_reads_no_nic() -> None:
         (('device: "1021"', "device: 1021"), "device"),
         (("driver: nmlx5_core", "drivers: nmlx5_core"), "drivers"),
         (("key: ConnectX-7", "key: ConnectX-70"), "connectx-70.yaml"),
-        (("unproven:", "unproven:\n  colour: guessed"), "'colour' is no key of a NIC file"),
+        (("unproven:", "unproven:\n  colour: guessed"), "'colour' is not a valid key for a NIC file"),
     ],
 )
 def test_a_broken_file_is_told_where(tmp_path: Path, change: tuple[str, str], message: str) -> None:

@@ -105,28 +105,28 @@ def test_anchors_merges_and_the_x_keys_that_hold_them() -> None:
             "a.yaml:5:3: the key 'c' is repeated (first on line 4) (keep one of them)",
         ]),
         ("a:\n\tb: 1\n", ["a.yaml:2:1: tabs cannot be used for YAML indentation (indent with spaces)"]),
-        ("a: *x\n", ["a.yaml:1:4: the alias *x has no anchor before it"]),
+        ("a: *x\n", ["a.yaml:1:4: the alias *x is not preceded by an anchor"]),
         ("a: &x [*x]\n", ["a.yaml:1:8: the anchor &x contains itself"]),
         ("a: 1\n---\nb: 2\n", [
-            "a.yaml:2:1: a second document begins here (a file must contain one document)"]),
+            "a.yaml:2:1: a second document starts here (a file must contain a single document)"]),
         ("a: !!python/name:os.system x\n", [
             "a.yaml:1:4: the tag tag:yaml.org,2002:python/name:os.system is not supported (remove it)"]),
         ("a: !!int '5'\n", ["a.yaml:1:4: the tag tag:yaml.org,2002:int is not supported (remove it)"]),
         ("? [a, b]\n: 1\n", ['a.yaml:1:3: a key must be text (quote it, as in "{n}": 1)']),
-        ("a: {<<: 5}\n", ["a.yaml:1:5: << requires the alias of a mapping, or a list of aliases"]),
+        ("a: {<<: 5}\n", ["a.yaml:1:5: << requires an alias of a mapping, or a list of such aliases"]),
         ("a: 'open\n", ["a.yaml:1:4: this quoted text is not closed (close the quote)"]),
         ("a: @x\n", ["a.yaml:1:4: a value cannot begin with this character (quote the value)"]),
         ("a: \x07\n", ["a.yaml:1:4: the character U+0007 is not allowed in YAML (delete it)"]),
         ("a: [1,\n", ["a.yaml:2:1: the file ends inside [] or {} (close the bracket)"]),
         ("a: {n: vm-{01..02}}\n", [
-            "a.yaml:1:11: a comma or a closing bracket is missing here "
+            "a.yaml:1:11: missing comma or closing bracket "
             "(inside [] and {}, quote text that contains any of []{},)"]),
         ("a: b: c\n", [
-            "a.yaml:1:5: a second ': ' on this line, or a line indented too far "
+            "a.yaml:1:5: a second ': ' on this line, or the line is indented too far "
             "(quote text that contains ': ', and align keys)"]),
         ("a:\n    b: 1\n  c: 2\n", [
             "a.yaml:3:3: this line is not aligned with the lines above (fix its indentation)"]),
-        ("a: 1\nb\n", ["a.yaml:3:1: a key without ': ' after it (write it as key: value)"]),
+        ("a: 1\nb\n", ["a.yaml:3:1: this key is not followed by ': ' (write it as key: value)"]),
     ],
 )  # fmt: skip
 def test_faults_of_the_text(text: str, expected: list[str]) -> None:
@@ -177,7 +177,7 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         "- {cores: 2, labels: {a: {n}, b: 1}}\n"
     )
     assert complaints(text) == [
-        "a.yaml:1:1: the key 'name' is missing",
+        "a.yaml:1:1: missing key 'name'",
         "a.yaml:1:1: unknown key 'nme' (did you mean 'name'?)",
         "a.yaml:3:9: a name holds no space (write it with a dash)",
         "a.yaml:4:10: 'cores' must be a whole number or all, not 'many'",
@@ -186,8 +186,8 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         "a.yaml:7:24: 'speed' must be slow or fast, not 'fats' (did you mean 'fast'?)",
         "a.yaml:7:30: unknown key 'colour' (available keys: kind, speed)",
         "a.yaml:8:12: 'kind' must be gpu or nic, not 'gpo' (did you mean 'gpu'?)",
-        "a.yaml:9:5: the key 'kind' is missing in item 4 of 'devices'",
-        "a.yaml:10:3: the key 'name' is missing in item 2 of 'hosts'",
+        "a.yaml:9:5: missing key 'kind' in item 4 of 'devices'",
+        "a.yaml:10:3: missing key 'name' in item 2 of 'hosts'",
         "a.yaml:10:23: 'a' must be text, not a mapping (quote it: \"{n}\")",
         "a.yaml:10:34: 'b' must be text, not 1 (quote it: \"1\")",
     ]

@@ -172,7 +172,7 @@ def test_a_stop_lets_running_tasks_end_and_begins_nothing_more() -> None:
     assert statuses(report) == {"create a": "done", "create b": "skipped", "power on a": "skipped"}
     assert report.is_interrupted
     assert exit_code_of(report) == 130
-    assert tuple(map(str, report.left_behind)) == ("a: made, but not done: power on a",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but not completed: power on a",)
 
 
 def test_a_stop_in_the_middle_of_a_vm_names_it_as_half_made() -> None:
@@ -196,7 +196,7 @@ def test_the_second_ctrl_c_leaves_at_once_and_names_what_still_runs() -> None:
     assert statuses(report) == {"create a": "failed", "power on a": "skipped"}
     assert tuple(map(str, report.left_behind)) == (
         "a: vCenter had not finished creating it",
-        "task-1: 'create a' still ran in vCenter",
+        "task-1: 'create a' was still running in vCenter",
     )
     assert server._waits == 2
 
@@ -221,7 +221,7 @@ def test_losing_sight_of_the_tasks_ends_the_run_and_says_what_ran() -> None:
     report, _ = run(server, create("a"), create("b", needs=("create a",)))
     assert statuses(report) == {"create a": "failed", "create b": "skipped"}
     assert report.outcomes[0].message == "its state is unknown: no answer from vc01"
-    assert "task-1: 'create a' still ran in vCenter" in map(str, report.left_behind)
+    assert "task-1: 'create a' was still running in vCenter" in map(str, report.left_behind)
     assert not report.is_interrupted
     assert exit_code_of(report) == 6
 

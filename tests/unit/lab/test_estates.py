@@ -142,7 +142,7 @@ def test_devices_are_made_when_somebody_asks() -> None:
         ("about: a", "about: a\nclusterz: []", 2, "unknown key 'clusterz'"),
         ("board: A100", "board: A10O", 7, "no board 'A10O'"),
         ("board: A100", "bord: A100", 7, "'board' is missing"),
-        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "no PCI address"),
+        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "not a PCI address"),
         ("{board: A100}", "{board: A100, numa: 2}", 5, "no NUMA node 2"),
         ("{board: A100}", "{board: A100, count: 2, pci_id: '0000:21:00.0'}", 7, "one pci_id"),
         ("{board: A100}", "{board: A100, mode: quick}", 7, "mode"),

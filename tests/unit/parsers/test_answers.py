@@ -254,16 +254,16 @@ def test_metrics() -> None:
 
 GPU = "GPU 00000000:36:00.0\n"
 HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
-    (("Remapped Rows", " Remapping Failure Occurred : Yes"), ("remapping of memory rows failed",), False, ""),
-    (("Remapped Rows", " Pending : Yes"), ("remapped memory rows wait for a reset",), True, ""),
+    (("Remapped Rows", " Remapping Failure Occurred : Yes"), ("memory row remapping failed",), False, ""),
+    (("Remapped Rows", " Pending : Yes"), ("remapped memory rows are pending a reset",), True, ""),
     (("Remapped Rows", " Pending : No"), (), True, ""),
     (
         ("Retired Pages", " Pending Page Blacklist : Yes"),
-        ("retired memory pages wait for a restart",),
+        ("retired memory pages are pending a restart",),
         False,
         "",
     ),
-    (("GPU Reset Status", " Reset Required : Yes"), ("it must be reset",), False, ""),
+    (("GPU Reset Status", " Reset Required : Yes"), ("GPU reset required",), False, ""),
     (("ECC Errors", " Volatile", "  DRAM Uncorrectable : 2"), ("2 errors, DRAM Uncorrectable",), True, ""),
     (
         ("ECC Errors", " Volatile", "  SRAM uncorrectable Parity : 1", "  b : 2"),
@@ -294,7 +294,7 @@ HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
     (("Clocks Event Reasons", " HW Slowdown : N/A"), (), False, ""),
     (
         ("PCI", " GPU Link Info", "  Link Width", "   Max : 16x", "   Current : 8x"),
-        ("its PCIe link has 8 of 16 lanes",),
+        ("the PCIe link has 8 of 16 lanes",),
         False,
         "",
     ),
@@ -302,13 +302,13 @@ HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
     (("PCI", " GPU Link Info", "  Link Width", "   Max : N/A", "   Current : 8x"), (), False, ""),
     (
         ("Fabric", " State : In Progress"),
-        ("it has not joined the fabric of NVSwitches: In Progress",),
+        ("not joined to the NVSwitch fabric: In Progress",),
         False,
         "",
     ),
     (
         ("Fabric", " State : Completed", " Status : Failure"),
-        ("it has not joined the fabric of NVSwitches: Failure",),
+        ("not joined to the NVSwitch fabric: Failure",),
         False,
         "",
     ),
@@ -324,13 +324,13 @@ HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
         ),
         (),
         False,
-        "power limit 300.5 W of 400",
+        "power limit 300.5 W, default 400 W",
     ),
     (
         ("GPU Power Readings", " Power Limit : 300 W", " Default Power Limit : 400 W"),
         (),
         False,
-        "power limit 300 W of 400",
+        "power limit 300 W, default 400 W",
     ),
     (
         (
@@ -341,13 +341,13 @@ HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
         ),
         (),
         False,
-        "power limit 200 W of 400",
+        "power limit 200 W, default 400 W",
     ),
     (
         ("Power Readings", " Power Limit : 300 W", " Default Power Limit : 400 W"),
         (),
         False,
-        "power limit 300 W of 400",
+        "power limit 300 W, default 400 W",
     ),
     (("Power Readings", " Power Limit : 400 W", " Default Power Limit : 400 W"), (), False, ""),
     (("Power Readings", " Power Limit : 300 W", " Default Power Limit : N/A"), (), False, ""),

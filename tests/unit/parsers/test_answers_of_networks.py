@@ -150,7 +150,7 @@ def test_gpus_of_a_host() -> None:
     )
     found = parse_query_leniently(text)
     assert (found.driver_version, found.attached) == ("1", 3)
-    assert found.unreadable == {"0000:38:00.0": "neither on nor off: 'Current : Perhaps'"}
+    assert found.unreadable == {"0000:38:00.0": "not on or off: 'Current : Perhaps'"}
     first, second = found.gpus
     assert tuple(first.model_dump().values()) == ("0000:36:00.0", True, False, False, True, "SR-IOV", 3)
     assert first.facts.model_dump(include={*first.model_dump()} - {"pci_id"}) == first.model_dump(
@@ -345,8 +345,8 @@ def test_a_port_and_its_link() -> None:
         (PcieLink(speed=40, width=1), 37.8125, "PCIe 40 GT/s x1"),
         (PcieLink(speed=64, width=4, most_speed=64, most_width=4), 242.0, "PCIe 64 GT/s x4"),
         (PcieLink(speed=8, width=8, most_width=16), 63.01538461538462, "PCIe 8 GT/s x8 of 0 GT/s x16"),
-        (PcieLink(speed=8), None, "PCIe link not told"),
-        (PcieLink(width=8), None, "PCIe link not told"),
+        (PcieLink(speed=8), None, "PCIe link not reported"),
+        (PcieLink(width=8), None, "PCIe link not reported"),
     ],
 )
 def test_the_capacity_of_a_link(link: PcieLink, gbps: float | None, words: str) -> None:

@@ -34,9 +34,9 @@ def test_a_gpu_that_cannot_be_cut_has_none() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("|   0  MIG 1g.5gb   19   1   0 of 1 |", "no GPU instance"),
+        ("|   0  MIG 1g.5gb   19   1   0 of 1 |", "not a GPU instance"),
         ("+-----------------------+\n+------------------------+", "no table"),
-        ("|   1     0     0   |", "no GPU instance"),
+        ("|   1     0     0   |", "not a GPU instance"),
         ("", "printed nothing"),
         ("Unable to determine GPU instances: Not Supported", "Not Supported"),
     ],

@@ -141,7 +141,7 @@ def test_csv_without_a_header_needs_the_names() -> None:
     [
         ("index, name\n0, A100, 40 GB\n", "3 cells where 2"),
         ("index, index\n0, 1\n", "no header"),
-        ("index, pci.bus_id\n0, somewhere\n", "no PCI address"),
+        ("index, pci.bus_id\n0, somewhere\n", "not a PCI address"),
         ('index, name\n0, "never closed\n', "no CSV"),
         ('Field "mig.mode" is not a valid field to query.\n', "not a valid field"),
     ],

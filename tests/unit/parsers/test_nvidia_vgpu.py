@@ -30,9 +30,9 @@ def test_no_disguise_changes_the_vgpus(disguise: Callable[[str], str]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("    vGPU ID : 7\n", "no GPU block"),
-        ("GPU 00000000:36:00.0\n    Active vGPUs : 1\n", "0 vGPUs shown, 1 counted"),
-        ("GPU 00000000:36:00.0\n    vGPU ID : 7\n", "1 vGPUs shown, None counted"),
+        ("    vGPU ID : 7\n", "no GPU section"),
+        ("GPU 00000000:36:00.0\n    Active vGPUs : 1\n", "0 vGPUs listed, but 1 reported as active"),
+        ("GPU 00000000:36:00.0\n    vGPU ID : 7\n", "1 vGPUs listed, but None reported as active"),
     ],
 )
 def test_what_is_not_understood_is_an_error(text: str, said: str) -> None:

@@ -54,8 +54,8 @@ def test_a_port_tells_what_it_runs_at_and_what_it_could() -> None:
         (("16.0 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "16"), 252, "PCIe 16 GT/s x16"),
         (("8 GT/s", "8"), ("16 GT/s", "16"), 63, "PCIe 8 GT/s x8 of 16 GT/s x16"),
         (("2.5 GT/s PCIe", "4"), ("2.5 GT/s PCIe", "4"), 8, "PCIe 2.5 GT/s x4"),
-        (("Unknown", "255"), ("Unknown", "255"), None, "PCIe link not told"),
-        (("Unknown speed", "0"), ("Unknown speed", "0"), None, "PCIe link not told"),
+        (("Unknown", "255"), ("Unknown", "255"), None, "PCIe link not reported"),
+        (("Unknown speed", "0"), ("Unknown speed", "0"), None, "PCIe link not reported"),
     ],
 )
 def test_a_pcie_link_carries_what_its_encoding_leaves(
@@ -109,9 +109,9 @@ def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
 @pytest.mark.parametrize(
     ("section", "limit", "capped"),
     [
-        ("GPU Power Readings", "Current Power Limit : 150.00 W", "power limit 150 W of 250"),
-        ("Power Readings", "Enforced Power Limit : 150.00 W", "power limit 150 W of 250"),
-        ("Power Readings", "Power Limit : 150.00 W", "power limit 150 W of 250"),
+        ("GPU Power Readings", "Current Power Limit : 150.00 W", "power limit 150 W, default 250 W"),
+        ("Power Readings", "Enforced Power Limit : 150.00 W", "power limit 150 W, default 250 W"),
+        ("Power Readings", "Power Limit : 150.00 W", "power limit 150 W, default 250 W"),
         ("GPU Power Readings", "Current Power Limit : 250.00 W", ""),
         ("GPU Power Readings", "Current Power Limit : N/A", ""),
     ],

@@ -50,9 +50,9 @@ def test_what_is_no_number(text: str) -> None:
 
 
 def test_an_error_says_what_where_and_what_to_do() -> None:
-    error = UnreadableOutput("nvidia-smi -q", "no GPU block", line="  hello  ", number=3)
+    error = UnreadableOutput("nvidia-smi -q", "no GPU section", line="  hello  ", number=3)
     assert isinstance(error, ReachError)
-    assert error.message == "nvidia-smi -q: no GPU block: 'hello'"
+    assert error.message == "nvidia-smi -q: no GPU section: 'hello'"
     assert error.subject == "output of nvidia-smi -q, line 3"
     assert "by hand" in error.remedy
     assert (error.tool, error.line, error.number, error.exit_code) == ("nvidia-smi -q", "hello", 3, 5)

@@ -35,7 +35,7 @@ def test_a_file_that_is_too_large_is_not_read_and_a_setting_lets_it(
     plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan.write_text(HEADER + "#" * MOST_FILE_BYTES.default)
-    assert "exceeds 524,288 bytes; VGPU_CFG_MOST_FILE_BYTES sets another limit" in fault_of(plan)
+    assert "exceeds 524,288 bytes; to change the limit, set VGPU_CFG_MOST_FILE_BYTES" in fault_of(plan)
     monkeypatch.setenv("VGPU_CFG_MOST_FILE_BYTES", "600000")
     assert load_plan(plan).desired.name
     monkeypatch.setenv("VGPU_CFG_MOST_FILE_BYTES", "much")
@@ -45,15 +45,15 @@ def test_a_file_that_is_too_large_is_not_read_and_a_setting_lets_it(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name are POSIX's")
 def test_what_is_no_file_is_never_waited_for(plan: Path) -> None:
     os.mkfifo(plan)
-    assert "it is a pipe, a socket or a device" in fault_of(plan)
+    assert "it is a pipe, socket or device" in fault_of(plan)
     plan.unlink()
     os.mkfifo(f"{plan}.id")
     plan.write_text(HEADER)
-    assert "it is a pipe, a socket or a device" in fault_of(plan)
+    assert "it is a pipe, socket or device" in fault_of(plan)
     os.mkfifo(plan.with_name("part.yaml"))
     plan.write_text(f"include: [part.yaml]\n{HEADER}")
     Path(f"{plan}.id").unlink()
-    assert "it is a pipe, a socket or a device" in fault_of(plan)
+    assert "it is a pipe, socket or device" in fault_of(plan)
     os.mkfifo(f"{plan}.id")
     with pytest.raises(OSError, match="a device"):
         read_bytes("/dev/zero", Limit("", 10))
@@ -88,7 +88,7 @@ def test_a_line_that_stands_for_too_many_names_is_not_written_out(text: str, pla
     plan.write_text(HEADER + text)
     told = fault_of(plan)
     assert re.search(
-        r":\d+:\d+: with this name, the plan file expands to [\d,]+ names; the limit is 20,000", told
+        r":\d+:\d+: this name expands the plan file to [\d,]+ names; the limit is 20,000", told
     )
     assert "VGPU_CFG_MOST_NAMES" in told
 
@@ -173,7 +173,7 @@ def test_an_id_file_that_is_none_is_not_quoted(plan: Path, outside: Path) -> Non
     plan.write_text(HEADER)
     Path(f"{plan}.id").symlink_to(outside / "shadow")
     told = fault_of(plan)
-    assert "this is not a plan ID" in told
+    assert "this is not a valid plan ID" in told
     assert "hunter2" not in told
 
 
@@ -183,4 +183,4 @@ def test_variables_write_out_no_more_than_a_file_may_have(uses: int, plan: Path,
     if is_read:
         assert load_plan(plan).desired.name
         return
-    assert "with this text, the variables expand to more than 524,288 characters" in fault_of(plan)
+    assert "the variables expand to more than 524,288 characters" in fault_of(plan)

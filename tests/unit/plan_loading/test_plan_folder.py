@@ -51,7 +51,7 @@ def test_a_plan_is_known_by_its_top_level(files: dict[str, str], plans: list[str
 
 @pytest.mark.parametrize("files", [{}, {"site.yaml": "defaults: {}\n"}])
 def test_a_folder_without_a_plan_is_told(files: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="this folder contains no plan"):
+    with pytest.raises(DocumentError, match="this folder contains no plan files"):
         find_plans(write(tmp_path, files))
 
 

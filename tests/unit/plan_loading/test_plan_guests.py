@@ -200,7 +200,7 @@ def test_a_specification_alone_stages_nothing(guest: str, staged: bool, load: Lo
         ),
         (
             "guest: {spec: farm}, nics: [{network: n, type: pvrdma, rdma: host}]",
-            "RDMA requires adapter settings that a customization specification does not have",
+            "RDMA requires adapter settings that a customization specification cannot provide",
         ),
     ],
 )

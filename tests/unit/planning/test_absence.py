@@ -66,7 +66,7 @@ def test_without_another_gpu_it_is_off() -> None:
     (one,) = without(f"gpu:esx-01/{A}", hosts(1, vms)).vms
     assert (one.vm, one.drained.how.value, one.died.to) == ("a", "off", "")
     assert (
-        one.drained.why == one.died.why == "neither its host nor another of its cluster has capacity for it"
+        one.drained.why == one.died.why == "neither its host nor any other host in its cluster has capacity for it"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
         "c": small("esx-01", on=[B], **own),
     }
     (note,) = without("host:esx-01", hosts(2, vms)).notes
-    assert "ESXi could choose GPUs so that a VM that moves there finds none" in note
+    assert "ESXi could choose GPUs so that an incoming VM finds none" in note
     assert without("host:esx-01", hosts(2, {"a": vms["a"], "c": vms["c"]})).notes == ()
 
 
@@ -149,7 +149,7 @@ def test_without_a_cluster_nothing_moves_and_ha_starts_nothing() -> None:
     vms = {"a": small("esx-01"), "b": small("esx-02"), "plain": {"host": "esx-02"}}
     found = without("cluster:gpu", estate(2, vms, clusters={"gpu": {"ha": True}}))
     assert ways(found) == {"a": ("off", "", ""), "b": ("off", "", ""), "plain": ("off", "", "")}
-    assert {one.died.why for one in found.vms} == {"no other host of its cluster can run it"}
+    assert {one.died.why for one in found.vms} == {"no other host in its cluster can run it"}
     assert not any(one.died.by_ha for one in found.vms)
     assert (found.totals.vms, found.totals.ways[How.OFF], found.totals.dies) == (3, 3, 3)
     assert found.loss.gpus == {"A100 PCIe 40GB": 2}
@@ -197,7 +197,7 @@ def test_a_virtual_function_keeps_its_vm_from_vmotion_and_its_address_from_any_m
     assert ways(found) == {"pinned": ("off", "", "")}
     (one,) = found.vms
     assert (one.functions, one.died.dies, one.died.by_ha) == (1, None, False)
-    assert "a virtual function of a NIC with a fixed address" in one.drained.why
+    assert "an SR-IOV virtual function with a fixed address" in one.drained.why
     assert any("is not verified" in note for note in found.notes)
     assert ways(without(f"nic:esx-01/{OTHER}", observed)) == {"any": ("cold", "esx-02", "esx-02")}
 
@@ -226,7 +226,7 @@ def test_the_last_uplink_takes_its_networks_along_and_one_of_two_does_not() -> N
     assert (one.died.dies, one.died.loses, one.died.to) == (False, ("vm-network",), "esx-02")
     (uplink,) = cut.uplinks
     assert (uplink.is_last, uplink.names, uplink.vmknics) == (True, ("vm-network",), ("vmk0 (management)",))
-    assert "esx-01's management network is on it: vCenter would lose contact with the host" in cut.notes
+    assert "the management network of esx-01 uses this NIC: vCenter would lose contact with the host" in cut.notes
     kept = without("nic:esx-01/vmnic2", with_nics(vms, "vmnic2", "vmnic3"))
     assert (kept.vms, [one.up for one in kept.uplinks]) == ((), [("vmnic3",)])
     assert without("nic:esx-01/vmnic2", with_nics(vms, "vmnic3")).uplinks == ()
@@ -254,7 +254,7 @@ def test_of_several_standard_switches_nobody_tells_whose_a_network_is() -> None:
     observed = with_nics({"a": {"host": "esx-01", "nics": ["vm-network"]}}, switches=switches)
     found = without("nic:esx-01/vmnic2", observed)
     assert found.vms == ()
-    assert "the portgroups on vSwitch0 are unknown: vm-network could be disconnected" in found.notes
+    assert "the port groups on vSwitch0 are unknown; vm-network could be disconnected" in found.notes
 
 
 def test_a_host_whose_switches_were_not_read_says_so() -> None:
@@ -287,22 +287,22 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
 @pytest.mark.parametrize(
     ("word", "message", "remedy"),
     [
-        ("esx-01", "'esx-01' does not specify what to remove", "use `host:esx-01`; kinds: host:NAME"),
+        ("esx-01", "'esx-01' does not identify a host, cluster, GPU or NIC", "use `host:esx-01`; kinds: host:NAME"),
         ("hots:esx-01", "does not specify what to remove", "did you mean `host:esx-01`?"),
-        ("", "'' does not specify what to remove", "kinds: host:NAME"),
+        ("", "'' does not identify a host, cluster, GPU or NIC", "kinds: host:NAME"),
         ("gpu:esx-01", "'gpu:esx-01' does not name a GPU", "use `gpu:esx-01/PCI`"),
         ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
         ("gpu:esx-01/*", "matches 2 GPUs, but exactly one is required", f"name one: gpu:esx-01/{A}"),
         ("host:esx-*", "matches 2 hosts", "name one: esx-01, esx-02"),
-        ("gpu:/21:00.0", "no host given", "run `vgpu-cfg inventory` to list the hosts"),
-        ("nic:/vmnic2", "no host given", "run `vgpu-cfg inventory` to list the hosts"),
+        ("gpu:/21:00.0", "no host specified", "run `vgpu-cfg inventory` to list the hosts"),
+        ("nic:/vmnic2", "no host specified", "run `vgpu-cfg inventory` to list the hosts"),
         ("nic:esx-01/", "'nic:esx-01/' does not name a NIC", "use `nic:esx-01/VMNIC`"),
         ("cluster:", "does not specify what to remove", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
         ("cluster:*", "cluster * not found", "available clusters: gpu"),
         ("cluster:gqu", "cluster gqu not found", "did you mean 'gpu'?"),
-        ("gpu", "'gpu' does not specify what to remove", "use `cluster:gpu`;"),
+        ("gpu", "'gpu' does not identify a host, cluster, GPU or NIC", "use `cluster:gpu`;"),
         ("nic:esx-01", "'nic:esx-01' does not name a NIC", "use `nic:esx-01/VMNIC`"),
-        ("nic:esx-01/vmnic4", "esx-01 has no NIC vmnic4", "run `vgpu-cfg inventory` to list the NICs"),
+        ("nic:esx-01/vmnic4", "NIC vmnic4 not found on esx-01", "run `vgpu-cfg inventory` to list the NICs"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
     ],
 )

@@ -121,7 +121,7 @@ def test_a_group_of_a_gpu_and_a_nic_counts_as_both() -> None:
     )
     assert has_wanted_functions([], held, None)
     assert not list(compare_functions([], held, {}))
-    assert why_tied(held) == "whether another host can provide its device group is unknown"
+    assert why_tied(held) == "it is unknown whether another host can provide its device group"
     assert not why_tied(IN_PAIR)
 
 

@@ -161,7 +161,7 @@ def test_a_change_that_failed_has_no_log() -> None:
 
 def test_a_vm_without_a_failed_task_is_judged_all_the_same() -> None:
     found = told(None, None, firmware="bios")
-    assert found.notes == ("vCenter has no failed task of this VM",)
+    assert found.notes == ("vCenter has no failed task for this VM",)
     assert abouts(found.causes) == [ConditionKind.FIRMWARE]
     running = told(None, None, firmware="bios", power=PowerState.ON)
     assert "with the VM powered off" in running.next_reason

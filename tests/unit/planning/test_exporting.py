@@ -208,7 +208,7 @@ def test_these_are_meant(choice: Choice, names: list[str]) -> None:
         (Choice(folders=("student",)), ("no folders match student", "did you mean 'students'?")),
         (Choice(clusters=("gpus",)), ("no clusters match gpus", "did you mean 'gpu'?")),
         (Choice(hosts=("esx-1",)), ("no hosts match esx-1", "did you mean 'esx-01'?")),
-        (Choice(hosts=("esx-01",), vms=("mail",)), ("no VM matches all of the globs", "omit one of")),
+        (Choice(hosts=("esx-01",), vms=("mail",)), ("no VM matches all globs", "omit one of")),
     ],
 )
 def test_a_glob_that_matches_nothing_is_refused(choice: Choice, words: tuple[str, str]) -> None:

@@ -65,7 +65,7 @@ def test_where_nothing_fits_the_next_step_names_who_is_in_the_way() -> None:
 def test_one_small_vm_keeps_a_whole_gpu_from_the_full_profile() -> None:
     found = fit("grid_a100-40c", {"gpus": [a100()]}, {"small-01": runs("grid_a100-4c")})
     (host,) = found.hosts
-    assert [limit.text for limit in host.limits] == ["1 GPU with too little left (small-01)"]
+    assert [limit.text for limit in host.limits] == ["1 GPU with too little memory (small-01)"]
     assert host.gains == (Gain("small-01", 1),)
     full = fit("grid_a100-40c", {"gpus": [a100()]}, {"all": runs("grid_a100-40c")})
     assert full.hosts[0].gains == ()
@@ -96,7 +96,7 @@ def test_mixed_sizes_go_beside_each_other_in_their_mode_alone(mode: str, count: 
 @pytest.mark.parametrize(
     ("host", "code", "text"),
     [
-        ({"gpus": [a100(type="shared")]}, Code.NOT_SHARED_DIRECT, "1 GPU not of graphics type sharedDirect"),
+        ({"gpus": [a100(type="shared")]}, Code.NOT_SHARED_DIRECT, "1 GPU not set to graphics type sharedDirect"),
         ({"gpus": [a100(passthrough=True)]}, Code.GPU_IN_PASSTHROUGH, "1 GPU passed through"),
         ({"gpus": [a100(sharing="mig")]}, Code.GPU_IN_MIG_MODE, "1 GPU in MIG mode"),
         ({"gpus": [{"board": "L40S", "pci": A}]}, Code.NO_SUCH_BOARD, "has L40S"),
@@ -132,7 +132,7 @@ def test_a_vm_of_several_vgpus_counts_whole_vms() -> None:
     texts = [limit.text for limit in short.hosts[0].limits]
     assert (short.total, texts) == (
         0,
-        ["capacity for 1 of the 2 grid_a100-40c that a VM needs", "1 GPU full"],
+        ["capacity for only 1 of the 2 grid_a100-40c that a VM needs", "1 GPU full"],
     )
 
 
@@ -141,7 +141,7 @@ def test_memory_that_can_be_reserved_limits_vms_and_not_profiles() -> None:
     found = fit_vm("grid_a100-10c", host=host)
     assert (found.total, found.memory_mib) == (1, 65_536)
     assert found.hosts[0].limits[0].code is Code.HOST_MEMORY
-    assert found.hosts[0].limits[0].text == "memory: 57 GiB can still be reserved, 64 GiB needed"
+    assert found.hosts[0].limits[0].text == "57 GiB of memory can be reserved, 64 GiB required"
     assert fit("grid_a100-10c", host).total == 8
 
 
@@ -154,7 +154,7 @@ def test_what_is_too_tight_for_a_numa_node_is_counted_and_told() -> None:
 def test_a_line_that_is_spread_over_hosts_fits_once_on_each() -> None:
     place = {"spread": "hosts", "must": True}
     found = fit_vm("grid_a100-10c", place=place)
-    assert (found.total, found.hosts[0].limits[0].text) == (1, "one VM of this line per host")
+    assert (found.total, found.hosts[0].limits[0].text) == (1, "only one VM of this line per host")
     assert fit_vm("grid_a100-10c").total == 7
 
 

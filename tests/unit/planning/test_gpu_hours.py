@@ -88,7 +88,7 @@ def test_by_plan_folder_and_attribute() -> None:
     assert [row.name for row in hours(observed, by="attribute:Team").rows] == ["ml", ""]
     with pytest.raises(ValueError, match="no VM has the custom attribute 'team'; did you mean 'Team'"):
         hours(observed, by="attribute:team")
-    with pytest.raises(ValueError, match="'plans' is not plan, folder, vm, owner or attribute:NAME"):
+    with pytest.raises(ValueError, match="'plans' is not one of plan, folder, vm, owner or attribute:NAME"):
         hours(observed, by="plans")
 
 

@@ -108,7 +108,7 @@ def test_a_vm_is_as_idle_as_the_busiest_of_its_gpus() -> None:
 def test_what_would_be_taken_back_names_whom_to_ask() -> None:
     observed = estate({A: 0.0, B: 0.0}, a=vm("grid_a100d-80c", A), b=vm("grid_a100d-40c", B, mark="hvd/b"))
     first, second = reclaim_steps(read_pool(observed, CATALOG))
-    assert (first.ask, first.then) == ("the owner of /dc1/vm/training", "shut down its guest in vCenter")
+    assert (first.ask, first.then) == ("the owner of /dc1/vm/training", "shut down the guest in vCenter")
     assert second.then == "`power: false` in the plan file of hvd, then `vgpu-cfg apply`"
     assert reclaim_steps(read_pool(estate({A: 80.0}, a=vm("grid_a100d-80c", A)), CATALOG)) == ()
 

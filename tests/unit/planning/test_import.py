@@ -79,7 +79,7 @@ def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None
 
 def test_a_vm_of_the_plan_that_was_renamed_to_another_name_of_it_is_refused_as_that() -> None:
     plan = imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | {"mark": "demo/b"}})
-    assert [one.message for one in plan.errors] == ["it already belongs to this plan, as its VM b"]
+    assert [one.message for one in plan.errors] == ["it already belongs to this plan as VM b"]
     assert (ids(plan), plan.in_sync) == ([], ("b",))
 
 

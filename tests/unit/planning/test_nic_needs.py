@@ -147,12 +147,12 @@ def test_a_whole_function_is_one_running_vms() -> None:
         (
             NicNeed(WHOLE),
             (cut(FIRST, 0, vmnic="vmnic2"),),
-            (Code.NIC_NOT_READY, f"{FIRST} (vmnic2): not passed through"),
+            (Code.NIC_NOT_READY, f"{FIRST} (vmnic2): not in passthrough mode"),
         ),
         (
             NicNeed(WHOLE),
             (cut(FIRST, 0, passthrough_pending=True),),
-            (Code.NIC_NOT_READY, f"{FIRST}: not passed through; {FIRST} available after a restart"),
+            (Code.NIC_NOT_READY, f"{FIRST}: not in passthrough mode; {FIRST} will be available after a restart"),
         ),
         (NicNeed(VIRTUAL), (cut(FIRST, 0),), (Code.NIC_NOT_READY, f"no virtual functions on {FIRST}")),
         (NicNeed(VIRTUAL), (cut(FIRST, 1),), None),

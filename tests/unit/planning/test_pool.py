@@ -199,7 +199,7 @@ def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str,
 
 def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
     pair = ("A100", "grid_a100-40c", [2], 2)
-    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used individually by a"]]
+    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used on its own by a"]]
     assert links(*pair, {"a": runs("grid_a100-40c", "grid_a100-40c", on=[A, B])}) == [[], []]
     assert links(*pair, {}) == [[], []]
 
@@ -210,7 +210,7 @@ def test_without_device_groups_nobody_knows_the_pairs() -> None:
 
 def test_one_gpu_of_an_nvswitch_that_is_used_alone_leaves_smaller_groups() -> None:
     four = ("H100XM", "nvidia_h100xm-80c", [2, 4], 4)
-    words = "not in an NVLink group of 4 now: a has GPUs of it"
+    words = "no NVLink group of 4 is free: a has GPUs in it"
     assert links(*four, {"a": runs("nvidia_h100xm-80c")}) == [[], [words], [words], [words]]
     both = runs(*["nvidia_h100xm-80c"] * 2, on=[A, B])
     assert links(*four, {"a": both}) == [[], [], [words], [words]]
@@ -252,7 +252,7 @@ def test_each_gpu_tells_its_mode_what_runs_and_what_it_takes() -> None:
 @pytest.mark.parametrize(
     ("gpu", "host", "why"),
     [
-        (a100(type="shared"), {}, "graphics type not sharedDirect"),
+        (a100(type="shared"), {}, "graphics type is not sharedDirect"),
         (a100(), {"maintenance": True}, "host is in maintenance mode"),
         (a100(), {"connection": "notResponding"}, "host is notResponding"),
         ({"board": "unknown", "pci": A}, {}, "board not in the catalog"),

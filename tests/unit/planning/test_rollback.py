@@ -228,7 +228,7 @@ def test_a_rule_that_went_comes_back_with_its_group() -> None:
     assert isinstance(again, SetHostRule)
     assert (again.vm_group, again.has_group, again.rule_key) == ("g", False, None)
     assert told(undone(with_rules(groups=(group,)), with_rules(), removed)) == [
-        ("VG555", "remove VM group g in gpu: a VM group without a rule is not recreated")
+        ("VG555", "remove VM group g in gpu: VM groups without a rule are not recreated")
     ]
 
 
@@ -273,7 +273,7 @@ STANDING = estate(vm_at("vm-1"))
     [
         (of_vm(UpgradeVm, hardware_version=21), "a hardware version cannot be downgraded"),
         (of_vm(DestroyVm), "a deleted VM and its disks cannot be restored"),
-        (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "components installed in the guest are kept"),
+        (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "components installed in the guest are not removed"),
         (of_vm(AwaitCustomization, wait_seconds=60), "customization in the guest cannot be undone"),
         (of_vm(MarkVm, spec=VmSpec(), mark="none"), "the VM no longer has a mark"),
         (ManualStep(id="by hand", subject=Subject(kind="host", name="esx-01"), text="turn it"), "by hand"),

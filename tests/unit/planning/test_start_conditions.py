@@ -84,13 +84,13 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"extra_config": {}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO is not set, must be TRUE",
+            "pciPassthru.use64bitMMIO is not set; must be TRUE",
             "vm.change -vm {} -e pciPassthru.use64bitMMIO=TRUE -e pciPassthru.64bitMMIOSizeGB=128",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.use64bitMMIO": "FALSE"}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO FALSE, must be TRUE",
+            "pciPassthru.use64bitMMIO FALSE; must be TRUE",
             "vm.change",
         ),
         (
@@ -179,7 +179,7 @@ def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
 def test_gpus_of_another_graphics_type() -> None:
     found = assessed(*estate({"gpus": [a100(type="shared")]}))
     assert (
-        found[ConditionKind.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, must be sharedDirect"
+        found[ConditionKind.GRAPHICS_TYPE].says == "GPU graphics types is shared, must be sharedDirect"
     )
     assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
@@ -194,7 +194,7 @@ def test_a_host_without_gpus_for_vgpus() -> None:
     ("wanted", "running", "why"),
     [
         ("grid_a100-40c", "grid_a100-40c", "is full, with early (VG103)"),
-        ("grid_a100-20c", "grid_a100-10c", "runs another size, with early (VG104)"),
+        ("grid_a100-20c", "grid_a100-10c", "is running another size, with early (VG104)"),
     ],
 )
 def test_a_gpu_that_is_taken_names_its_holder(wanted: str, running: str, why: str) -> None:
@@ -266,12 +266,12 @@ def test_a_device_that_is_passed_through_and_free(device: dict[str, Any]) -> Non
             f"{A} is not in passthrough mode, pending reboot",
         ),
         (PASSED, {"pci_id": A, "system_id": "other"}, f"{A} was configured for another host (systemId)"),
-        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 has no device with the IDs that it allows"),
+        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 has no device with the specified IDs"),
         (PASSED, {"allowed": A100_IDS, "label": "small"}, "esx-01 has no device labelled small"),
         (
             {"gpus": [a100(passthrough_pending=True)]},
             {"allowed": A100_IDS},
-            "no device with the IDs that it allows is in passthrough mode",
+            "no device with the specified IDs is in passthrough mode",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
     }
     plan = drain(that_move(make_inventory({"hosts": rows, "vms": vms})))
     assert findings(plan) == [("VG549", "esx-01")]
-    assert "ESXi could choose GPUs so that a VM that moves there finds none" in plan.diagnostics[0].message
+    assert "ESXi could choose GPUs so that an incoming VM finds none" in plan.diagnostics[0].message
     without = drain(that_move(make_inventory({"hosts": rows, "vms": {"a": vms["a"], "c": vms["c"]}})))
     assert findings(without) == []
     moves = [change for change in without.changes if change.kind == "relocate_vm"]
@@ -130,7 +130,7 @@ def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
 
     taken = given_back(b=small("esx-01", "grid_a100-40c", on=[A]))
     assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
-    assert "it cannot be moved back to esx-01: neither its host nor another" in taken.diagnostics[0].message
+    assert "it cannot be moved back to esx-01: neither its host nor any other host" in taken.diagnostics[0].message
     assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
 
 
@@ -242,7 +242,7 @@ def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
     observed = estate(2, {"a": small("esx-01", **OWN)})
     seen = Drained.of(observed.hosts[0], observed)
     told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
-    assert "esx-01 still runs a; to continue, run the same command with the same options" in told
+    assert "esx-01 still runs a; to continue, rerun the command with the same options" in told
 
 
 @pytest.mark.parametrize(("where", "is_moving"), [("esx-02", True), ("esx-02", False), ("esx-01", True)])

@@ -148,7 +148,7 @@ def cold_boot_step(name: str) -> ManualStep:
     return ManualStep(
         id=f"cold boot {name}",
         subject=host_subject(name),
-        text=f"power {name} on by hand; on the way, in its BIOS: Integrated Devices > SR-IOV Global Enable",
+        text=f"power {name} on by hand; during startup, in its BIOS: Integrated Devices > SR-IOV Global Enable",
         proof="esxcli hardware pci list; nvidia-smi -q: Host VGPU Mode : SR-IOV",
         proves=(FIRMWARE, PASSED),
         impact=Impact.HOST_COLD_BOOT,
@@ -296,7 +296,7 @@ def everything() -> Plan:
                 mig,
                 impact=Impact.NONE,
                 id="set mig on esx-06 after restart 1",
-                edits=(edit_of(mig, note="set again, because a reboot resets it"),),
+                edits=(edit_of(mig, note="set again because a reboot resets it"),),
             ),
             leave("esx-06", mig, is_held=True),
         ),
@@ -331,7 +331,7 @@ def finding(code: str, name: str, message: str, remedy: str = "") -> Diagnostic:
 
 def checked_only() -> Plan:
     """Two hosts with `mode: check`: one right, one that differs."""
-    remedy = "to have it changed, set `mode: enforce` in the entry"
+    remedy = "to change it, set `mode: enforce` in the entry"
     return samples.plan_of(
         hosts_in_sync=("esx-01",),
         diagnostics=(

@@ -66,7 +66,7 @@ def said(row: dict[str, Any]) -> list[str]:
     drained, died = row["drained"], row["died"]
     way = {
         ("vmotion", True): f"vMotion to {drained['to']}",
-        ("off", True): f"powered off to move to {drained['to']}",
+        ("off", True): f"moved while powered off to {drained['to']}",
         ("restart", True): f"restarted on {drained['to']}",
         ("off", False): "off",
         ("stays", False): "stays",
@@ -109,7 +109,7 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
     assert seen or estate not in ("mixed-fleet", "bridges-2xa100", "nic-groups")
 
 
-STARTS = {"vmotion": "by vMotion", "cold": "powered off to move", "restart": "restarted on", "stays": "stay"}
+STARTS = {"vmotion": "by vMotion", "cold": "moved while powered off", "restart": "restarted on", "stays": "stay"}
 
 
 @pytest.mark.parametrize("estate", ESTATES)

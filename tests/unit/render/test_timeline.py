@@ -87,7 +87,7 @@ def test_who_is_not_brought_back_is_away_to_the_end_of_the_line() -> None:
     done, failed = OutcomeStatus.DONE, OutcomeStatus.FAILED
     for statuses, words in (
         ((done, done, done), "away"),
-        ((done, done, failed), "away, not returned"),
+        ((done, done, failed), "out of service, not returned"),
     ):
         (row,) = run_timeline(plan.changes, run_of(plan, *statuses)).rows
         assert [(bar.start, bar.end, bar.words) for bar in row.bars if bar.kind == "span"] == [(0, 24, words)]

@@ -86,7 +86,7 @@ def test_the_runbook_finds_it_out_first() -> None:
     assert "- [ ] find out what is not known of esx-01: [first](#find-out-first)\n- [ ] 1. " in text
     assert "| ECC 0000:21:00.0 | enabled | readable only with nvidia-smi" in text
     assert "nvidia-smi -i 0000:21:00.0 -q | grep -A 2 -i 'ecc mode'" in text
-    assert text.index("## Find out first") < text.index("## What is disturbed")
+    assert text.index("## Check first") < text.index("## Disruption")
     assert "find out" not in render_runbook(known(plan_of(WITH_CHANGES)), setting).casefold()
 
 

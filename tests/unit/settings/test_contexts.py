@@ -110,5 +110,5 @@ def test_a_token_is_fetched_before_too(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(server="vc01", token_source="env:A_TOKEN").with_login({})
     monkeypatch.delenv("A_TOKEN")
     assert connection.token() == "saml"
-    with pytest.raises(LoginFailed, match="the token does not exist"):
+    with pytest.raises(LoginFailed, match="token not found"):
         Connection(server="vc01", token_source="env:A_TOKEN").with_login({})

@@ -50,7 +50,7 @@ def test_a_number_is_of_gpus_and_a_size_of_framebuffer(tmp_path: Path) -> None:
     ("text", "place", "says"),
     [
         ("version: 2\nothers: {A100: 1}", "1:10", "2"),
-        ("version: 1", "1:1", "the file contains no quotas"),
+        ("version: 1", "1:1", "the file does not define any quotas"),
         ("version: 1\nowner: {a: {A100: 1}}", "2:1", "unknown key 'owner'"),
         (
             "version: 1\nowners: {a: {A100: many}}",

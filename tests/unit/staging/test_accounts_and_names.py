@@ -180,7 +180,7 @@ def test_a_key_with_a_comment_of_any_kind_is_carried(peopled: Sandbox) -> None:
 
 def test_an_account_twice_is_refused() -> None:
     module = UsersModule(users=(UserEntry(name="vgpu-cfg"),))
-    with pytest.raises(GuestError, match="the account vgpu-cfg is asked for twice"):
+    with pytest.raises(GuestError, match="the account vgpu-cfg is specified twice"):
         stage_module(module, context(spec_of(module)))
 
 

@@ -182,7 +182,7 @@ def test_the_users_own_is_beneath() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("ssh_deletekeys: false", "it sets ssh_deletekeys, which vgpu-cfg sets itself"),
+        ("ssh_deletekeys: false", "it sets ssh_deletekeys, which vgpu-cfg also sets"),
         ("ssh_keys: {rsa_private: x}", "it sets ssh_keys"),
         ("manage_etc_hosts: true", "it sets manage_etc_hosts"),
         ("users: [{name: vgpu-cfg}]", "its users contain vgpu-cfg, which vgpu-cfg also creates"),

@@ -203,7 +203,7 @@ def test_a_package_of_the_other_family(guest: Sandbox) -> None:
     guest.write("/srv/driver.rpm", "")
     guest.stand_in("apt-get")
     ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm")), "apply")
-    assert (ran.status, ran.why) == (1, "the driver's package is an .rpm, and this guest takes none")
+    assert (ran.status, ran.why) == (1, "the driver package is an .rpm, and this guest takes none")
 
 
 def test_no_space_for_the_driver(guest: Sandbox) -> None:

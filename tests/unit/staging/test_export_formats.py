@@ -184,7 +184,7 @@ def test_slurm_goes_without_what_is_not_known() -> None:
     assert slurm_lines(hosts, "slurm-nodes.conf")[1] == "NodeName=hvd-01 Gres=gpu:1 State=UNKNOWN"
     assert slurm_lines(hosts, "gres.conf") == ["NodeName=hvd-01 Name=gpu File=/dev/nvidia0"]
     assert slurm_lines(hosts, "topology.conf") == ["SwitchName=no-host-yet Nodes=hvd-01"]
-    note = "the memory of hvd-01 is not known: see RealMemory of `slurmd -C` there"
+    note = "the memory of hvd-01 is unknown: use RealMemory from `slurmd -C` on the machine"
     assert note in written("slurm", hosts).notes
 
 
@@ -264,8 +264,8 @@ def test_who_is_not_made_yet_is_marked_as_such(name: str) -> None:
     to_come = host(2, exists=False), host(3, exists=False, key_file="")
     hosts = HostList(plan="p", workers=(host(1), *to_come))
     for text in written(name, hosts, key_file="/k").files.values():
-        assert "# hvd-02 is not made yet: nobody answers at 192.0.2.2 before apply.\n" in text
-        assert "# hvd-03 is not made yet: nobody answers at 192.0.2.3 before apply.\n" in text
+        assert "# hvd-02 does not exist yet: 192.0.2.2 will not respond before apply.\n" in text
+        assert "# hvd-03 does not exist yet: 192.0.2.3 will not respond before apply.\n" in text
         assert "hvd-01 is not" not in text
 
 
@@ -335,7 +335,7 @@ def test_the_operator_brings_a_driver_with_its_licence_where_guests_have_none() 
     assert values_of(whole)[0]["driver"] == {"enabled": True}
     mixed, told = values_of(host(1, driver_in_guest=False), host(2))
     assert mixed["driver"] == {"enabled": False}
-    assert "the plan sees to no driver in hvd-01, and the operator brings one to all or none" in told.notes
+    assert "the plan installs no driver in hvd-01; the operator installs one on all nodes or none" in told.notes
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
@@ -437,7 +437,7 @@ def test_an_inventory_has_a_group_for_workers_and_one_for_the_head() -> None:
     }
     assert groups["horovod_a100_head"]["hosts"]["head"]["ansible_ssh_private_key_file"] == "/etc/id"
     assert exported.notes == (
-        "no file with the private key of vgpu-cfg is known: give one with --identity-file, or --login",
+        "no private key file is known for vgpu-cfg: specify one with --identity-file, or use --login",
     )
 
 
@@ -536,7 +536,7 @@ def test_a_fleets_name_is_one_that_dstack_takes(plan: str) -> None:
 @pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
 def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
     hosts = HostList(plan="p", workers=(host(1), host(2, address="")))
-    with pytest.raises(DoesNotFit, match="no address of hvd-02 is known"):
+    with pytest.raises(DoesNotFit, match="the address of hvd-02 is unknown"):
         written(name, hosts, key_file="/k")
 
 

@@ -45,7 +45,7 @@ def test_what_was_seen_is_told() -> None:
         "no packet loss; priority 3: paused 8 times, sent 0 pauses; 0 packets with ECN marks, 0 CNPs sent"
     )
     together = found_in(report, "allreduce", "hvd-01, hvd-02")
-    assert together.observed == "11.2 GB/s bus bandwidth by horovod, 2 ranks, NET/IB/GDRDMA"
+    assert together.observed == "11.2 GB/s bus bandwidth (by horovod), 2 ranks, NET/IB/GDRDMA"
     assert together.expected == "at least 10.5 of 12.5 GB/s, correct"
 
 
@@ -83,7 +83,7 @@ def test_nccl_tests_measure_where_the_image_has_them() -> None:
     scene.answer("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train", by=printed("nccl-tests-two-ranks.txt"))
     report = scene.run()
     together = found_in(report, "allreduce", "hvd-01, hvd-02")
-    assert together.observed == "11.2 GB/s bus bandwidth by nccl-tests, 2 ranks, NET/IB/GDRDMA"
+    assert together.observed == "11.2 GB/s bus bandwidth (by nccl-tests), 2 ranks, NET/IB/GDRDMA"
     assert scene.guest("hvd-02").files == {}
 
 

@@ -64,7 +64,7 @@ def test_what_dcb_and_the_firmware_show_is_enough(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("names", "told"),
-    [({"pfc": "dcb-pfc-nothing-protected.txt"}, "ens192 protects priority none by PFC, not 3"),
+    [({"pfc": "dcb-pfc-nothing-protected.txt"}, "ens192 has PFC on priority none, not 3"),
      ({"app": "dcb-app-nothing.txt"},
       "ens192 trusts pcp, not dscp; ens192 does not map DSCP 26 to a priority"),
      ({"buffer": "dcb-buffer-one-for-all.txt"}, "ens192 has no dedicated receive buffer for priority 3")],
@@ -209,7 +209,7 @@ def test_dma_buf_takes_driver_kernel_and_the_images_nccl() -> None:
 
 def test_an_nccl_that_knows_no_dma_buf_fails() -> None:
     found = by_dma_buf(nccl="NCCL version 2.10.3\n")
-    assert (found.code, found.observed) == ("VG668", f"NCCL 2.10.3 of {IMAGE} does not support dma-buf")
+    assert (found.code, found.observed) == ("VG668", f"NCCL 2.10.3 in {IMAGE} does not support dma-buf")
 
 
 def test_an_image_that_does_not_tell_its_nccl_is_no_pass() -> None:

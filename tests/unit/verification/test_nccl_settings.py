@@ -70,7 +70,7 @@ def test_a_topology_that_is_not_there() -> None:
     scene = make_scene()
     scene.answer("cat", SETTINGS, by=WIRED)
     scene.answer("cat", TOPOLOGY, by=failing("No such file or directory"))
-    assert result(scene).observed == f"NCCL_TOPO_FILE names {TOPOLOGY}, which contains no topology"
+    assert result(scene).observed == f"NCCL_TOPO_FILE points to {TOPOLOGY}, which contains no topology"
 
 
 def test_a_topology_that_the_guest_could_not_make() -> None:

@@ -121,7 +121,7 @@ def test_a_staging_of_an_earlier_plan_is_none_of_this_one() -> None:
     report = json.dumps({"spec": "0123456789", "state": "done", "modules": modules})
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report)
     found = _result(scene, "staged", "hvd-01")
-    assert (found.code, found.observed) == (VerifyCode.GUEST_UNSTAGED, "from an earlier plan: driver")
+    assert (found.code, found.observed) == (VerifyCode.GUEST_UNSTAGED, "staged from an earlier plan: driver")
 
 
 def test_what_the_plan_asks_for_no_more_does_not_make_a_staging_old() -> None:

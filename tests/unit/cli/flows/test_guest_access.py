@@ -125,7 +125,7 @@ def test_a_secret_that_is_not_there_stops_apply_and_not_plan(
     assert known is not None
     known.seeds.keep()
     monkeypatch.delenv(name)
-    with pytest.raises(LoginFailed, match=f"the secret '{name.lower()}' does not exist") as caught:
+    with pytest.raises(LoginFailed, match=f"secret '{name.lower()}' not found") as caught:
         guest_secrets(desired(tmp_path), seen())
     assert caught.value.subject == f"env:{name}"
     options = with_fingerprints(desired(tmp_path), seen())
@@ -142,7 +142,7 @@ def test_plan_makes_no_seed_and_knows_no_fingerprint_without_one(tmp_path: Path)
 
 def test_a_seed_from_a_secret_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = desired(tmp_path, TEXT + KEYS)
-    with pytest.raises(LoginFailed, match="the secret 'seed' does not exist"):
+    with pytest.raises(LoginFailed, match="secret 'seed' not found"):
         guest_secrets(plan, seen())
     monkeypatch.setenv("SEED", "short")
     with pytest.raises(LoginFailed, match="too short"):

@@ -116,7 +116,7 @@ def test_what_failed_is_told_with_module_reason_and_remedy_and_the_rest_is_marke
     assert sorted(parse_mark(options[GUEST_MARK_KEY])) == ["host-name", "nouveau"]
     assert options[GUEST_MARK_KEY].startswith(f"{BEGUN} ")
     assert options[SEED_KEY] == "---"
-    assert tuple(map(str, report.left_behind)) == ("hvd-01: its guest is set up in part: driver (3 of 3)",)
+    assert tuple(map(str, report.left_behind)) == ("hvd-01: guest setup incomplete: driver (3 of 3)",)
 
 
 def test_what_a_guest_says_is_shown_as_one_plain_line() -> None:
@@ -170,7 +170,7 @@ def test_without_cloud_init_the_bundle_goes_through_a_shell() -> None:
     server, guests = guests_of("hvd-01", has_cloud_init=False)
     report, events = run_guests(server, guests, *new_with_guest("hvd-01"))
     assert statuses(report)["stage hvd-01"] == "done"
-    assert "cloud-init does not respond; using a shell instead" in [event.message for event in events]
+    assert "cloud-inno response from the host; using a shell instead" in [event.message for event in events]
     options = options_of(server, "hvd-01")
     assert len(parse_mark(options[GUEST_MARK_KEY])) == 3
     assert options[SEED_KEY] == "---"
@@ -192,7 +192,7 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
     found = report.outcomes[-1]
     assert found.message == (
-        "hvd-01: no report from its guest within 30 min: cloud-init does not respond, and no shell is "
+        "hvd-01: no report from the guest within 30 min: cloud-inno response from the host, and no shell is "
         "available: the guest does not let vgpu-cfg in"
     )
     assert "datasource_list" in found.remedy
@@ -202,7 +202,7 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
 def test_a_guest_that_is_late_says_where_it_is() -> None:
     server, guests = guests_of("hvd-01", module_seconds=1000.0)
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
-    assert report.outcomes[-1].message == "hvd-01: after 30 min, its guest is still at nouveau (2 of 3)"
+    assert report.outcomes[-1].message == "hvd-01: after 30 min, guest setup is still at nouveau (2 of 3)"
 
 
 # ------------------------------------------------------------- guests that run
@@ -246,10 +246,10 @@ def test_a_guest_that_is_booting_is_waited_for() -> None:
 
 def test_a_guest_that_has_been_up_for_long_is_not_waited_for_as_long_as_a_boot() -> None:
     server, guests = staged_vm(booted_at=0.0)
-    guests.refuses["hvd-01"] = GuestNotReady("no answer within 10 s", subject="hvd-01", remedy="see")
+    guests.refuses["hvd-01"] = GuestNotReady("no response within 10 s", subject="hvd-01", remedy="see")
     begun = server.time
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert report.outcomes[0].message == "no answer within 10 s"
+    assert report.outcomes[0].message == "no response within 10 s"
     assert 300 <= (server.time - begun).total_seconds() < 400
 
 
@@ -273,7 +273,7 @@ def test_an_earlier_staging_is_let_come_to_its_end() -> None:
     guest.begin("earlier", NAMES, server.time.timestamp())
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "an earlier setup is still running in the guest; waiting for it to end" in [
+    assert "an earlier setup is still running in the guest; waiting for it to finish" in [
         e.message for e in events
     ]
     assert report.outcomes[0].message == "0 set up, 3 already present"
@@ -335,7 +335,7 @@ def test_a_stop_leaves_the_guest_to_itself_and_names_it() -> None:
         ),
     )
     assert report.is_interrupted
-    assert tuple(map(str, report.left_behind)) == ("hvd-01: its guest is set up in part: nouveau (2 of 3)",)
+    assert tuple(map(str, report.left_behind)) == ("hvd-01: guest setup incomplete: nouveau (2 of 3)",)
     # The guest may still be reading it; the next run takes it out.
     assert options_of(server, "hvd-01")[SEED_KEY] == SECRET
 

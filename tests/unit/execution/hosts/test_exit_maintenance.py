@@ -164,7 +164,7 @@ def test_a_failed_change_leaves_the_host_down_with_its_reason() -> None:
     mark = server.host("esx-01").mark
     assert mark is not None
     assert mark.reason.startswith(
-        "set live on esx-01: esx-01 does not show the requested settings: live is off"
+        "set live on esx-01: the is not installed in esx-01 requested settings: live is off"
     )
     assert server.host("esx-01").alarms == {"demo": "sets ats"}
     assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {mark.reason}",)
@@ -191,7 +191,7 @@ def test_a_shell_that_cannot_be_closed_stays_on_the_mark_of_a_host_that_has_left
     mark = server.host("esx-01").mark
     assert mark is not None
     assert (mark.opened_ssh, mark.maintenance, mark.reason) == (True, False, "")
-    assert tuple(map(str, report.left_behind)) == ("esx-01: its SSH service still runs: not now",)
+    assert tuple(map(str, report.left_behind)) == ("esx-01: its SSH service is still running: not now",)
     server = estate(refused={("stop_service", 1): VCenterError("not now")})
     down(server, opened_ssh=True)
     server.host("esx-01").services["TSM-SSH"] = True
@@ -205,7 +205,7 @@ def test_a_mark_that_cannot_be_cleared_does_not_say_that_the_host_is_down() -> N
     report, _ = run(server, leave())
     assert statuses(report) == {"leave esx-01": "failed"}
     assert tuple(map(str, report.left_behind)) == (
-        "esx-01: out of maintenance mode, and its mark could not be cleared",
+        "esx-01: out of maintenance mode, but its mark could not be cleared",
     )
     report, _ = run(server, leave())
     assert (statuses(report), server.host("esx-01").mark) == ({"leave esx-01": "not_needed"}, None)

@@ -73,7 +73,7 @@ def test_a_host_that_somebody_else_took_down_is_refused(mark: dict[str, Any]) ->
     if mark:
         server.host("esx-01").set_mark(**mark)
     report, _ = run(server, enter())
-    assert "esx-01 entered maintenance mode for another reason after it was planned" in only(report).message
+    assert "esx-01 entered maintenance mode for another reason after planning" in only(report).message
     assert server.asked("enter_maintenance", "raise_alarm") == []
 
 
@@ -90,10 +90,10 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
 def test_outside_the_window_nothing_is_begun_and_inside_it_is() -> None:
     server = estate()
     report, _ = run(server, enter(window="Sat 22:00-04:00 UTC"))
-    assert only(report).message == "the window Sat 22:00-04:00 UTC is closed now"
+    assert only(report).message == "the window Sat 22:00-04:00 UTC is currently closed"
     assert server.asked() == []
     assert tuple(map(str, report.left_behind)) == (
-        "esx-01: not started: the window Sat 22:00-04:00 UTC is closed now",
+        "esx-01: not started: the window Sat 22:00-04:00 UTC is currently closed",
     )
     assert exit_code_of(report) == 7
     server = estate(time=SATURDAY_NIGHT)
@@ -118,9 +118,9 @@ def test_a_host_that_would_not_end_in_the_window_is_not_begun_and_the_next_one_m
     [
         (
             {"passthrough": (PassthroughDevice(key=1, pci_id="0000:3b:00.0"),)},
-            "it uses a device of that host",
+            "it uses a device of this host",
         ),
-        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device of that host"),
+        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device of this host"),
         ({"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)}, "it has a vGPU, and was moved here after"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_vm_of_the_plan_with_a_vgpu_is_moved_and_one_that_can_be_moved_is_told
     add_vm(server, "new")
     report, events = run(server, enter(evacuates=("planned",)))
     assert statuses(report) == {"enter esx-01": "done"}
-    assert "DRS also migrates VMs that started there after planning: new" in [
+    assert "DRS also migrates VMs started there after planning: new" in [
         event.message for event in events
     ]
 
@@ -179,7 +179,7 @@ def test_a_host_that_could_not_be_emptied_keeps_neither_mark_nor_alarm() -> None
     server = estate(failures={("enter_maintenance task", 1): ("Timedout", "The operation timed out.")})
     report, _ = run(server, enter())
     host = server.host("esx-01")
-    assert "take esx-01 into maintenance mode: The operation timed out." in only(report).message
+    assert "put esx-01 into maintenance mode: The operation timed out." in only(report).message
     assert (host.mark, host.alarms, host.maintenance) == (None, {}, False)
     assert report.left_behind == ()
 
@@ -288,5 +288,5 @@ def test_a_host_that_somebody_else_holds_down_is_marked_and_given_back_to_them()
 def test_a_host_that_its_holder_has_given_back_is_planned_anew() -> None:
     server = estate()
     report, _ = run(server, enter(is_held=True))
-    assert "esx-01 has left the maintenance mode that another user had entered" in only(report).message
+    assert "esx-01 is no longer in the maintenance mode that another user had started" in only(report).message
     assert server.asked() == []

@@ -173,7 +173,7 @@ def test_a_service_that_cannot_be_started_fails_the_change() -> None:
 def test_a_service_that_cannot_be_stopped_is_told_and_the_mark_keeps_it() -> None:
     server = estate(refused={("stop_service", n): VCenterError("not now") for n in (1, 2, 3)})
     report, _ = run(server, change(MIG))
-    assert "esx-01: its SSH service still runs: not now" in map(str, report.left_behind)
+    assert "esx-01: its SSH service is still running: not now" in map(str, report.left_behind)
     mark = server.host("esx-01").mark
     assert mark is not None
     assert mark.opened_ssh

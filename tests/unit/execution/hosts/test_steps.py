@@ -77,7 +77,7 @@ def test_what_waits_for_a_reboot_is_marked_before_it_is_written_and_must_be_conf
     assert only(report).message == "pending reboot"
     (reading,) = only(report).readings
     assert (reading.configured, reading.runtime, reading.waits_for) == ("TRUE", "FALSE", "reboot")
-    assert tuple(map(str, report.left_behind)) == ("esx-01: waits for a restart: ats",)
+    assert tuple(map(str, report.left_behind)) == ("esx-01: restart pending: ats",)
     report, _ = run(server, change(ATS))
     assert statuses(report) == {"set ats on esx-01": "not_needed"}
     assert only(report).message == "already set; pending reboot"
@@ -99,7 +99,7 @@ def test_a_value_that_does_not_show_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").deaf = {"live"}
     report, _ = run(server, change(LIVE))
-    assert only(report).message == "esx-01 does not show the requested settings: live is off, not on"
+    assert only(report).message == "the is not installed in esx-01 requested settings: live is off, not on"
     assert only(report).readings[0].configured == "off"
 
 
@@ -168,7 +168,7 @@ def test_a_host_that_left_maintenance_mode_between_two_steps_is_not_written_to()
     report = Run(
         plan, server, server, server, locks=undisputed(), hosts=tools_for(server), on_event=back
     ).carry_out()
-    assert "esx-01 left maintenance mode before the work was complete" in report.outcomes[1].message
+    assert "esx-01 exited maintenance mode before the work was complete" in report.outcomes[1].message
     assert server.written == []
 
 
@@ -317,7 +317,7 @@ def test_a_restarted_service_brings_what_waited_for_it_and_a_second_one_is_not_n
     server = estate()
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
     assert statuses(report) == {"set graphics on esx-01": "done", "restart esx-01": "done"}
-    assert report.outcomes[0].message == "pending restart of xorg"
+    assert report.outcomes[0].message == "pending xorg restart"
     assert report.outcomes[1].readings[0].runtime == "sharedDirect"
     assert server.host("esx-01").mark is None
     report, _ = run(server, restart())
@@ -332,7 +332,7 @@ def test_a_service_is_not_restarted_under_a_vm_that_runs_on_a_gpu() -> None:
     server.add_vm("desktop", "vm-9", holder, host_moid="host-1")
     list(server.wait_for_tasks([server.power_on_vm("vm-9")], 60.0))
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
-    words = "desktop runs on a GPU of esx-01, so its graphics service is not restarted"
+    words = "desktop runs on a GPU of esx-01, so its graphics service was not restarted"
     assert words in report.outcomes[1].message
     assert server.asked("restart_service") == []
     list(server.wait_for_tasks([server.power_off_vm("vm-9")], 60.0))
@@ -351,7 +351,7 @@ def test_a_service_that_brings_nothing_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").stuck = {"graphics"}
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
-    assert "graphics is set to sharedDirect, pending restart of xorg" in report.outcomes[1].message
+    assert "graphics is set to sharedDirect, pending xorg restart" in report.outcomes[1].message
 
 
 def test_a_service_that_the_host_does_not_have_fails() -> None:

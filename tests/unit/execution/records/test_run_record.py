@@ -91,7 +91,7 @@ def test_what_may_not_be_written_is_told_once(run: Run) -> None:
     with run.going_on() as record:
         run.passes(61)
         record.end(REPORT)
-    assert run.said == ["vCenter events do not show that this run began: it lacks Global.LogEvent"]
+    assert run.said == ["vCenter has no event showing that this run began: it lacks Global.LogEvent"]
 
 
 def test_the_end_is_tried_where_the_beginning_was_not_to_be_written(run: Run) -> None:
@@ -100,5 +100,5 @@ def test_the_end_is_tried_where_the_beginning_was_not_to_be_written(run: Run) ->
         run.passes(61)
         run.log.failure = None
         record.end(REPORT)
-    assert run.said == ["vCenter events do not show that this run began: vc01 does not answer"]
+    assert run.said == ["vCenter has no event showing that this run began: vc01 does not answer"]
     assert run.told == [("done", 61)]

@@ -75,7 +75,7 @@ def test_the_reason_why_a_wave_stopped_stands_at_every_host_that_was_spared() ->
     messages = {outcome.message for outcome in report.outcomes if "01" not in outcome.change_id}
     (message,) = messages
     assert message.startswith(
-        "the wave stopped: esx-01: esx-01 does not show the requested settings: ats is FALSE"
+        "the wave stopped: esx-01: the is not installed in esx-01 requested settings: ats is FALSE"
     )
     assert [host.maintenance for host in server.hosts.values()] == [True, False, False]
     assert server.asked("enter_maintenance") == [("enter_maintenance", "esx-01")]
@@ -101,7 +101,7 @@ def test_a_host_that_waits_for_a_hand_counts_as_down() -> None:
         "reboot esx-02": "skipped",
         "leave esx-02": "skipped",
     }
-    assert report.outcomes[-1].message == "the limit of hosts that may be down is reached: esx-01"
+    assert report.outcomes[-1].message == "the limit on hosts that may be down has been reached: esx-01"
     assert exit_code_of(report) == 7
     server = estate(2)
     report, _ = run(server, *in_order(enter(max_down=2), by_hand(), leave()), *prepared("esx-02", max_down=2))

@@ -98,7 +98,7 @@ def test_a_vm_that_was_switched_off_meanwhile_is_not_moved_in_another_way() -> N
     change = moved(server)
     server.change_vm("hvd-01", power_state=PowerState.OFF)
     report, _ = run(server, change)
-    assert "is not running, but was to be moved while it is running" in report.outcomes[0].message
+    assert "is not running, but its move was planned while it was running" in report.outcomes[0].message
     assert server.started("relocate_vm") == []
 
 

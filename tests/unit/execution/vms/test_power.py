@@ -78,7 +78,7 @@ def test_the_tries_are_bounded_and_the_vm_is_left_off() -> None:
     assert not server.vm("a").is_on
     assert "3 times" in report.outcomes[1].message
     assert "numa: off" in report.outcomes[1].remedy
-    assert tuple(map(str, report.left_behind)) == ("a: made, but not done: power on a",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but not completed: power on a",)
 
 
 def test_a_vm_that_spans_nodes_is_not_squeezed_onto_the_one_of_its_gpu() -> None:
@@ -190,4 +190,4 @@ def test_a_power_on_that_fails_tells_vcenters_words_and_what_they_mean() -> None
     report, _ = run(server, create("a"), power_on("a"))
     assert report.outcomes[1].message == f"power on a: {text}"
     assert "vmware.log" in report.outcomes[1].remedy
-    assert tuple(map(str, report.left_behind)) == ("a: made, but not done: power on a",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but not completed: power on a",)

@@ -40,7 +40,7 @@ def test_a_new_disk_without_its_policy_is_given_it() -> None:
     assert missing_from(vm(disks=(disk_with("gold-id"),)), spec).is_empty
     found = missing_from(vm(disks=(disk_with(""),)), spec)
     assert found.devices == (SetDiskPolicy(key=2000, policy=GOLD),)
-    assert describe_spec(found) == "storage policy gold of disk 2000"
+    assert describe_spec(found) == "storage policy gold for disk 2000"
 
 
 def vm(**fields: Any) -> Vm:

@@ -86,7 +86,7 @@ def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     server._apply = without_firmware  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run(server, create("hvd-01"))
     assert statuses(report) == {"create hvd-01": "failed"}
-    assert report.outcomes[0].message == "hvd-01 does not show the requested settings: firmware"
+    assert report.outcomes[0].message == "the is not installed in hvd-01 requested settings: firmware"
     assert tuple(map(str, report.left_behind)) == ("hvd-01: created, but lacks firmware",)
 
 
@@ -228,7 +228,7 @@ def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
     assert statuses(report) == {"create a": "failed"}
     assert "the details of a cannot be read" in report.outcomes[0].message
     assert [method for method, _ in server.calls] == ["create_vm"]
-    assert tuple(map(str, report.left_behind)) == ("a: created, but not yet compared with the request",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but not yet verified",)
 
 
 def test_a_vm_that_moved_or_has_gone_is_a_stale_plan() -> None:
@@ -308,7 +308,7 @@ def test_a_vm_is_shut_down_by_its_guest_where_that_can_be() -> None:
     add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
     report, _ = run(server, power_off("hvd-01", "vm-7"))
     assert server.calls == [("shut_down_guest", "hvd-01")]
-    assert report.outcomes[0].message == "shut down through its guest"
+    assert report.outcomes[0].message == "shut down through the guest OS"
     assert not server.vm("hvd-01").is_on
 
 

@@ -228,7 +228,7 @@ def test_a_vm_made_anew_gives_the_others_its_new_key() -> None:
     without = estate_without(observed, "w-2")
     stages = stages_of(planned(desired, without, fingerprints=PRINTS))
     assert stages["stage w-1"].modules == ("ssh-mesh",)
-    assert {edit.note for edit in stages["stage w-1"].edits} == {"other host keys"}
+    assert {edit.note for edit in stages["stage w-1"].edits} == {"host keys changed"}
 
 
 def test_guests_of_an_earlier_release_stay_as_they_are() -> None:

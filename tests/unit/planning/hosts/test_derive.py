@@ -188,11 +188,11 @@ def test_a_vm_that_runs_needs_no_other_gpu() -> None:
 @pytest.mark.parametrize(
     ("gpus", "others", "why"),
     [
-        ((GPUS[0] | {"passthrough": True},), {}, "0000:21:00.0 is passed through"),
+        ((GPUS[0] | {"passthrough": True},), {}, "0000:21:00.0 is in passthrough mode"),
         (
             (GPUS[0],),
             {"off": {"host": "esx-01", "power": "poweredOff", "gpus": [MIG]}},
-            "0000:21:00.0 is the last one that powered-off VMs outside the plan can use",
+            "0000:21:00.0 is the only one left for powered-off VMs outside the plan",
         ),
         (
             (GPUS[0],),

@@ -123,18 +123,18 @@ def test_a_moment_without_a_zone_is_refused() -> None:
         ("Saturday 22:00-04:00 UTC", "'Saturday' is not a day of the week\nwrite Sat"),
         ("sat 22:00-04:00 UTC", "'sat' is not a day of the week\nwrite Sat"),
         ("Daily 22:00-04:00 UTC", "'Daily' is not a day of the week\nwrite daily"),
-        ("Mon-Fri 22:00-04:00 UTC", "'Mon-Fri' is not a day of the week\nlist the days, as in Sat,Sun"),
+        ("Mon-Fri 22:00-04:00 UTC", "'Mon-Fri' is not a day of the week\nlist the days, for example Sat,Sun"),
         (
             "Sat,Xyz 22:00-04:00 UTC",
             "'Xyz' is not a day of the week\nwrite Mon, Tue, Wed, Thu, Fri, Sat, Sun or daily",
         ),
-        ("Sat 22-04:00 UTC", "'22' is not a time of day\nwrite hours and minutes, from 00:00 to 24:00"),
+        ("Sat 22-04:00 UTC", "'22' is not a valid time of day\nuse hours and minutes from 00:00 to 24:00"),
         ("Sat 22:00-04:60 UTC", "'04:60' is not a time of day"),
         ("Sat 22:00-24:01 UTC", "'24:01' is not a time of day"),
         ("Sat 24:00-04:00 UTC", "a window cannot begin at 24:00"),
         (
             "Sat 22:00-22:00 UTC",
-            "a window that ends when it begins is never open\nwrite 00:00-24:00 for a whole day",
+            "a window cannot begin and end at the same time\nuse 00:00-24:00 for an entire day",
         ),
         (
             "Sat 22:00-04:00 Berlin",
@@ -143,7 +143,7 @@ def test_a_moment_without_a_zone_is_refused() -> None:
         ("Sat 22:00-04:00 Europe/Berlni", "did you mean Europe/Berlin?"),
         ("Sat 22:00-04:00 Europe", "'Europe' is not a time zone"),
         ("Sat 22:00-04:00 ../../etc/passwd", "is not a time zone"),
-        ("Sat 22:00-04:00 Qqqq/Zzzz", "as in Europe/Berlin or UTC"),
+        ("Sat 22:00-04:00 Qqqq/Zzzz", "example: Europe/Berlin or UTC"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str) -> None:

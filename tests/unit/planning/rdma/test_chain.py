@@ -126,7 +126,7 @@ def test_the_state_of_each_link(
     ("bridge", "state", "words"),
     [
         ("0000:20:01.0", "on", "GPU and NIC share a root complex"),
-        ("0000:23:01.0", "unknown", "GPU and NIC are on one NUMA node, but on different root complexes"),
+        ("0000:23:01.0", "unknown", "GPU and NIC are on the same NUMA node, but on different root complexes"),
     ],
 )
 def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, state: str, words: str) -> None:

@@ -34,7 +34,7 @@ def told(vmnic: str, switches: Any = SWITCHES, vmknics: Any = VMKNICS) -> str:
 @pytest.mark.parametrize(
     ("vmnic", "text"),
     [
-        ("vmnic0", "vmnic0 is an uplink of vSwitch0, which keeps vmnic1"),
+        ("vmnic0", "vmnic0 is an uplink of vSwitch0; vmnic1 would remain"),
         ("vmnic2", "vmnic2 is the only uplink of dvs-a, with vmk1, vmk2 (vmotion, vsan)"),
         ("vmnic3", "None"),
     ],

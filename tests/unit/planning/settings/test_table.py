@@ -22,7 +22,7 @@ def test_keys_and_titles_are_unique() -> None:
 
 def test_an_entry_is_found_by_its_key_and_no_other() -> None:
     assert setting("ats").key == "ats"
-    with pytest.raises(KeyError, match="no host setting 'atss': the table has bios_sriov,"):
+    with pytest.raises(KeyError, match="no host setting 'atss'; the table contains bios_sriov,"):
         setting("atss")
 
 

@@ -70,9 +70,9 @@ def test_nothing_that_others_typed_moves_the_cursor_or_makes_a_line() -> None:
 
 
 def test_an_error_is_three_lines() -> None:
-    error = StalePlan("the VM hvd-01 no longer exists", subject="hvd-01", remedy="run the same command again")
+    error = StalePlan("the VM hvd-01 no longer exists", subject="hvd-01", remedy="rerun the command")
     assert plain(render_error(error, 80)) == (
-        "ERROR  the VM hvd-01 no longer exists\nWHERE  hvd-01\nDO     run the same command again\n"
+        "ERROR  the VM hvd-01 no longer exists\nWHERE  hvd-01\nDO     rerun the command\n"
     )
 
 

@@ -59,9 +59,9 @@ def test_a_file_with_very_many_faults_is_cut_too() -> None:
 
 
 def test_what_cannot_be_reached_says_where_and_what_to_do() -> None:
-    error = Unreachable("no answer within 60 s", subject="vc01.example.com:443", remedy="try `ping` first")
+    error = Unreachable("no response within 60 s", subject="vc01.example.com:443", remedy="try `ping` first")
     assert render_error_comment(error).splitlines() == [
-        "### No plan: no answer within 60 s",
+        "### No plan: no response within 60 s",
         "",
         "Where: vc01.example.com:443",
         "",

@@ -134,7 +134,7 @@ def test_the_check_list_on_top_has_every_step_in_order(plan: Plan) -> None:
     headed = [int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)]
     assert listed == headed
     assert sorted(listed) == list(range(1, len(plan.changes) + 1))
-    assert text.index("## Check list") < text.index("## 1. ")
+    assert text.index("## Checklist") < text.index("## 1. ")
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -147,7 +147,7 @@ def test_what_a_step_needs_stands_before_it(plan: Plan) -> None:
 
 
 def test_a_plan_without_changes_says_so() -> None:
-    assert "Nothing is to be done." in render_runbook(samples.plan_of(), lookup)
+    assert "Nothing to do." in render_runbook(samples.plan_of(), lookup)
 
 
 def test_a_step_by_hand_stands_in_its_place_with_how_to_acknowledge_it() -> None:
@@ -279,7 +279,7 @@ def test_a_cluster_is_told_of_vms_one_by_one() -> None:
     assert "hvd-01: VM Overrides > vSphere HA - VM Monitoring: vm" in part.what
     assert part.undo == (
         "govc cluster.override.remove -cluster gpu -vm hvd-01",
-        "restore the values of the column “before” where no command is listed",
+        "if no command is listed, restore the values in the “before” column",
     )
 
 

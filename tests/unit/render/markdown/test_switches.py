@@ -81,5 +81,5 @@ def test_every_line_stands_under_the_number_of_its_document() -> None:
 
 def test_what_a_port_needs_names_the_plans_own_values() -> None:
     told = dict(port_words(needs(dscp=18, priority=2)))
-    assert told["RDMA packets"] == "DSCP 18 is priority 2"
+    assert told["RDMA packets"] == "map DSCP 18 to priority 2"
     assert "9000" in told["MTU"]

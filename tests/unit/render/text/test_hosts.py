@@ -146,7 +146,7 @@ def test_a_setting_done_by_hand_is_counted_and_not_told_as_right() -> None:
 
 
 def test_the_next_command_says_where_it_stops() -> None:
-    assert "stops at 1, 13 with exit code 7 and shows the next command" in text_of(COLD, 120)
+    assert "stops at 1, 13 with exit code 7 and prints the next command" in text_of(COLD, 120)
 
 
 def test_a_checked_host_that_differs_is_not_called_in_sync() -> None:

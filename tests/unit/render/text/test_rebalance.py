@@ -33,7 +33,7 @@ def test_doubts_hints_and_who_stays_are_said() -> None:
         )
     )
     assert "DOUBT on esx-02 all fit" in text
-    assert "w fits, unless the doubt above applies" in text
+    assert "w fits, subject to the risk above" in text
     assert (
         "HINT if ESXi selects another GPU, restarting a on esx-01 or b on esx-01 makes room without a move"
         in text

@@ -75,7 +75,7 @@ def test_gpus_are_asked_once_for_all() -> None:
         (said("query-driver-not-loaded.txt", 9), "couldn't communicate with the NVIDIA driver"),
         (said("query-no-devices.txt", 6), "No devices were found"),
         (ShellResult(status=255, stderr="Failed to initialize NVML: Unknown Error\n"), "initialize NVML"),
-        (ShellResult(status=0, stdout="hello\n"), "no GPU block"),
+        (ShellResult(status=0, stdout="hello\n"), "no GPU section"),
         (ShellResult(status=0), "printed nothing"),
         (said("query-2xa100-esxi-mig-pending.txt", 15), "failed with exit code 15"),
     ],
@@ -96,7 +96,7 @@ def test_one_gpu_that_is_not_understood_hides_no_other() -> None:
 def test_gpus_that_are_counted_and_not_shown_are_missed() -> None:
     found, _ = facts({SMI: said("query-one-of-four.txt")}, GPUS)
     assert list(found.gpus) == ["0001:c8:00.0"]
-    assert found.unread[""] == "nvidia-smi lists 1 GPUs but counts 4"
+    assert found.unread[""] == "nvidia-smi lists 1 GPUs but reports 4 attached"
 
 
 def test_nics_are_asked_by_msts_name() -> None:
@@ -178,7 +178,7 @@ def test_links_are_asked_by_the_matrix_and_the_table() -> None:
         ),
         (
             {TOPO: said("topo-4xa100-two-bridges.txt"), INDEX: ShellResult(status=0, stdout="oops")},
-            "no PCI address",
+            "not a PCI address",
         ),
         ({TOPO: said("query-driver-not-loaded.txt", 9)}, "communicate with the NVIDIA driver"),
     ],

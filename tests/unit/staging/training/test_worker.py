@@ -190,7 +190,7 @@ def test_what_changed_starts_it_anew_and_nothing_else_does(guest: Sandbox) -> No
 def test_a_container_that_does_not_start_is_told(guest: Sandbox) -> None:
     guest.stand_in("systemctl", '[ "$1" != restart ]')
     assert guest.apply(worker(), context_for(worker())) == 1
-    assert guest.why == "the worker's container does not start: journalctl -u vgpu-cfg-worker says why"
+    assert guest.why == "the worker container does not start: journalctl -u vgpu-cfg-worker says why"
     assert guest.run("worker", "check") != 0
 
 

@@ -48,7 +48,7 @@ def vm(profile: str) -> Vm:
             host(gpu(A100), gpu(H100_SXM, passthrough=True), lists=(A100_VGPU,)),
             (),
             {A100_VGPU},
-            id="what is passed through has no profile",
+            id="what is in passthrough mode has no profile",
         ),
         pytest.param(
             host(gpu(A100), gpu(NOBODYS), lists=(A100_VGPU,)), (), None, id="a board that nobody knows"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Roles of horovod-a100
-# Run this as a user who may create roles: sh roles.sh vgpu-cfg@vsphere.local
+# Run this as a user with permission to create roles: sh roles.sh vgpu-cfg@vsphere.local
 set -eu
-account=${1:?"name the account"}
+account=${1:?"specify the account"}
 role() {
     if govc role.ls "$1" >/dev/null 2>&1
     then govc role.update "$@"; else govc role.create "$@"; fi
