@@ -167,7 +167,7 @@ class Findings:
                 Code.CHECK_NOT_RELAXABLE,
                 subject,
                 message,
-                "for a list of the codes, see docs/reference/checks",
+                "for a list of codes, see docs/reference/checks",
             )
         elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
             message = f"{code} ({known.summary}) cannot be changed to {severity}: {_why_not(known)}"
@@ -176,7 +176,7 @@ class Findings:
 
 def _why_not(code: Code) -> str:
     if code.basis in {Basis.DOCUMENTED, Basis.OBSERVED}:
-        return f"its basis is {code.basis}"
+        return f"a check with the basis `{code.basis}` keeps its severity"
     return "planning cannot continue without it"
 
 
