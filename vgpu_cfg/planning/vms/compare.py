@@ -48,7 +48,7 @@ from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 from vgpu_cfg.planning.vms.tags import compare_tags
 
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
-_OTHER_KEYS = ", with other keys"
+_OTHER_KEYS = ", with different keys"
 
 
 Asked = Sequence[tuple[VmSetting, Wanted | None]]
@@ -176,7 +176,7 @@ def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:
     is_made = any(one.edit.key == MARK_ROW.key for one in edits)
     if mark is None or not mark.keys or is_made or mark.keys == kept_keys(vm.desired):
         return None
-    note, value = "with the keys that are now in the plan file", f"{vm.plan}/{vm.desired.name}"
+    note, value = "with the keys now in the plan file", f"{vm.plan}/{vm.desired.name}"
     made = _edit(MARK_ROW, Wanted(value, is_default=True, note=note, is_anew=True), vm)
     if made is None:
         return None
@@ -194,8 +194,8 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
         message = f"no longer managed, because it was removed from the plan file: {words}"
         remedy = (
-            "the current value is kept; to change it, set it again. This message appears until the VM's "
-            "next change"
+            "the current value is kept; to change it, add the key again. This message is shown until the VM "
+            "next changes"
         )
         findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 
@@ -265,7 +265,7 @@ def _edit_without_devices(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
         before=setting.text_of(vm.base),
         after=setting.text(plain) or None,
         is_default=True,
-        note="part of devices that are removed",
+        note="belongs to devices that are being removed",
         sets=setting_leaves(setting, plain),
     )
     return VmEdit(topic=setting.topic, edit=edit, spec=setting_spec(setting, plain), undo=_undo(setting, vm))

@@ -89,7 +89,7 @@ def plan_customization(
 def edits_of(asked: Customization) -> Iterator[Edit]:
     """Yield the displayed edits of a customization, with the values each sets in the request."""
     is_windows = asked.kind == "windows"
-    yield Edit(key=KEY, after=asked.spec, note="vCenter's specification, at the first start")
+    yield Edit(key=KEY, after=asked.spec, note="vCenter's specification, at first power-on")
     name = "userData.computerName" if is_windows else "hostName"
     sets = {f"customization.identity.{name}.name": asked.host_name}
     yield Edit(key="host name", after=asked.host_name, sets=sets)
@@ -142,17 +142,17 @@ def of_existing(
     if event is not None:
         message = (
             f"vCenter reports that guest customization failed at {event.at:%Y-%m-%d %H:%M} UTC "
-            f"({event.kind}); host name and addresses may still be those of the template"
+            f"({event.kind}); the host name and addresses may still be the template's"
         )
         remedy = (
-            "see `govc events` for the reason and the name of the guest's log; then delete the VM and "
-            "plan again, or correct the guest manually: `ignore: [guest]` hides this finding"
+            "see `govc events` for the reason and the guest's log name; then delete the VM and plan again, "
+            "or correct the guest manually and set `ignore: [guest]` to hide this finding"
         )
         findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)
         return []
     message = (
-        f"it already exists: `guest.spec` ({guest.spec}) customizes a guest only when it is cloned; the "
-        "result cannot be read, so it is not compared"
+        f"the VM already exists, and `guest.spec` ({guest.spec}) customizes a guest only during cloning; "
+        "the result cannot be read or compared"
     )
     remedy = "to customize it again, delete the VM and plan again; `ignore: [guest]` hides this finding"
     findings.add_vm(Code.CUSTOMIZED_ONCE, resolved.desired, message, remedy)
@@ -163,23 +163,23 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
     """Yield why a specification is none for a guest."""
     of_linux = is_linux(base.guest_id)
     if spec.kind == "other":
-        message = f"the specification {spec.name} has a type that does not support setting the host name"
-        yield message, "create one of the type that the vSphere Client creates for Linux or Windows"
+        message = f"the specification {spec.name} is of a type that cannot set the host name"
+        yield message, "create a Linux or Windows specification in the vSphere Client"
         return
     if of_linux is not None and of_linux != (spec.kind == "linux"):
         system = spec.kind.capitalize()
         message = (
-            f"the specification {spec.name} is for {system}, but the template's system is {base.guest_id}"
+            f"the specification {spec.name} is for {system}, but the template's guest OS is {base.guest_id}"
         )
-        yield message, "name a specification for that system"
+        yield message, "specify a customization specification for that guest OS"
     if spec.is_foreign:
-        message = f"the specification {spec.name} has passwords that are encrypted with another vCenter's key"
-        yield message, "enter them again: Policies and Profiles > VM Customization Specifications > Edit"
+        message = f"the specification {spec.name} contains passwords encrypted with another vCenter's key"
+        yield message, "reenter them under Policies and Profiles > VM Customization Specifications > Edit"
     if spec.kind == "windows" and len(guest.host_name) > LONGEST_COMPUTER_NAME:
-        message = f"a Windows computer name has at most {LONGEST_COMPUTER_NAME} characters, and "
-        yield f"{message}{guest.host_name!r} has more", "use a shorter `guest.hostname`"
+        message = f"a Windows computer name can have at most {LONGEST_COMPUTER_NAME} characters; "
+        yield f"{message}{guest.host_name!r} is longer", "use a shorter `guest.hostname`"
     if spec.kind == "windows" and guest.domain:
-        message = f"the specification {spec.name} is for Windows, which joins a domain"
+        message = f"the specification {spec.name} is for Windows, where the specification sets the domain"
         yield message, "remove `guest.domain`, and set the domain in the specification"
 
 
@@ -192,7 +192,7 @@ def _wrong_nics(
         message = (
             f"the specification {spec.name} has settings for {_nics(has)}, but the VM has {_nics(wants)}"
         )
-        yield message, "name a specification for that number of NICs, or adjust `nics`"
+        yield message, "use a specification for that number of NICs, or adjust `nics`"
     for number, nic in enumerate(filled, 1):
         if nic.ip:
             continue
@@ -209,7 +209,7 @@ def _wrong_nics(
         elif own.kind == "fixed" and users > 1:
             message = f"the specification {spec.name} assigns the address {own.address} to NIC {number}"
             yield (
-                f"{message}, and {users} VMs use it",
+                f"{message}, and {users} VMs use this specification",
                 "set `ip` for each of its `nics`: pool or an address",
             )
 

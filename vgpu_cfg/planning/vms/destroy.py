@@ -97,8 +97,9 @@ def plan_removal(
                     Edit(key="disk", before=disk_text(disk), note="not created by the plan")
                     for disk in doomed
                 ),
-                *[Edit(key="snapshots", before="all", note="with all disks they depend on")] * has_snapshots,
-                *(Edit(key="device", before=name, note="connected to it") for name in media),
+                *[Edit(key="snapshots", before="all", note="including all disks that they depend on")]
+                * has_snapshots,
+                *(Edit(key="device", before=name, note="attached to the VM") for name in media),
                 *(
                     Edit(key="device", before=device_text(one), note="not created by the plan")
                     for one in recorded_others(vm)
@@ -125,15 +126,15 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
     named = ", ".join(map(disk_text, disks))
     if vm.detail is not None and vm.detail.snapshot_moid is not None:
         message = (
-            "it has snapshots, and vCenter would also delete disks in them that the plan did not create: "
-            f"{named}"
+            "it has snapshots, so vCenter would also delete the snapshots' disks that the plan did not "
+            f"create: {named}"
         )
-        remedy = "delete its snapshots in vCenter, or name each of these disks: "
+        remedy = "delete its snapshots in vCenter, or specify each of these disks: "
         remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
         findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
         return
-    message = f"not created by the plan: {named}; detached before the VM is deleted, and kept"
-    remedy = f"to delete one too, name it: --delete {quote(disks[0].file)}"
+    message = f"not created by the plan: {named}; these disks are detached before the VM is deleted, and kept"
+    remedy = f"to delete such a disk as well, add: --delete {quote(disks[0].file)}"
     findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
 
 
@@ -175,17 +176,17 @@ def refuse_disks(
         if name not in going:
             message = (
                 f"--delete {name}: no VM to be deleted has this unmanaged disk, or several VMs share it "
-                "(globs are not accepted)"
+                "(globs are not supported)"
             )
             remedy = (
-                "see VG269 for disks that do not belong to the plan; the plan's own disks are deleted "
+                "VG269 lists the disks that do not belong to the plan; the plan's own disks are deleted "
                 "with the VM"
             )
             findings.add(Code.DISK_NOT_TO_DELETE, subject, message, remedy)
         elif holders:
             message = f"--delete {name}: {listed(holders)} also uses this disk"
             findings.add(
-                Code.DISK_NOT_TO_DELETE, subject, message, "omit this --delete; the disk is detached"
+                Code.DISK_NOT_TO_DELETE, subject, message, "omit this --delete; the disk is then detached"
             )
 
 
@@ -222,7 +223,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM in the plan file matches {' or '.join(chosen.only)}"
-        findings.add(Code.NOTHING_SELECTED, subject, message, "use a VM's name or glob, or host:NAME")
+        findings.add(Code.NOTHING_SELECTED, subject, message, "specify a VM name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     # Rules go before their VMs: vCenter may drop a rule by itself once its VMs are gone.

@@ -57,7 +57,7 @@ def plan_existing(
         changes.append(change.model_copy(update={"needs": needs}))
 
     if is_cycle or (vm.power_state is not PowerState.OFF and _shall_be_off(resolved)):
-        after = "off, for the changes" if is_cycle and shall_run else "off"
+        after = "off, to apply the changes" if is_cycle and shall_run else "off"
         add(
             PowerOffVm(
                 id=change_id("power off", vm.name),
@@ -151,36 +151,44 @@ def assess_changes(
     """Report the obstacles to the changes of an existing VM."""
     cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
     if cycle and vm.power_state is PowerState.SUSPENDED:
-        message = "it is suspended; power it on or off before changing it"
+        message = "it is suspended and cannot be changed"
         findings.refuse_vm(Code.SUSPENDED, resolved.desired, message, "resume it or power it off in vCenter")
     elif cycle and not options.allow_power_cycle:
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
-        message = f"{listed(keys, shown=6)} cannot change while it is running: a power cycle is required"
+        message = (
+            f"{listed(keys, shown=6)} cannot be changed while the VM is running; a power cycle is required"
+        )
         if resolved.move is not None and resolved.move.why_cold:
-            message += f"; it must be powered off to move, because {resolved.move.why_cold}"
+            message += f"; moving it also requires powering it off, because {resolved.move.why_cold}"
         remedy = "to allow it, add --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
     for before, after in disks.shrinking:
-        message = f"a disk has {gib(before)}, but the plan file has {gib(after)}: disks cannot shrink"
+        message = f"a disk has {gib(before)}, but the plan file specifies {gib(after)}; disks cannot shrink"
         remedy = f"set `size: {gib(before).replace(' ', '')}`"
         findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
     if disks.missing:
         what = counted(len(disks.missing), "disk")
         others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
-        message = f"`disks` contains {what} for which no disk is certain to be the plan's; it has {others}"
+        message = (
+            f"`disks` contains {what} that cannot be reliably matched to one of the VM's disks; it has "
+            f"{others}"
+        )
         remedy = "these disks are not changed; detach the unmanaged disks, or set `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if disks.grows and resolved.base.snapshot_moid is not None:
         message = "a disk of a VM with snapshots cannot grow"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
-        message = "it uses BIOS firmware; GPUs require EFI, with which its installed system would not boot"
+        message = (
+            "it uses BIOS firmware, but GPUs require EFI, and its installed operating system would not boot "
+            "with EFI"
+        )
         remedy = "recreate the VM from an EFI template: delete it, and run the plan again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
-        message = f"it is {_power_text(vm)}, and the plan file ignores its power state"
-        findings.add_vm(Code.STAYS_OFF, resolved.desired, message, "power it on when required")
+        message = f"it is {_power_text(vm)}, but the plan file ignores its power state"
+        findings.add_vm(Code.STAYS_OFF, resolved.desired, message, "power it on when needed")
 
 
 def _minds_power(resolved: ResolvedVm) -> bool:

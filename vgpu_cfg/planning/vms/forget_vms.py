@@ -108,7 +108,7 @@ def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Find
         words = [f"{row.name} {row.text(value)}" for row, value in rows if row is not None]
         if words:
             message = f"{cluster.name} keeps its overrides for this VM: {listed(words)}"
-            remedy = f"to remove them, use {cluster.name} > Configure > VM Overrides"
+            remedy = f"to remove them, go to {cluster.name} > Configure > VM Overrides"
             subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
             findings.add(Code.KEEPS_OVERRIDES, subject, message, remedy)
 
@@ -122,8 +122,8 @@ def _refuse_marked_hosts(
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
             message = (
-                f"the plan has been working on it since {facts.mark.since:%Y-%m-%d %H:%M} and has not "
-                "finished"
+                f"the plan's changes to it have been in progress since {facts.mark.since:%Y-%m-%d %H:%M} "
+                "and are not finished"
             )
-            remedy = "run `apply` to finish this; then run forget"
+            remedy = "run `apply` to finish them; then run `forget`"
             findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

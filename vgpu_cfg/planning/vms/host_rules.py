@@ -155,7 +155,7 @@ def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings
     for member in group:
         vm = member.resolved.desired
         message = (
-            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, but no rule "
+            f"DRS is off in {cluster.name}: the VMs start on hosts in {vm.place.host_group}, but no rule "
             "keeps them there"
         )
         findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn on DRS, at least in manual mode")

@@ -162,15 +162,19 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
     if found.is_template:
         yield "it is a template", "use another name or folder for the plan's VM, or exclude it with --only"
     elif mark is not None and found.is_copy:
-        message = f"it is a copy: its mark was written for the VM with instance UUID {mark.instance_uuid}"
+        message = (
+            f"it is a copy: its owner mark was written for the VM with instance UUID {mark.instance_uuid}"
+        )
         remedy = (
             f"make sure that {mark.plan}/{mark.vm} does not belong to another plan; then remove "
-            f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig, and import it"
+            f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig and import it"
         )
         yield message, remedy
     elif mark is not None and not mark.is_named(desired.identity):
         with_id = f" with the ID {mark.id}" if mark.id else ""
-        message = f"it has the mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
+        message = (
+            f"it has the owner mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
+        )
         remedy = (
             f"have the other plan release it: `vgpu-cfg forget` with {mark.plan}'s plan file, --only "
             f"{quote(found.name)}"
@@ -178,12 +182,14 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
         yield message, remedy
     elif mark is not None:
         message = f"it already belongs to this plan, as its VM {mark.vm}"
-        yield message, f"rename it back to {mark.vm}, in vCenter or in the plan file"
+        yield message, f"change its name back to {mark.vm}, in vCenter or in the plan file"
     elif found.name != wanted.name:
-        message = f"its name there is {found.name!r}, which vCenter treats as the same name"
+        message = f"its name in vCenter is {found.name!r}, which vCenter treats as the same name"
         yield message, f"use the name {found.name}"
     elif not found.instance_uuid:
-        message = "vCenter does not report its instance UUID, which is required to tell a VM from a copy"
+        message = (
+            "vCenter does not report its instance UUID, which is required to distinguish a VM from a copy"
+        )
         yield message, "make sure that its host is connected and that the account has read access to it"
 
 

@@ -96,8 +96,8 @@ class NamePlanner:
         for way in self._ways.values():
             if reason := self._hindrance(way):
                 message = (
-                    f"its current name and folder are {way.called} in {_path(way.before)}, and they are "
-                    f"kept: {reason}"
+                    f"its current name and folder ({way.called} in {_path(way.before)}) are kept, because "
+                    f"{reason}"
                 )
                 remedy = "rename or move one of them manually, or set `ignore: [name, folder]`"
                 self.findings.add_vm(Code.NAME_TAKEN, way.resolved.desired, message, remedy)
@@ -129,7 +129,7 @@ class NamePlanner:
             seen.add(holder)
             holder = self._holders.get(next_way.target)
         if holder is not None and len(seen) > 1:
-            return "it swaps names with another VM of the plan, and both cannot be renamed at once"
+            return "it swaps names with another VM in the plan, and they cannot be renamed at the same time"
         if way.is_stuck(self._holders):
             return f"both folders contain another VM named {way.name} or {way.called}"
         return ""
@@ -153,12 +153,12 @@ class NamePlanner:
                 f"{(mark.vm if mark else way.vm.name)}"
             )
             remedy = (
-                "`apply` renames it back; to keep the name, set `ignore: [name]`, or use that name in "
-                "`vms` with an item in `moved`"
+                "`apply` renames it back; to keep the name, set `ignore: [name]`, or use that name in `vms` "
+                "and add an item to `moved`"
             )
             self.findings.add_vm(Code.RENAMED, way.resolved.desired, message, remedy)
         if way.before.moid != way.after.moid:
-            message = f"it is in {_path(way.before)}, but the plan file has {_path(way.after)}"
+            message = f"it is in {_path(way.before)}, but the plan file specifies {_path(way.after)}"
             remedy = "`apply` moves it there; to keep it, change `folder`, or set `ignore: [folder]`"
             self.findings.add_vm(Code.IN_OTHER_FOLDER, way.resolved.desired, message, remedy)
 

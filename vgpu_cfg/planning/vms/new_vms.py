@@ -237,7 +237,7 @@ def _library_note(resolved: ResolvedVm) -> str:
     """Return the content library's item of a template, if the plan file names it so."""
     source = resolved.desired.source
     of_library = isinstance(source, TemplateSource) and source.library is not None
-    return f"the library item {source}" if of_library else ""
+    return f"library item {source}" if of_library else ""
 
 
 def _guest_id(resolved: ResolvedVm) -> str:

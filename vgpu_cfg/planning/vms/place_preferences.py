@@ -60,10 +60,10 @@ def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings
     is_ruled = cluster.drs_enabled and not _is_member(place.host_group, resolved.host, cluster)
     severity = None
     if is_ruled and place.must and _starts_here(resolved):
-        message += "; the plan's own rule prevents it from starting there"
+        message += "; the plan's own rule prevents it from starting on this host"
         severity = Severity.ERROR
     elif is_ruled and cluster.drs_behavior == "fullyAutomated":
-        message += "; when the plan's rule exists, DRS may move it"
+        message += "; once the plan's rule exists, DRS may move it"
     findings.add_vm(Code.HOST_FORBIDDEN, vm, message, remedy, severity)
 
 
@@ -88,9 +88,7 @@ def check_others_rules(
     ]
     severity = Severity.ERROR if _starts_here(resolved) else None
     for name, why in found:
-        message = (
-            f"the DRS rule {name} of {cluster.name}, which must be met, excludes it from {host.name}: {why}"
-        )
+        message = f"the mandatory DRS rule {name} in {cluster.name} excludes it from {host.name}: {why}"
         remedy = "change the rule or its groups in vCenter, or move the VM manually"
         findings.add_vm(Code.RULE_OF_OTHERS, resolved.desired, message, remedy, severity)
 
@@ -112,9 +110,9 @@ def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
         known = node_list(node for node in nodes if node is not None)
         message = (
             f"ESXi selects a VM's GPU at power-on, on NUMA node {known} of {initial.host.name}; two of "
-            "these VMs may get the same node"
+            "these VMs may be on the same node"
         )
-        remedy = "select a GPU of each node with `pin` (passthrough), or spread over hosts"
+        remedy = "select a GPU on each node with `pin` (passthrough), or spread the VMs over hosts"
         findings.add_vm(Code.SPREAD_NUMA_NOT_PROMISED, vm, message, remedy)
 
 
@@ -136,7 +134,7 @@ def check_numa_residents(residents: Residents, findings: Findings) -> None:
             names = listed((resolved.name for resolved in together), shown=6)
             is_must = any(resolved.desired.place.must for resolved in together)
             for resolved in together:
-                message = f"{names} should have separate NUMA nodes, but share node {node} of {host_name}"
+                message = f"{names} should be on separate NUMA nodes but share node {node} of {host_name}"
                 remedy = "power them off and on one at a time, or select GPUs with `pin`"
                 severity = None if is_must else Severity.INFO
                 findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
@@ -154,8 +152,8 @@ def check_pack(residents: Residents, findings: Findings) -> None:
         hosts = sorted(set(lines[line]))
         if len(hosts) < 2:
             continue
-        message = f"the VMs of this line are on {counted(len(hosts), 'host')}: {listed(hosts, shown=6)}"
-        remedy = "free capacity on one of them, and move VMs manually"
+        message = f"the VMs in this item are on {counted(len(hosts), 'host')}: {listed(hosts, shown=6)}"
+        remedy = "free up capacity on one of them, and move the VMs manually"
         for resolved in resolved_vms:
             findings.add_vm(Code.PACK_UNMET, resolved.desired, message, remedy)
 
@@ -185,11 +183,11 @@ def check_keep_free(
             continue
         message = (
             f"`keep_free` requires {counted(requested, 'host')} without GPU VMs, but only {free} of "
-            f"{len(moids)} {('is' if free == 1 else 'are')} free of them"
+            f"{len(moids)} {('is' if free == 1 else 'are')} free"
         )
         if busy:
-            message += f": VMs run on {listed(sorted(busy), shown=6)}"
-        remedy = "move VMs away manually, name more hosts, or reduce `keep_free`"
+            message += f"; GPU VMs run on {listed(sorted(busy), shown=6)}"
+        remedy = "move VMs manually, specify more hosts, or reduce `keep_free`"
         for resolved in resolved_vms:
             findings.add_vm(Code.KEEP_FREE_UNMET, resolved.desired, message, remedy)
 
@@ -233,9 +231,9 @@ def _away(rule: VmHostRule, vm: Vm, host: Host, cluster: Cluster) -> str:
         return ""
     members = {one.name: one.host_moids for one in cluster.host_groups}
     if rule.host_group in members and host.moid not in members[rule.host_group]:
-        return f"only hosts of the group {rule.host_group} are allowed"
+        return f"only hosts in the group {rule.host_group} are allowed"
     if host.moid in members.get(rule.avoided_group, ()):
-        return f"no host of the group {rule.avoided_group} is allowed"
+        return f"hosts in the group {rule.avoided_group} are not allowed"
     return ""
 
 

@@ -208,8 +208,8 @@ def _gpu_note(gpu: GpuEntry, resolved: ResolvedVm, *, in_group: bool) -> str:
     if len(choosable) == len(set(fit.gpus)):
         return f"on {', '.join(choosable)}"
     if in_group:
-        return f"{counted(len(choosable), 'GPU')} available: ESXi selects the group"
-    return f"on one of {counted(len(choosable), 'GPU')}: ESXi selects"
+        return f"{counted(len(choosable), 'GPU')} available; ESXi selects the group"
+    return f"on one of {counted(len(choosable), 'GPU')}, selected by ESXi"
 
 
 def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:

@@ -102,7 +102,7 @@ def within_windows(
 
 def _kept(disk: VirtualDisk, store: str) -> Edit:
     sets = {f"disk[{disk.key}].diskId": str(disk.key), f"disk[{disk.key}].datastore": store}
-    return Edit(key="disk", after=disk_text(disk), note="unmanaged; it stays there", sets=sets)
+    return Edit(key="disk", after=disk_text(disk), note="unmanaged; not moved", sets=sets)
 
 
 def _edits(

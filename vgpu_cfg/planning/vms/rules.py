@@ -79,7 +79,7 @@ def plan_rules(
         if not cluster.drs_enabled:
             for member in group:
                 message = (
-                    f"{cluster.name} has no DRS: the VMs start on separate hosts, but no rule keeps them "
+                    f"DRS is off in {cluster.name}: the VMs start on separate hosts, but no rule keeps them "
                     "separate"
                 )
                 remedy = "turn on DRS, at least in manual mode"

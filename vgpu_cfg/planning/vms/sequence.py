@@ -88,12 +88,12 @@ def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings
         counts[start.text] = counts.get(start.text, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
-        f"{kinds} fit together on {found.host.host.name}, but no power-on order is known in which all "
-        "start, regardless of the GPUs that ESXi selects"
+        f"{kinds} fit together on {found.host.host.name}, but no power-on order is known that starts all of "
+        "them regardless of which GPUs ESXi selects"
     )
     remedy = (
-        f"separate them with `place.hosts`, leave a GPU free, or set checks: {{{Code.POWER_ON_ORDER}: "
-        "warning} to try"
+        "separate them with `place.hosts`, leave a GPU free, or set checks: "
+        f"{{{Code.POWER_ON_ORDER}: warning}} to try anyway"
     )
     findings.add_vm(Code.POWER_ON_ORDER, resolved_vms[last.vm].desired, message, remedy)
 
@@ -110,8 +110,8 @@ def check_left_out(
         others = sorted(queue.starts.keys() - started)
         for name in sorted(queue.starts.keys() & started) if others else ():
             message = (
-                f"if started without {listed(others, shown=6)}, it may occupy a GPU that they need, "
-                "because ESXi selects the GPU"
+                f"ESXi selects its GPU, so if it starts before {listed(others, shown=6)}, it may use a GPU "
+                "that they need"
             )
             remedy = "start them together, or start the VMs with larger vGPUs first"
             findings.add_vm(Code.ONLY_MAY_STRAND, resolved_vms[name].desired, message, remedy)

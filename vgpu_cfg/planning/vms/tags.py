@@ -61,8 +61,8 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
     if not asked:
         return
     if vm.tag_categories is None or (not vm.is_new and vm.base.tags is None):
-        message = "its tags are not compared because they could not be read"
-        remedy = "a recording contains no tags; plan against the vCenter"
+        message = "its tags could not be read, so they are not compared"
+        remedy = "recordings contain no tags; connect to the vCenter and plan again"
         findings.add_vm(Code.TAGS_NOT_READ, vm.desired, message, remedy)
         return
     categories = {one.name: one for one in vm.tag_categories}
@@ -87,12 +87,12 @@ def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...]
         findings.refuse_vm(Code.TAG_ABSENT, vm.desired, message, remedy)
     if category.is_single and len(wanted) > 1:
         message = (
-            f"{listed(wanted)} are requested, but an object can have only one tag of the category {name}"
+            f"{listed(wanted)} are requested, but an object can have only one tag from the category {name}"
         )
         findings.refuse_vm(Code.TAG_CATEGORY_SINGLE, vm.desired, message, "use only one of them")
     if wanted and not category.is_for_vms:
-        message = f"the tags of the category {name} apply to {listed(sorted(category.types))}, not to VMs"
-        remedy = "use a category for VMs, or extend this one to VMs"
+        message = f"tags in the category {name} apply to {listed(sorted(category.types))}, not to VMs"
+        remedy = "use a category that applies to VMs, or extend this one to VMs"
         findings.refuse_vm(Code.TAG_CATEGORY_OF_OTHERS, vm.desired, message, remedy)
 
 

@@ -49,7 +49,7 @@ def check_gpus(
             f"{resolved.cpus} virtual CPUs require IOMMU virtualization, which vGPUs do not support by "
             "default"
         )
-        remedy = "use 128 or fewer, or see this check's page for settings that are reported to help"
+        remedy = "use 128 or fewer, or see this check's page for settings that may help"
         findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 
 
@@ -88,8 +88,10 @@ def _refuse_unknown(
 
 def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:
     kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profile)
-    message = f"all vGPUs of a VM must be of one board model and series, but these are {' and '.join(kinds)}"
-    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "use profiles of one board and series")
+    message = (
+        f"all vGPUs in a VM must be of the same board model and series, but these are {' and '.join(kinds)}"
+    )
+    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "use profiles of the same board and series")
 
 
 def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Findings) -> None:
@@ -99,7 +101,7 @@ def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Finding
             findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "use a board that ESXi supports")
         if entry.profile.series != "C":
             message = (
-                f"{name} is of the {entry.profile.series} series; the C series is intended for compute "
+                f"{name} is a {entry.profile.series}-series profile; the C series is intended for compute "
                 "workloads"
             )
             findings.add_vm(Code.OTHER_SERIES, vm, message)
@@ -115,13 +117,13 @@ def _check_unified_memory(
     for entry in _entries(with_uvm, catalog):
         if entry.mig is None and not entry.is_full_framebuffer:
             message = (
-                f"unified memory requires a full GPU or MIG slices, but {entry.name} is a time-sliced "
-                "fraction"
+                f"unified memory requires a full GPU or MIG slices, but {entry.name} is a fractional "
+                "time-sliced profile"
             )
             remedy = "remove `uvm`, or use the profile with the full framebuffer"
             findings.refuse_vm(Code.UVM_NEEDS_FULL, vm, message, remedy)
         elif len(vgpus) > 1 and entry.board.architecture == "Ampere" and entry.is_nvlink_p2p:
-            message = f"with unified memory, the {entry.name} vGPUs of a VM cannot use NVLink between them"
+            message = f"with unified memory, a VM's {entry.name} vGPUs cannot use NVLink to communicate"
             if any(gpu.nvlink is not None for gpu in vgpus):
                 remedy = "remove `uvm`, or `nvlink`"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
@@ -155,5 +157,5 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))
-            message = f"{what} requires API {needed}, but this vCenter has {api_version}"
+            message = f"{what} requires API version {needed}, but this vCenter has {api_version}"
             findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or use other devices")

@@ -32,7 +32,7 @@ NIC_REMEDIES = {
     Code.NIC_ABSENT: "run `vgpu-cfg inventory` to list the NICs with their addresses and labels",
     Code.NIC_NOT_READY: "enable passthrough with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
     "passthrough}], or use: sriov with `vfs`",
-    Code.NIC_TAKEN: "free one, make more NICs available, or name more hosts",
+    Code.NIC_TAKEN: "free one, make more NICs available, or specify more hosts",
     Code.NIC_FAR: "free a function near the GPU, or set `near: any`",
     Code.NIC_HOSTS_OWN: "use another NIC, or remove this one from its switch first",
 }
@@ -53,7 +53,7 @@ def explain_nics(
             return _explain_not_ready(needs, stock)
         case Code.NIC_FAR:
             held = _held(needs, stock, set(gpu_nodes))
-            return code, f"none is free on NUMA node {_known(gpu_nodes)} of the GPU{held}"
+            return code, f"none is free on the GPU's NUMA node {_known(gpu_nodes)}{held}"
         case _:
             return Code.NIC_TAKEN, f"no free function{_held(needs, stock)}"
 
@@ -81,10 +81,10 @@ def check_functions(
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
         better = _better(needs, chosen, far, stock, gpu_nodes)
         message = (
-            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, but its NIC is not: {apart}; "
-            f"{better}"
+            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, but its NIC is on another: "
+            f"{apart}; {better}"
         )
-        remedy = "free a function near the GPU, name more hosts, or set `near: any`"
+        remedy = "free a function near the GPU, specify more hosts, or set `near: any`"
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
     elif not (vm.gpus and all(gpu.group for gpu in vm.gpus)) and (
         elsewhere := {node for node in possible if node is not None} - set(gpu_nodes)
@@ -93,15 +93,17 @@ def check_functions(
         near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:
             message = (
-                f"ESXi chooses its GPU, possibly on NUMA node {node_list(sorted(elsewhere))}, "
-                f"away from its NIC {listed(dict.fromkeys(near_ones))}"
+                f"ESXi selects its GPU, possibly on NUMA node {node_list(sorted(elsewhere))}, away from its "
+                f"NIC {listed(dict.fromkeys(near_ones))}"
             )
-            remedy = "check after the start with `vgpu-cfg inventory`; with GPU passthrough, the GPU is fixed"
+            remedy = (
+                "after it starts, check with `vgpu-cfg inventory`; with GPU passthrough, the GPU is fixed"
+            )
             findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
     if loose and gpu_nodes and None not in gpu_nodes:
         message = f"ESXi may assign a NIC on NUMA node {_known(loose)}, but its GPU is on {_known(gpu_nodes)}"
-        remedy = "use different labels for the NICs of each node, or select one with `pin`"
+        remedy = "use different labels for the NICs on each node, or select one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     pools = {pool.pci.pci_id: pool for pool in stock.capacity.functions}
     for need, pci_id in zip(needs, chosen, strict=True):
@@ -110,9 +112,10 @@ def check_functions(
         if pool is not None and is_off and need.network not in (pool.networks or ()):
             name = pool.vmnic or pci_id
             message = (
-                f"{name} of {host.name} is not an uplink of the switch of its virtual function's network"
+                f"{name} on {host.name} is not an uplink of the switch that its virtual function's network "
+                "uses"
             )
-            remedy = "name a network on the NIC's own switch, or another NIC"
+            remedy = "specify a network on the NIC's own switch, or another NIC"
             findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
 
 
@@ -129,7 +132,7 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
         if plan.device is not None and plan.device.kind == "new_sriov_nic"
     ]
     if fixed:
-        message = f"bound to NIC {', '.join(fixed)} of {host.name}: no vMotion, HA restart or snapshot"
+        message = f"bound to NIC {', '.join(fixed)} on {host.name}: no vMotion, HA restart or live snapshot"
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.system_id is None:
@@ -138,8 +141,8 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if virtual:
         message = (
-            f"virtual function of {', '.join(dict.fromkeys(virtual))} of {host.name}: no vMotion, HA restart "
-            "or snapshot"
+            f"virtual function of {', '.join(dict.fromkeys(virtual))} on {host.name}: no vMotion, HA "
+            "restart or live snapshot"
         )
         findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 supports them, without RDMA")
 
@@ -188,9 +191,9 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
                 return Code.NIC_HOSTS_OWN, words
         names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
         waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
-        reported = f"; {waits} available after a restart" if waits else ""
-        return Code.NIC_NOT_READY, f"{names}: not passed through{reported}"
-    return Code.NIC_NOT_READY, "none of its NICs is passed through"
+        reported = f"; {waits} will be available after a restart" if waits else ""
+        return Code.NIC_NOT_READY, f"{names}: not in passthrough mode{reported}"
+    return Code.NIC_NOT_READY, "none of its NICs are in passthrough mode"
 
 
 def _called(pci_id: str, vmnics: dict[str, str]) -> str:
@@ -215,9 +218,9 @@ def _better(
         if nodes[pci_id] in near
     )
     if not good:
-        return "the host has none on this node"
+        return "the host has no NIC on the GPU's node"
     held = {pci_id: names for need in requested for pci_id, names in holders_of(need, stock).items()}
-    return "near it are " + listed(
+    return "nearby: " + listed(
         f"{pci_id} (used by {listed(dict.fromkeys(held[pci_id]))})" if held.get(pci_id) else pci_id
         for pci_id in good
     )

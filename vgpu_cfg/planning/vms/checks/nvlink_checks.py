@@ -64,7 +64,7 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
                 f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi, NVLink "
                 "requires the Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 does not include"
             )
-            remedy = "make sure that the host driver is of Infra 8.2, and ask NVIDIA"
+            remedy = "make sure that the host driver is from Infra 8.2, and ask NVIDIA"
             findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
 
 
@@ -78,7 +78,7 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
         since = NVSWITCH_SINCE.get(board.architecture) if board is not None and board.is_nvswitch else None
         if board is not None and since is not None and not is_at_least(host.version, since):
             message = (
-                f"{host.name} runs ESXi {host.version}, but NVSwitch between GPUs of the {board.name} in a "
+                f"{host.name} runs ESXi {host.version}, but using NVSwitch between {board.name} GPUs in a "
                 f"VM requires {'.'.join(map(str, since))} or later"
             )
             findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
@@ -86,10 +86,10 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
         message = (
             f"{host.name} has no device groups before vSphere 8: ESXi selects {len(set(fit.gpus))} of "
-            f"{counted(len(choosable), 'GPU')}, which NVLink may not connect"
+            f"{counted(len(choosable), 'GPU')}, and these may not be connected by NVLink"
         )
         remedy = (
-            "check `nvidia-smi topo -m` in the guest; if GPUs are not connected by NV links, power it off "
+            "check `nvidia-smi topo -m` in the guest; if NVLink does not connect the GPUs, power the VM off "
             "and on again"
         )
         findings.add_vm(Code.NVLINK_CHOICE_OPEN, resolved.desired, message, remedy)
@@ -123,7 +123,7 @@ def check_lone_members(
                     f"GPU {gpu.pci_id} is used individually by {listed(sorted(alone))}, so NVLink is off "
                     "for it"
                 )
-                remedy = "move VMs that use a fraction of the board to hosts without NVLink"
+                remedy = "move VMs that use only part of the board to hosts without NVLink"
                 subject = Subject(kind="host", name=host.name, moid=host.moid)
                 findings.add(Code.NVLINK_MEMBER_ALONE, subject, message, remedy)
 
@@ -148,7 +148,11 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
             f"NVLink requires a Linux guest, but {guest_id or 'no guest id'} does not identify the guest OS"
         )
         findings.add_vm(
-            Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "make sure that it is Linux", Severity.INFO
+            Code.NVLINK_NEEDS_LINUX,
+            resolved.desired,
+            message,
+            "make sure that the guest runs Linux",
+            Severity.INFO,
         )
 
 
@@ -161,9 +165,9 @@ def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) 
         findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, resolved.desired, message, remedy)
         resolved.cannot_be_placed = True
     elif not is_whole:
-        part = "slices of a GPU in MIG mode" if entry.mig is not None else "a fraction of a GPU"
+        part = "a MIG-backed profile" if entry.mig is not None else "a fractional profile"
         if entry.is_full_framebuffer:
-            part = f"a vGPU of the {entry.profile.series} series"
+            part = f"a {entry.profile.series}-series profile"
         message = f"NVLink connects C-series vGPUs that use a full GPU, but {entry.name} is {part}"
         name = entry.profile.prefix + best.name.removeprefix(best.prefix)
         findings.refuse_vm(
@@ -190,10 +194,9 @@ def _check_sizes(
         if boards and all(board.nvlink_groups and size not in board.nvlink_groups for board in boards):
             board = boards[0]
             message = (
-                f"{size} GPUs of the {board.name} cannot all be NVLink peers; possible group sizes: "
-                f"{_sizes(board)}"
+                f"{size} {board.name} GPUs cannot all be NVLink peers; possible group sizes: {_sizes(board)}"
             )
-            remedy = f"set count: {_sizes(board)}; for several groups, use several items with `nvlink`"
+            remedy = f"set count: {_sizes(board)}; for several groups, use a separate `nvlink` item for each"
             findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
             resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
 

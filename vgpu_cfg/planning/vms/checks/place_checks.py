@@ -44,17 +44,20 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
     _check_numa(resolved, fit, host, findings)
     if resolved.shape is not None and resolved.shape.fixed:
         fixed = ", ".join(resolved.shape.fixed)
-        message = f"bound to {fixed} of {host.host.name}: no vMotion, HA restart or snapshot"
+        message = f"bound to {fixed} on {host.host.name}: no vMotion, HA restart or live snapshot"
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         if len(vm.gpus) > 1 and len(host.gpus) > MANY_GPUS:
-            remedy = f"keep it: for several GPUs of such a server, {Code.MANY_GPU_SERVER} requires it"
+            remedy = (
+                f"keep fixed passthrough: {Code.MANY_GPU_SERVER} requires it for several GPUs on such a "
+                "server"
+            )
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.host.system_id is None and resolved.existing is None:
             message = f"the system ID of {host.host.name}, which fixed passthrough requires, is unknown"
             remedy = "grant the account read access to the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
-        message = "ESXi selects the GPU of a vGPU and may place two of these VMs on one"
+        message = "ESXi selects the GPU for a vGPU and may place two of these VMs on the same one"
         remedy = "use full-framebuffer profiles, or one VM per GPU"
         findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
 
@@ -64,8 +67,8 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
     if vm.cluster is None or not fit.nodes or drs_in_force(vm) not in DRS_PLACES:
         return
     message = (
-        f"DRS of {vm.cluster.name} may select another host at power-on or by migration; {AFFINITY_KEY} is "
-        "kept, but the GPU may be on another node there"
+        f"DRS in {vm.cluster.name} may select another host at power-on or migrate the VM; {AFFINITY_KEY} is "
+        "kept, but the GPU may be on a different node on that host"
     )
     # A cluster that applies no level of a single VM still knows that DRS is off for one.
     remedy = "set `drs: manual`" if vm.cluster.uses_vm_levels else 'set `drs: "off"`'
@@ -78,9 +81,9 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
     if fit.nodes and resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
         message = (
-            f"ESXi may assign a device of NUMA node {known}, but {AFFINITY_KEY} is {node_list(fit.nodes)}"
+            f"ESXi may assign a device on NUMA node {known}, but {AFFINITY_KEY} is {node_list(fit.nodes)}"
         )
-        remedy = "use different labels for the devices of each node, or select one with `pin`"
+        remedy = "use different labels for the devices on each node, or select one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, resolved.desired, message, remedy)
 
 
@@ -98,7 +101,7 @@ def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "set `numa: follow-gpu` and allow a power cycle")
     if is_outside_clusters(resolved):
-        message = f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"
+        message = f"it is on {resolved.host.name}, which is not in {listed(vm.clusters)}"
         findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
     store = other_datastore(resolved, site)
     if store is not None and resolved.move is None:
@@ -147,7 +150,7 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
                 f"{gib(store.free_mib)} is free"
             )
             for resolved in users[moid]:
-                remedy = "free up space, or name another datastore"
+                remedy = "free up space, or specify another datastore"
                 findings.add_vm(Code.DATASTORE_SPACE, resolved.desired, message, remedy)
 
 
@@ -165,7 +168,7 @@ def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> N
             continue
         names = listed((resolved.name for resolved in together), shown=6)
         message = (
-            f"`latency_sensitivity: high` requires a core for each of the {cpus} CPUs of {names}; "
+            f"`latency_sensitivity: high` requires a core for each of the {cpus} CPUs in {names}; "
             f"{host.name} has {counted(host.cores, 'core')}"
         )
         remedy = "use fewer `cpus`, or set `place: {spread: hosts}` or `latency_sensitivity: normal`"
@@ -192,10 +195,8 @@ def check_host(
         if configured is None or gpu.graphics_type is None or configured is gpu.graphics_type:
             continue
         if GraphicsType.SHARED_DIRECT in (configured, gpu.graphics_type):
-            message = (
-                f"GPU {gpu.pci_id} is {gpu.graphics_type}, and {configured} after the next restart of Xorg"
-            )
-            remedy = "restart the host's Xorg service, or set it back"
+            message = f"GPU {gpu.pci_id} is {gpu.graphics_type}, but will be {configured} after Xorg restarts"
+            remedy = "restart the host's Xorg service, or restore the setting"
             findings.add(Code.RESTART_PENDING, subject, message, remedy)
 
 
@@ -204,8 +205,8 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     for pci_id in unknown:
         gpu = host.gpu(pci_id)
-        ids = f"{gpu.pci.vendor_id:04x}:{gpu.pci.device_id:04x}" if gpu else "unknown ids"
-        message = f"GPU {pci_id} ({ids}) is of a board that is not in the catalog; it is ignored"
+        ids = f"{gpu.pci.vendor_id:04x}:{gpu.pci.device_id:04x}" if gpu else "unknown IDs"
+        message = f"GPU {pci_id} ({ids}) uses a board that is not in the catalog; the GPU is ignored"
         remedy = "add a board file to profiles/ (see profiles/README.md)"
         findings.add(Code.BOARD_UNKNOWN, subject, message, remedy)
 
@@ -222,7 +223,7 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
                 Code.SPREAD_UNMET,
                 resolved.desired,
                 f"{names} should run on different hosts but are all on {host_name}",
-                "move one manually, or name more hosts",
+                "move one manually, or specify more hosts",
                 None if is_must else Severity.INFO,
             )
 
@@ -256,7 +257,7 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     """
     guide = (
         f"{host.host.name} has {count} GPUs; on servers with more than {MANY_GPUS}, NVIDIA's guide allows "
-        "several GPUs per VM only with fixed passthrough on the recommended NUMA node"
+        "multiple GPUs per VM only with fixed passthrough on the recommended NUMA node"
     )
     boards = [host.gpus[index].board for index in fit.gpus]
     is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
@@ -281,7 +282,7 @@ def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findin
         if not need.is_mig and gpu.mode == "mixed_size" and need.mixed_starts is None:
             message = (
                 f"the placements of {need.name} on a GPU in mixed-size mode are not published; only its "
-                "size was counted"
+                "size was considered"
             )
             remedy = "compare with `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.MIXED_SIZE_UNKNOWN, vm, message, remedy)
@@ -294,8 +295,8 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
             message = (
-                f"the number of {need.name} per GPU is not published; {alike} are counted by their "
-                f"framebuffer, which fits {need.max_per_gpu}"
+                f"the number of {need.name} per GPU is not published; the plan places {alike}, and the "
+                f"framebuffer has room for {need.max_per_gpu}"
             )
             remedy = "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
@@ -311,9 +312,10 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
     framebuffer_mib = sum(need.framebuffer_mib for need in fit.variant)
     framebuffer_mib += sum(board.framebuffer_mib for board in whole)
     if resolved.memory_mib < framebuffer_mib:
-        message = f"it has {gib(resolved.memory_mib)} of memory, but its GPUs have {gib(framebuffer_mib)}"
+        message = f"the VM has {gib(resolved.memory_mib)} of memory, but its GPUs have {gib(framebuffer_mib)}"
         remedy = (
-            f"set memory: {whole_gib(framebuffer_mib)}, or keep it if no workload uses that much GPU memory"
+            f"set memory: {whole_gib(framebuffer_mib)}, or ignore this if no workload uses that much GPU "
+            "memory"
         )
         findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
 
@@ -331,11 +333,11 @@ def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findi
         if is_own and planned[one.vgpu_profile] > left:
             reserved = f", {one.unused_reservation} of them reserved" if one.unused_reservation else ""
             message = (
-                f"vCenter reports {one.remaining} units left of DirectPath profile {one.name} on "
+                f"vCenter reports {one.remaining} available units of DirectPath profile {one.name} on "
                 f"{host.host.name}{reserved}, but the plan places {planned[one.vgpu_profile]} × "
                 f"{one.vgpu_profile} there"
             )
-            remedy = "free some units, release a reservation, or name other hosts"
+            remedy = "free some units, release a reservation, or specify other hosts"
             findings.add_vm(Code.DIRECT_PATH_SHORT, vm, message, remedy)
 
 
@@ -345,7 +347,9 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
     if wants_node and not fit.nodes:
-        message = f"{host.host.name} does not report the NUMA nodes of its GPUs; the VM is not bound to one"
+        message = (
+            f"{host.host.name} does not report the NUMA nodes of its GPUs; the VM is not bound to a node"
+        )
         remedy = (
             "check `esxcli hardware pci list`; some BIOS versions do not report nodes. Then set `numa: "
             "[NODE]`"
@@ -362,21 +366,21 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
         room = listed(
-            f"node {node.node_id} has {counted(node.cores, 'core')} and {whole_gib(node.usable_mib)} "
+            f"node {node.node_id} has {counted(node.cores, 'core')} and {whole_gib(node.usable_mib)} of "
             "usable memory"
             for node in nodes
         )
-        message = f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
-        remedy = "use a smaller VM, or set `numa: off` or more node numbers"
+        message = f"{size} do not fit on NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
+        remedy = "use a smaller VM, or set `numa: off` or specify more nodes"
         findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
         message = (
-            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} exceeds "
-            "the remaining capacity"
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} exceed the "
+            "remaining capacity"
         )
         findings.add_vm(
-            Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with others"
+            Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with other VMs"
         )
     if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
-        message = f"{resolved.cpus} CPUs cannot be divided evenly between NUMA nodes {node_list(fit.nodes)}"
+        message = f"{resolved.cpus} CPUs cannot be divided evenly among NUMA nodes {node_list(fit.nodes)}"
         findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"use a multiple of {len(fit.nodes)}")

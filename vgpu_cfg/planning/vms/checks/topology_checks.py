@@ -48,24 +48,27 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     match one:
         case NodeDisagrees():
             message = (
-                f"vCenter reports GPU {one.gpu} on NUMA node {one.vcenter}, but `nvidia-smi topo -m` shows "
-                f"{one.shell}; vCenter's value is used"
+                f"vCenter reports that GPU {one.gpu} is on NUMA node {one.vcenter}, but `nvidia-smi topo "
+                f"-m` shows node {one.shell}; vCenter's value is used"
             )
             return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
-            shown = f"connects {one.largest} at most" if one.largest else "connects none"
+            shown = f"connects at most {one.largest}" if one.largest else "connects none"
             message = (
-                f"vCenter offers {one.group}, but NVLink {shown} of these GPUs according to `nvidia-smi "
-                "topo -m`"
+                f"vCenter offers {one.group}, but according to `nvidia-smi topo -m`, NVLink {shown} of "
+                "these GPUs"
             )
-            remedy = "check the bridges and what uses the GPUs: a GPU that is used individually loses NVLink"
+            remedy = (
+                "check the bridges and the VMs that use the GPUs: NVLink is off for a GPU that is used "
+                "individually"
+            )
             return Code.NVLINK_NOT_SHOWN, message, remedy
         case LinkAcrossBoards():
             message = (
                 f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, but vCenter "
                 f"reports different boards: {listed(one.boards)}"
             )
-            remedy = "vGPUs of one VM must be of one board; check which GPU the bridge connects"
+            remedy = "all vGPUs in a VM must be on the same board model; check which GPUs the bridge connects"
             return Code.NVLINK_ACROSS_BOARDS, message, remedy
 
 
@@ -188,7 +191,7 @@ def _report(
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {pair.text} are on different root complexes of {host.host.name}, without a "
+            f"its NIC {nic} and {pair.text} are on different root complexes of {host.host.name}, with no "
             "direct path"
         )
         severity = Severity.INFO
@@ -214,10 +217,10 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
         and way.rank < link.rank
     ]
     if gpus and not pair.is_chosen:
-        return f"near the NIC: {listed(gpus)}; only a passthrough GPU is fixed"
+        return f"near the NIC: {listed(gpus)}; to fix the GPU, use passthrough"
     if gpus:
         return f"use a GPU near the NIC: {listed(gpus)}"
-    return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or does not work"
+    return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or unavailable"
 
 
 def _is_free(pci_id: str, host: HostState) -> bool:

@@ -57,7 +57,7 @@ def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
     _check_p2p(vm, findings)
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
-        message = f"{virtual} NICs, but a VM supports {MOST_NICS}"
+        message = f"the VM has {virtual} NICs; the maximum is {MOST_NICS}"
         findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "use fewer")
 
 
@@ -77,7 +77,8 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
     )
     if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
         message = (
-            f"extra_config sets {SIZE_KEY} to {stated}, but its GPUs require {wanted.mmio_gb} by the rule"
+            f"extra_config sets {SIZE_KEY} to {stated}, but by the sizing rule, its GPUs require "
+            f"{wanted.mmio_gb}"
         )
         findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key to use the required size")
 
@@ -115,7 +116,7 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
 def check_raised(resolved: ResolvedVm, version: int, findings: Findings) -> None:
     """Report the consequences of another hardware version for an existing VM."""
     message = f"{raised_text(resolved.base, version)}; it cannot be downgraded later"
-    remedy = "first configure its guest to identify NICs by MAC address, or keep this VM and create a new one"
+    remedy = "first configure the guest to identify NICs by MAC address, or keep this VM and create a new one"
     findings.add_vm(Code.HARDWARE_RAISED, resolved.desired, message, remedy)
 
 
@@ -127,8 +128,10 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
         return
     least = least_hardware(resolved)
     if version < least:
-        message = f"its devices require hardware version {least}, but {host.name} supports {version}"
-        remedy = "update the host, or use fewer devices"
+        message = (
+            f"its devices require hardware version {least}, but {host.name} supports only version {version}"
+        )
+        remedy = "upgrade the host, or use fewer devices"
         findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
     elif not resolved.keeps_gpus and vgpus > vgpu_limit(host, version):
         message = (
@@ -138,8 +141,8 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
     passed = len(kinds) - vgpus
     if passed > passthrough_limit(version):
         message = (
-            f"hardware version {version} allows {passthrough_limit(version)} passthrough devices, not "
-            f"{passed}"
+            f"hardware version {version} allows {passthrough_limit(version)} passthrough devices, but "
+            f"{passed} are required"
         )
         findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, resolved.desired, message, "use fewer devices per VM")
 
@@ -159,7 +162,7 @@ def check_creation_keys(
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:
-        message = f"{', '.join(differing)} differs from the VM, but takes effect only at creation"
+        message = f"{', '.join(differing)}: differs from the VM, but applies only at creation"
         remedy = "change it manually, or delete the VM and plan again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
 
@@ -225,12 +228,12 @@ def _faults(
     profiles = [part.profile for part in group.parts if part.kind == VGPU_PART]
     if profiles != [asked]:
         told = listed(profiles) if profiles else "no vGPU"
-        yield f"the device group {name} has {told}, not one {asked}", "use the profile of the group"
+        yield f"the device group {name} contains {told}, not one {asked}", "use the group's profile"
         return
     others = [part.kind for part in nic_parts(group) if part.kind != NIC_PART]
     if others:
         yield (
-            f"the device group {name} also has {listed(dict.fromkeys(others))}, which no key requests",
+            f"the device group {name} also contains {listed(dict.fromkeys(others))}, which no key requests",
             "use another group, or a separate vGPU and NIC",
         )
         return
@@ -241,8 +244,8 @@ def _faults(
         models = listed(part.name or NIC_PART for part in nic_parts(group))
         yield (
             (
-                f"the device group {name} includes {models}; `nics` has {have} of {count} passthrough NICs "
-                "for it"
+                f"the device group {name} contains {models}, but `nics` has only {have} of the {count} "
+                "passthrough NICs that it requires"
             ),
             "add {type: passthrough, near: gpu} to its `nics` for each",
         )

@@ -79,9 +79,9 @@ def why_tied(detail: VmDetail) -> str:
     if any(device.is_fixed for device in detail.passthrough):
         return "a passthrough device with a fixed address binds it to the host"
     if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
-        return "a virtual function of a NIC with a fixed address binds it to the host"
+        return "a NIC virtual function with a fixed address binds it to the host"
     if detail.mixed_groups:
-        return "whether another host can provide its device group is unknown"
+        return "it is unknown whether another host can provide its device group"
     return ""
 
 
@@ -108,9 +108,9 @@ def why_cold(detail: VmDetail, observed: Inventory) -> str:
     if detail.passthrough:
         return "it has a passthrough device"
     if detail.dvx:
-        return "whether its DVX device can be migrated depends on the vendor"
+        return "whether its DVX device supports migration depends on the vendor"
     if any(nic.kind == "sriov" for nic in detail.nics):
-        return "it has a virtual function of a NIC"
+        return "it has an SR-IOV virtual function"
     if any(nic.kind == "pvrdma" for nic in detail.nics):
         return "it has a PVRDMA NIC"
     if any(vgpu.migrates is None for vgpu in detail.vgpus):
@@ -121,7 +121,7 @@ def why_cold(detail: VmDetail, observed: Inventory) -> str:
         if (reason := why_pinned(key)) and value.strip() == "1":
             return reason
     is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower()
-    return f"vCenter's setting {HOT_MIGRATE_OPTION} is not on" if detail.vgpus and is_hot == "false" else ""
+    return f"the vCenter setting {HOT_MIGRATE_OPTION} is off" if detail.vgpus and is_hot == "false" else ""
 
 
 def why_pinned(key: str) -> str:

@@ -76,11 +76,14 @@ def report_others(
         if not devices:
             continue
         named = listed(device_text(one, networks) for one in devices)
-        place = ", and use their share of the host" if any(_needs_host(one) for one in devices) else ""
+        place = " and use capacity on the host" if any(_needs_host(one) for one in devices) else ""
         message = f"{what} that the plan did not create are kept{place}: {named}"
-        remedy = f"to manage it, add it to `{key}`; otherwise remove it in the vSphere Client"
+        remedy = f"to manage such a device, add it to `{key}`; otherwise remove it in the vSphere Client"
         if any(isinstance(one, VirtualNic) and one.kind not in (VMXNET3, PVRDMA, SRIOV) for one in devices):
-            remedy = "remove it in the vSphere Client, or set `ignore: [nics]`; no key supports this type"
+            remedy = (
+                "remove it in the vSphere Client, or set `ignore: [nics]`; plan files do not support this "
+                "type"
+            )
         findings.add_vm(Code.DEVICES_OF_OTHERS, vm, message, remedy)
 
 

@@ -226,8 +226,10 @@ def resolve_vm(
         return None
     if folder is not None and vm.source is None:
         where = folder.inventory_path or folder.name
-        message = f"no source is specified to create it from, and it is not in {where}"
-        remedy = "name its template, or set {scratch: guest id}; if it exists, correct its name or its folder"
+        message = f"it is not in {where}, and no source is specified to create it from"
+        remedy = (
+            "specify its template, or set {scratch: guest id}; if the VM exists, correct its name or folder"
+        )
         findings.refuse_vm(Code.NO_SOURCE, vm, message, remedy)
     if folder is None or is_missing:
         return None
@@ -242,10 +244,10 @@ def resolve_vm(
     if template is not None:
         check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
-        message = f"the guest ID {vm.source.guest_id!r} is not a 64-bit system, which GPUs require"
+        message = f"the guest ID {vm.source.guest_id!r} is not for a 64-bit system, which GPUs require"
         findings.add_vm(Code.GUEST_ID_ODD, vm, message, "example: ubuntu64Guest or rhel9_64Guest")
     if not resolved.cpus or not resolved.memory_mib:
-        message = "neither the plan nor the template specifies the number of CPUs or the memory of the VM"
+        message = "neither the plan nor the template specifies the VM's CPU count or memory"
         findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "set `cpus` and `memory`")
         resolved.cannot_be_placed = True
     resolved.cannot_be_placed |= not clusters or resolved.datastore is None or len(policies) < len(names)
@@ -366,10 +368,10 @@ def _datastore(
         return usable[0]
     if policies and not usable:
         return site.datastores[0] if site.datastores else None
-    message = "no datastore is named, and the template does not specify one"
+    message = "neither the plan nor the template specifies a datastore"
     remedy = "set `datastore`"
     if policies:
-        message = "no datastore is named, and several are compatible with its storage policy"
+        message = "no datastore is specified, and several are compatible with its storage policy"
         remedy += f", one of {listed((store.name for store in usable), shown=6)}"
     findings.refuse_vm(Code.NO_DATASTORE, vm, message, remedy)
     return None
@@ -380,8 +382,8 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
     if base.firmware.casefold() == "bios" and vm.gpus:
         message = f"the template {template.name} uses BIOS firmware; GPUs require EFI"
         remedy = (
-            "use a template whose system was installed in EFI mode; it does not boot if only the firmware "
-            "is changed"
+            "use a template whose operating system was installed in EFI mode; changing only the firmware "
+            "makes it unbootable"
         )
         findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
     if base.tools_status == NO_TOOLS and vm.guest is not None:
@@ -397,17 +399,17 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
     is_ours = vm.guest is not None and vm.guest.by == "cloud-init" and vm.guest.is_staged
     if base.extra_config.get(USERDATA_KEY, "") not in ("", REDACTED) and not is_ours:
         message = (
-            f"the template {template.name} contains user data ({USERDATA_KEY}); its clone inherits it, and "
-            "cloud-init applies it at the first boot"
+            f"the template {template.name} contains user data ({USERDATA_KEY}); clones inherit it, and "
+            "cloud-init applies it at first boot"
         )
-        remedy = f"clear {USERDATA_KEY} in the template, or add `guest`, whose data replaces it"
+        remedy = f"clear {USERDATA_KEY} in the template, or add `guest` to replace it"
         findings.add_vm(Code.TEMPLATE_HAS_USER_DATA, vm, message, remedy)
     if vm.is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
-        message = "a linked clone shares the template's disk, which then cannot grow"
+        message = "a linked clone shares the template's disk, so it cannot grow"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "set `clone: full`, or remove `grow`")
     if vm.is_linked and base.snapshot_moid is None:
         message = f"the template {template.name} has no snapshot, which a linked clone requires"
-        remedy = "take a snapshot of it (as a VM), or set `clone: full`"
+        remedy = "convert it to a VM and take a snapshot, or set `clone: full`"
         findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)
 
 
@@ -415,9 +417,9 @@ def _without(vm: DesiredVm) -> str:
     """Return the settings that a guest without tools cannot be given."""
     by = vm.guest.by if vm.guest is not None else ""
     if vm.guest is not None and vm.guest.spec:
-        return "its customization never starts"
+        return "guest customization does not start"
     if by == "guest-operations":
-        return "guest operations cannot access the guest, so it is not staged"
+        return "the guest cannot be staged, because guest operations cannot access it"
     if by == "ssh":
-        return "vCenter does not report the guest's address, so only an address in the plan file can be used"
-    return "cloud-init cannot access its data, and the guest reports neither address nor status"
+        return "vCenter does not report the guest's address, so the address must be set in the plan file"
+    return "cloud-init cannot access its data, and the guest reports neither its address nor its status"

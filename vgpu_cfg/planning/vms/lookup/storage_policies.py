@@ -16,7 +16,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
-_READ = "give the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
+_READ = "grant the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
 _READ += "; a recording contains no storage policies"
 
 
@@ -78,7 +78,7 @@ def check_datastore(
         others = fitting(policies.values(), site.datastores)
         message = f"the datastore {unfit[0].name} is not compatible with the storage policy {policy.name!r}"
         all_of_them = listed((repr(name) for name in policies), separator=" and ")
-        remedy = f"name another policy; no datastore is compatible with {all_of_them}"
+        remedy = f"use another policy; no datastore is compatible with {all_of_them}"
         if others:
             names = listed((store.name for store in others), shown=6)
             remedy = f"set `datastore` to a compatible one: {names}"

@@ -140,7 +140,9 @@ class VmResolver:
         elif bound := why_bound(vm, resolved.base, host):
             resolved.why_stays = bound
         elif not ranked:
-            resolved.why_stays = next((one.text for one in silent.diagnostics()), "no other host is named")
+            resolved.why_stays = next(
+                (one.text for one in silent.diagnostics()), "no other host is specified"
+            )
         if resolved.why_stays:
             return
         store = other_datastore(resolved, self.lookup.silent)

@@ -73,7 +73,9 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
         message = f"`drs` is set, but DRS is off on the cluster {vm.cluster.name}"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn on DRS, or remove `drs`")
     if value != _OFF and not vm.cluster.uses_vm_levels:
-        message = f"`drs` is set, but DRS of {vm.cluster.name} ignores automation levels of individual VMs"
+        message = (
+            f"`drs` is set, but DRS in {vm.cluster.name} ignores the automation levels of individual VMs"
+        )
         remedy = "enable individual VM automation levels, or remove `drs`"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
     return None
@@ -91,7 +93,7 @@ def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
 def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
     if vm.cluster is None:
         return None
-    message = f"`{key}` is set, but {vm.cluster.name} is a host outside any cluster"
+    message = f"`{key}` is set, but {vm.cluster.name} is a standalone host"
     return Objection(Code.NO_CLUSTER, message, f"remove `{key}`, or name a cluster")
 
 

@@ -96,7 +96,7 @@ def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
 def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or not vm.resolved.gpus or vm.nodes == 1:
         return None
-    message = f"`cpu_hot_add` hides the guest's {counted(vm.nodes, 'NUMA node')} from it"
+    message = f"`cpu_hot_add` hides the {counted(vm.nodes, 'NUMA node')} from the guest"
     return Objection(Code.HOT_ADD, message, "remove `cpu_hot_add`")
 
 
@@ -126,12 +126,13 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
             "report its clock rate"
         )
         return Objection(
-            Code.LATENCY_NEEDS_CPU, message, "make sure that the host is connected, then plan again"
+            Code.LATENCY_NEEDS_CPU, message, "make sure that the host is connected; then plan again"
         )
     if cpus > vm.host.cores:
         has = counted(vm.host.cores, "core")
         message = (
-            f"`latency_sensitivity: high` requires a core for each of {cpus} CPUs; {vm.host.name} has {has}"
+            f"`latency_sensitivity: high` requires a core for each of the {cpus} CPUs; {vm.host.name} has "
+            f"{has}"
         )
         return Objection(Code.LATENCY_NEEDS_CPU, message, remedy)
     return None
@@ -210,7 +211,7 @@ def _brought_virtual_nodes(vm: PlacedVm) -> bool:
 
 
 def _virtual_nodes_client(value: SettingValue) -> str:
-    nodes = f"so that each has {value} CPUs" if value else "assigned at power on"
+    nodes = f"with {value} CPUs each" if value else "assigned at power-on"
     return f"the NUMA nodes of the CPU topology: {nodes}"
 
 
@@ -263,7 +264,7 @@ CPU_SETTINGS = (
         key="memory_reservation",
         topic=Topic.CPU,
         name="memory reserved:",
-        source=f"{_CONFIG_SPEC}; the amount is also set, for servers that ignore the flag",
+        source=f"{_CONFIG_SPEC}; the amount is also set for servers that ignore the flag",
         desired=_reservation,
         leaves=lambda value: {
             "memoryReservationLockedToMax": bool(value),
@@ -274,7 +275,7 @@ CPU_SETTINGS = (
         text=lambda value: "all" if value else "none",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
         default=(
-            "all for VMs with GPUs or with NICs that access all of a VM's memory, otherwise the template's"
+            "all, for VMs with GPUs or with NICs that access all of a VM's memory; otherwise, the template's"
         ),
         follows=("memory", "gpus", "nics", "latency_sensitivity"),
         brought=_brought_reservation,
@@ -344,7 +345,7 @@ CPU_SETTINGS = (
         unset=0,
         same=_is_reserved,
         text=lambda value: f"{value} MHz",
-        default="all, with latency sensitivity high; otherwise the template's",
+        default="all, with high latency sensitivity; otherwise, the template's",
         follows=("latency_sensitivity", "cpus"),
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
@@ -376,7 +377,7 @@ CPU_SETTINGS = (
         path="virtualNuma.coresPerNumaNode",
         read=lambda detail: detail.cores_per_numa_node or 0,
         text=lambda value: str(value) if value else "",
-        default="the number of the VM's cores on each NUMA node",
+        default="the number of VM cores per NUMA node",
         follows=("numa", "cpus"),
         brought=_brought_virtual_nodes,
         privilege=_CPU_COUNT,

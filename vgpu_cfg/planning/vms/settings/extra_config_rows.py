@@ -97,7 +97,7 @@ def _mark_text(detail: VmDetail) -> str | None:
     if mark is None:
         return None
     lacks = "" if mark.disks is not None or mark.new_disks else ", without its disks"
-    return f"{mark.plan}{lacks}" if mark.id else f"{mark.plan}, without an id"
+    return f"{mark.plan}{lacks}" if mark.id else f"{mark.plan}, without an ID"
 
 
 def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
@@ -140,7 +140,7 @@ MARK_ROW = VmSetting(
     topic=Topic.OPTIONS,
     name="owner mark",
     source="specific to vgpu-cfg: extraConfig vgpu_cfg.plan and vgpu_cfg.vm, with the plan's name and ID, "
-    "the VM's instance UUID, the account and the time, which the run adds",
+    "the VM's instance UUID, the account and the time, added by the run",
     desired=_mark,
     carrier=Carrier.EXTRA_CONFIG,
     leaves=lambda value: dict(
@@ -184,7 +184,7 @@ EXTRA_CONFIG_SETTINGS = (
         _pair(
             SIZE_KEY,
             lambda vm: Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None,
-            "as required by its boards; a larger value is kept",
+            "as its boards require; a larger value is kept",
             _is_large_enough,
             source=_MMIO_SOURCE,
             follows=("gpus",),

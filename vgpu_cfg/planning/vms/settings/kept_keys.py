@@ -42,7 +42,7 @@ def _shown(key: str, vm: PlacedVm) -> str:
     if key.startswith(_ATTRIBUTE):
         return base.attributes.get(key.removeprefix(_ATTRIBUTE)) or "unset"
     if key.startswith(_TAGS):
-        return "not read, because no plan file names it"
+        return "not read, because no plan file specifies it"
     match key:
         case "gpus":
             return counted(len(base.vgpus) + len(base.passthrough_gpus), "GPU")

@@ -45,7 +45,7 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
         return None
     if vm.base.firmware.casefold() in ("", EFI):
         return None
-    message = f"{what} requires EFI firmware, but the VM has {vm.base.firmware.upper()}"
+    message = f"{what} requires EFI firmware, but the VM uses {vm.base.firmware.upper()}"
     return Objection(Code.OPTION_NEEDS_EFI, message, "use a template with EFI firmware, or remove the key")
 
 
@@ -77,7 +77,7 @@ HARDWARE_SETTINGS = (
         default="the latest version supported by all hosts of the cluster, for a VM without a template",
         is_of_creation=True,
         govc=lambda value: ("vm.upgrade", f"-version={value}"),
-        undo="can be undone only with a snapshot that was taken before",
+        undo="can be undone only with a snapshot taken beforehand",
     ),
     VmSetting(
         key="firmware",
@@ -89,7 +89,7 @@ HARDWARE_SETTINGS = (
         read=lambda detail: detail.firmware,
         same=lambda value, detail: detail.firmware.casefold() == value,
         text=str,
-        default="efi for a VM with GPUs, otherwise the template's",
+        default="efi for a VM with GPUs; otherwise, the template's",
         follows=("gpus",),
         privilege=_SETTINGS,
         is_of_creation=True,
