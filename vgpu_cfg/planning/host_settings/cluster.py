@@ -120,7 +120,7 @@ def _cluster_change(
             findings.add(Code.NOT_SUPPORTED, subject, message, "remove it, or add the host to a cluster")
         return None
     if facts is None:
-        message = f"{option} of cluster {cluster.name} was not read"
+        message = f"{option} could not be read from cluster {cluster.name}"
         findings.add(Code.SETTING_UNREAD, subject, message, "grant the account read access to the cluster")
         return None
     before = facts.drs_options.get(option)
@@ -136,7 +136,7 @@ def _cluster_change(
         and not is_at_least(observed.vcenter.version, _EVACUATES_SINCE)
     ):
         message = f"vCenter {observed.vcenter.version} does not support {option}, which requires 7.0 U3f"
-        remedy = "update vCenter, or move VMs with vGPUs manually"
+        remedy = "upgrade vCenter, or move VMs with vGPUs manually"
         findings.add(Code.NOT_SUPPORTED, subject, message, remedy)
         return None
     return SetClusterOption(
@@ -157,7 +157,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     name = observed.vcenter.name or observed.vcenter.address
     subject = Subject(kind="plan", name=desired.name)
     if len(values) > 1:
-        message = f"two entries of `hosts` conflict on vCenter's {HOT_MIGRATE_OPTION}"
+        message = f"two entries in `hosts` conflict on the vCenter setting {HOT_MIGRATE_OPTION}"
         findings.add(Code.HOST_TWICE, subject, message, "it applies to the whole vCenter; set it once")
         return None
     wanted = values == {True}
@@ -183,10 +183,10 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
 
 def _report_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
     message = f"{edit.key} is {edit.before or _ABSENT}, but the plan file requires {edit.after or _ABSENT}"
-    findings.add(Code.SETTING_DIFFERS, subject, message, "set it manually, or set `mode: enforce`")
+    findings.add(Code.SETTING_DIFFERS, subject, message, "change it manually, or set `mode: enforce`")
 
 
 def _refuse_twice(cluster: Cluster, option: str, findings: Findings) -> None:
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
-    message = f"two entries of `hosts` conflict on {option} in cluster {cluster.name}"
+    message = f"two entries in `hosts` conflict on {option} in cluster {cluster.name}"
     findings.add(Code.HOST_TWICE, subject, message, "the option applies to the whole cluster; set it once")

@@ -59,7 +59,7 @@ def _read(view: HostView, _device: str) -> Reading:
     if option is not None:
         return Reading(configured=ON if str(option).upper() == ON else OFF)
     if FactGroup.KERNEL in facts.groups:
-        return Reading(unread=f"the host has no kernel setting {_name(view)}", is_absent=True)
+        return Reading(unread=f"the kernel setting {_name(view)} does not exist on the host", is_absent=True)
     return Reading(unread=facts.unread.get(FactGroup.KERNEL, "the kernel settings were not read"))
 
 
@@ -94,8 +94,8 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
         why=(
             "ATS lets the NIC and the GPU communicate directly through their PCIe switch. Without it, "
-            "traffic passes the root port at about half the bandwidth. It requires the VM's P2P options "
-            "and the NIC's firmware setting (ATS_ENABLED)."
+            "traffic goes through the root port at about half the bandwidth. It requires the VM's P2P "
+            "options and the NIC's firmware setting (ATS_ENABLED)."
         ),
         client=f"host > Configure > Advanced System Settings > {_OPTION}" if has_option else "",
         commands=(*((option,) if has_option else ()), esxcli),

@@ -26,7 +26,7 @@ _EVALUATION = "evaluation"
 
 def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:
     if entry.licence is not None:
-        yield DesiredSetting(KEY, f"of secret {entry.licence}" if entry.licence else NONE)
+        yield DesiredSetting(KEY, f"from secret {entry.licence}" if entry.licence else NONE)
 
 
 def _read(view: HostView, _device: str) -> Reading:
@@ -48,7 +48,7 @@ def _is_licensed(wanted: str, found: str) -> bool:
 
 
 def _secret(desired: DesiredSetting) -> str:
-    return desired.value.removeprefix("of secret ")
+    return desired.value.removeprefix("from secret ")
 
 
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
@@ -72,7 +72,7 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
         commands=()
         if desired.value == NONE
         else (f"govc license.assign -host {{host}} <the key in the secret {_secret(desired)}>",),
-        expected="the license's name and its use",
+        expected="the license's name and usage",
         verify=("govc license.assigned.ls",),
         undo=("in the vSphere Client, assign the previous license: {before}",),
     )
@@ -82,7 +82,8 @@ LICENCE = HostSetting(
     key=KEY,
     title="licence",
     source=(
-        "vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the evaluation's name is from memory"
+        "vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the name of the evaluation license is "
+        "from memory"
     ),
     desired_settings=_desired_settings,
     read=_read,

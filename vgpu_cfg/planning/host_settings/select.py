@@ -64,8 +64,8 @@ def resolve_hosts(
                 _add(findings, Code.PROTECTED, host, message, remedy)
                 continue
             if host.moid in resolved_hosts:
-                message = "two entries of `hosts` match this host"
-                remedy = "name it in only one of them"
+                message = "two entries in `hosts` match this host"
+                remedy = "specify it in only one of them"
                 _add(findings, Code.HOST_TWICE, host, message, remedy)
                 resolved_hosts[host.moid].is_blocked = True
                 continue
@@ -119,12 +119,14 @@ def _check_globs(
     clusters = _clusters_of(entry, desired, observed)
     if entry.cluster is not None and not clusters:
         known = [cluster.name for cluster in inside(desired, observed, observed.clusters)]
-        message = f"`hosts` names the cluster {entry.cluster!r}, which does not exist"
+        message = f"`hosts` specifies the cluster {entry.cluster!r}, which does not exist"
         remedy = did_you_mean(entry.cluster, known, noun="clusters")
         findings.add(Code.CLUSTER_NOT_FOUND, subject, message, remedy)
         return
     if len(clusters) > 1:
-        message = f"`hosts` names the cluster {entry.cluster!r}, but {len(clusters)} clusters have this name"
+        message = (
+            f"`hosts` specifies the cluster {entry.cluster!r}, but {len(clusters)} clusters have this name"
+        )
         paths = sorted(one.inventory_path or one.moid for one in clusters)
         remedy = f"specify its path: {listed(paths, shown=6)}"
         findings.add(Code.CLUSTER_AMBIGUOUS, subject, message, remedy)

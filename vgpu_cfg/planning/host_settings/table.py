@@ -76,8 +76,9 @@ _ABOVE_4G_MENU = (
     "the PCIe menu, Above 4G Decoding"
 )
 _IOMMU_MENU = (
-    "Dell: Processor Settings > Virtualization Technology, with AMD also IOMMU Support; HPE: BIOS/Platform "
-    "Configuration (RBSU) > Virtualization Options; Supermicro and others: Intel VT-d, or IOMMU with AMD"
+    "Dell: Processor Settings > Virtualization Technology (and IOMMU Support on AMD systems); HPE: "
+    "BIOS/Platform Configuration (RBSU) > Virtualization Options; Supermicro and others: Intel VT-d, or "
+    "IOMMU on AMD systems"
 )
 
 
@@ -92,7 +93,7 @@ def _read_sriov(view: HostView, _device: str) -> Reading:
         for pci_id, mode in modes.items()
     ):
         return Reading(configured=OFF)
-    return Reading(unread="no GPU's driver reports whether it uses SR-IOV, and no virtual function exists")
+    return Reading(unread="no GPU driver reports whether it uses SR-IOV, and no virtual functions exist")
 
 
 def _vgpu_modes(view: HostView) -> dict[str, str]:
@@ -114,7 +115,7 @@ def _read_above_4g(view: HostView, _device: str) -> Reading:
         board = view.boards.get(gpu.pci_id)
         if board is not None and board.mmio_gb is not None and gpu.graphics_type in _SERVED:
             return Reading(configured=ON)
-    return Reading(unread="not detectable until the NVIDIA driver serves a GPU with a large BAR")
+    return Reading(unread="not detectable until the NVIDIA driver controls a GPU with a large BAR")
 
 
 def _read_iommu(view: HostView, _device: str) -> Reading:
@@ -175,7 +176,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
 
     def by_hand(view: HostView, desired: DesiredSetting) -> str:
         if impact(view, desired) is Impact.NONE:
-            seen = f"check that {title} is {desired.value} in the BIOS of {view.host.name} ({menu})"
+            seen = f"check that {title} is {desired.value} in {view.host.name}'s BIOS ({menu})"
             return f"{seen}; then confirm with `apply --done`"
         return f"set {title} to {desired.value} ({menu})"
 
@@ -219,8 +220,8 @@ BIOS_SETTINGS = (
         read=_read_sriov,
         menu=_SRIOV_MENU,
         why=(
-            "GPUs of the Ampere generation and later use a virtual function for each vGPU. If SR-IOV is "
-            "off in the BIOS, a vGPU fails to start with: Could not initialize plugin 'libnvidia-vgx.so'"
+            "Ampere and later GPUs use a virtual function for each vGPU. If SR-IOV is off in the BIOS, a "
+            "vGPU fails to start with: Could not initialize plugin 'libnvidia-vgx.so'"
         ),
         verify=("nvidia-smi -q | grep 'Host VGPU Mode'",),
         facts=frozenset({FactGroup.SHELL_GPUS}),
@@ -234,7 +235,7 @@ BIOS_SETTINGS = (
         is_of_use=_uses_large_bars,
         read=_read_above_4g,
         menu=_ABOVE_4G_MENU,
-        why="the memory windows of large GPUs are 32 GiB or more and do not fit below 4 GiB",
+        why="large GPUs have memory windows of 32 GiB or more, which do not fit below 4 GiB",
         verify=("esxcli graphics device list",),
     ),
     _entry(
@@ -282,4 +283,4 @@ def setting(key: str) -> HostSetting:
     try:
         return _BY_KEY[key]
     except KeyError:
-        raise KeyError(f"no host setting {key!r}: the table has {', '.join(_BY_KEY)}") from None
+        raise KeyError(f"no host setting {key!r}; the table contains {', '.join(_BY_KEY)}") from None

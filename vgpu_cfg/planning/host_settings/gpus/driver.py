@@ -129,13 +129,13 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     name = "NVD-AIE" if wanted.kind == "nvd-aie" else "NVD-VGPU"
     if wanted.by == "lifecycle":
         return (
-            f"add the components {name} {wanted.version} and nvd-gpu-mgmt-daemon of the same release to the "
-            f"image of the cluster, then remediate {view.host.name} (which takes it down and reboots it)"
+            f"add the components {name} {wanted.version} and nvd-gpu-mgmt-daemon from the same release to "
+            f"the cluster's image, then remediate {view.host.name} (which takes it down and reboots it)"
         )
     lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(view, wanted)]
     return (
-        f"install the NVIDIA host driver {name} {wanted.version} and the GPU management daemon of the same "
-        f"release; {'; then '.join(lines)}; then reboot, even if the installer does not require it"
+        f"install the NVIDIA host driver {name} {wanted.version} and the GPU management daemon from the "
+        f"same release; {'; then '.join(lines)}; then reboot, even if the installer does not require it"
     )
 
 
@@ -156,15 +156,15 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
         why=(
             "ESXi supports vGPUs and MIG only with NVIDIA's driver. C-series profiles on A100 and A30 "
-            "require the AI Enterprise package, and VMs move only between hosts with equal drivers. The "
-            "driver does not claim a GPU that is passed through during installation."
+            "require the AI Enterprise package, and VMs can migrate only between hosts with the same "
+            "driver. The driver does not claim a GPU that is in passthrough mode during installation."
         ),
-        client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
+        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
         # Where an image owns the software, esxcli must not install beside it.
         commands=() if wanted.by == "lifecycle" else tuple(_commands(view, wanted)),
         expected=(
-            "Operation finished successfully. Even if it prints `Reboot Required: false`, reboot: only "
-            "then is the driver loaded"
+            "Operation finished successfully. Even if it prints `Reboot Required: false`, reboot to load "
+            "the driver"
         ),
         verify=(
             "esxcli software vib list | grep -i -E 'nvd|nvidia'",
@@ -202,7 +202,7 @@ DRIVER = HostSetting(
     remembered=None,
     facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
     after=("gpu_passthrough",),
-    stays=lambda _before: "a host driver is neither removed nor downgraded",
+    stays=lambda _before: "host drivers are never removed or downgraded",
     show=_show,
     by_hand=_by_hand,
 )

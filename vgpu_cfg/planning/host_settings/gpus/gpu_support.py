@@ -19,7 +19,7 @@ from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 
-PASSED_THROUGH = "the GPU is passed through, so this is set in its guest"
+PASSED_THROUGH = "the GPU is in passthrough mode, so this must be set in its guest"
 NO_DRIVER = "no NVIDIA host driver is installed, and the plan file does not request one"
 
 _OBJECTIONS = {
@@ -80,7 +80,7 @@ def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]
         return found, ""
     gpu = view.gpu(pci_id)
     if gpu is not None and gpu.is_passthrough:
-        return None, "the GPU is passed through, so the host's driver cannot access it"
+        return None, "the GPU is in passthrough mode, so the host's driver cannot access it"
     reported = shell.unread.get(pci_id) or shell.unread.get("")
     return None, reported or "nvidia-smi does not list the GPU"
 

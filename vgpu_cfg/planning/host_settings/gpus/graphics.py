@@ -235,7 +235,7 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         why=_WHY[desired.setting],
         client=f"host > Configure > Hardware > Graphics > {tab}: {desired.value}",
         commands=set_it,
-        expected="after the restart the configured and the active type of every GPU are equal",
+        expected="after the restart, the configured and active types match for every GPU",
         verify=("esxcli graphics host get", "esxcli graphics device list"),
         undo=(*undo, restart),
     )
@@ -251,11 +251,11 @@ def _command(value: str) -> tuple[str]:
 
 _WHY = {
     "graphics_type": (
-        "a VM with a vGPU starts only on a host whose graphics type is Shared Direct; otherwise it fails "
+        "a VM with a vGPU starts only on a host whose graphics type is Shared Direct; otherwise, it fails "
         "with: The amount of graphics resource available in the parent resource pool is insufficient"
     ),
     "gpu_graphics_type": (
-        "the GPU's own type overrides the host's default: for vGPUs, the GPU itself must be Shared "
+        "the GPU's own type overrides the host's default, so for vGPUs, the GPU itself must be Shared "
         "Direct. All VMs that use it must be powered off"
     ),
     "assignment_policy": (
@@ -304,7 +304,7 @@ GRAPHICS_SETTINGS = (
     ),
     HostSetting(
         key="gpu_graphics_type",
-        title="graphics type of the GPU",
+        title="GPU graphics type",
         source=_SOURCE,
         desired_settings=_desired_gpu_types,
         read=_read_gpu_type,

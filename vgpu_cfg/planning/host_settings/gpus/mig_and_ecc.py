@@ -72,7 +72,7 @@ _AT_ONCE = ("Hopper", "Blackwell")
 PASSTHROUGH, HOST = "passthrough", "host"
 
 _NVSWITCH_SINCE = (9, 0)
-_WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
+_WAITS_FOR_IOMMU = "after the BIOS setting in the same plan file"
 
 
 def _word(is_on: bool) -> str:  # noqa: FBT001 - the value itself is what is put into words
@@ -117,7 +117,7 @@ def _object_to_mig(view: HostView, desired: DesiredSetting) -> Objection | None:
     if desired.value == ON and has_none:
         name = board.name if board is not None else "the GPU"
         return Objection(
-            Code.NOT_SUPPORTED, f"{name} does not support MIG mode", "set `sharing: time_sliced` for it"
+            Code.NOT_SUPPORTED, f"{name} does not support MIG mode", "set `sharing: time_sliced` for this GPU"
         )
     return objection_to(view, desired)
 
@@ -152,16 +152,16 @@ def _show_mig(host: Host, desired: DesiredSetting) -> Host:
 def _how_mig(view: HostView, desired: DesiredSetting) -> Instructions:
     reboot = () if _is_at_once(view, desired) else ("esxcli system shutdown reboot --reason=MIG",)
     stays = (
-        "A host reboot turns it off, so it is set again after every reboot"
+        "A host reboot turns MIG mode off, so it is set again after every reboot"
         if _is_at_once(view, desired)
-        else "It takes effect after a reboot and remains on until it is turned off"
+        else "MIG mode takes effect after a reboot and remains on until it is turned off"
     )
     other = OFF if desired.value == ON else ON
     shown = "Enabled" if desired.value == ON else "Disabled"
     return Instructions(
         why=(
-            "a GPU in MIG mode accepts only MIG-backed profiles; otherwise it accepts only time-sliced "
-            "ones. vSphere creates the instances. The GPU must be idle, or the mode remains pending. "
+            "a GPU in MIG mode accepts only MIG-backed profiles; any other GPU accepts only time-sliced "
+            "ones. vSphere creates the MIG instances. The GPU must be idle, or the mode remains pending. "
             f"{stays}"
         ),
         commands=(" ".join(_nvidia_smi("-mig", desired, desired.value)),),
@@ -183,23 +183,26 @@ def _read_ecc(view: HostView, device: str) -> Reading:
     facts, reason = shell_facts(view, device)
     if facts is None:
         return Reading(unread=reason)
-    absent = Reading(unread="nvidia-smi prints N/A: the GPU does not support ECC", is_absent=True)
+    absent = Reading(unread="the GPU does not support ECC (nvidia-smi prints N/A)", is_absent=True)
     return _states(current=facts.ecc_current, pending=facts.ecc_pending) or absent
 
 
 def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
     board = view.boards.get(desired.device)
-    cost = "On boards with HBM it is on by default and costs no framebuffer; with GDDR it uses 1/16"
+    cost = (
+        "On boards with HBM, it is on by default and uses no framebuffer; on boards with GDDR, it uses 1/16"
+    )
     if board is not None:
         has_hbm = board.memory_type.upper().startswith("HBM")
         cost = (
-            f"{board.name} has {board.memory_type}: it costs {'no' if has_hbm else '1/16 of the'} framebuffer"
+            f"{board.name} has {board.memory_type}: ECC uses {'no' if has_hbm else '1/16 of the'} framebuffer"
         )
     other = OFF if desired.value == ON else ON
     return Instructions(
-        why=f"ECC corrects single-bit errors. {cost}. A VM moves only between GPUs with the same ECC state.",
+        why=f"ECC corrects single-bit errors. {cost}. A VM can migrate only between GPUs with the same ECC "
+        "state.",
         commands=(" ".join(_nvidia_smi("-e", desired, desired.value)),),
-        expected="Current and Pending of Ecc Mode match after the reboot",
+        expected="after the reboot, Current and Pending match under Ecc Mode",
         verify=("nvidia-smi -i {device} -q | grep -A 2 -i 'ecc mode'",),
         undo=(" ".join(_nvidia_smi("-e", desired, other)), "esxcli system shutdown reboot --reason=ECC"),
     )
@@ -294,17 +297,17 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
         return None
     board = view.boards.get(desired.device)
     if gpu.vm_moids and not gpu.is_passthrough:
-        message = f"vGPUs of {len(gpu.vm_moids)} running VM(s) use it"
+        message = f"{len(gpu.vm_moids)} running VM(s) use vGPUs on it"
         return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then plan again")
     if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
         message = (
-            f"{board.name} is connected to NVSwitch, and vSphere before 9.0 does not support passthrough "
-            "of such GPUs"
+            f"{board.name} is connected to NVSwitch, and vSphere versions earlier than 9.0 do not support "
+            "passthrough of such GPUs"
         )
         return Objection(Code.NVSWITCH_PASSTHROUGH, message, "use full-size vGPUs or device groups")
     found = _listed(view, desired.device)
     if found is not None and not found.passthrough_capable and desired.note != _WAITS_FOR_IOMMU:
-        message = "the host does not support its passthrough"
+        message = "the host does not support passthrough for it"
         return Objection(Code.NOT_SUPPORTED, message, "enable the IOMMU: `bios: {iommu: true}`")
     return None
 
@@ -336,10 +339,10 @@ def _esxcli(view: HostView, desired: DesiredSetting) -> tuple[str, ...]:
 def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
     other = HOST if desired.value == PASSTHROUGH else PASSTHROUGH
     why = (
-        "a VM gets the whole GPU only through passthrough. The host's NVIDIA driver can then no longer "
-        "access it"
+        "a VM can use the entire physical GPU only through passthrough. The host's NVIDIA driver can then "
+        "no longer access it"
         if desired.value == PASSTHROUGH
-        else "the NVIDIA host driver provides vGPUs only on a GPU that is not passed through"
+        else "the NVIDIA host driver provides vGPUs only on GPUs that are not in passthrough mode"
     )
     return Instructions(
         why=why,
@@ -353,7 +356,7 @@ def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
 
 def _how_label(_view: HostView, _desired: DesiredSetting) -> Instructions:
     return Instructions(
-        why="a VM with a Dynamic DirectPath device can request a GPU by this label, on any host that has it",
+        why="a VM with a Dynamic DirectPath device can request a GPU by this label on any host that has one",
         client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",
         expected="the label is listed next to the device",
         verify=("govc object.collect -json -s {host} config.pciPassthruInfo",),
@@ -364,7 +367,7 @@ def _how_label(_view: HostView, _desired: DesiredSetting) -> Instructions:
 PASSTHROUGH_SETTINGS = (
     HostSetting(
         key="gpu_passthrough",
-        title="passthrough of the GPU",
+        title="GPU passthrough",
         source="vim HostPciPassthruConfig",
         desired_settings=_desired_use,
         read=_read_use,
@@ -381,7 +384,7 @@ PASSTHROUGH_SETTINGS = (
     ),
     HostSetting(
         key="gpu_label",
-        title="hardware label of the GPU",
+        title="GPU hardware label",
         source="vim HostPciPassthruConfig.hardwareLabel (7.0.2.0)",
         desired_settings=_desired_label,
         read=_read_label,

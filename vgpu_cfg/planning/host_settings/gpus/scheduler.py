@@ -60,8 +60,8 @@ _BY_LOW_BYTE = {
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]+):(?P<slot>[0-9a-f]+)(?:\.(?P<function>[0-7]))?"
 )
-_IN_MIG_MODE = "a GPU of this board in MIG mode is shared by slices and has no scheduler"
-_MIXED_SIZE = "the scheduler fixed_share is not available in mixed-size mode"
+_IN_MIG_MODE = "in MIG mode, a GPU of this board is shared by slices and has no scheduler"
+_MIXED_SIZE = "the fixed_share scheduler is not available in mixed-size mode"
 _REMEDIES = {
     _IN_MIG_MODE: "remove `scheduler`, or set `sharing: time_sliced`",
     _MIXED_SIZE: "set `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
@@ -176,7 +176,7 @@ def _read(view: HostView, device: str) -> Reading:
         return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))
     policy = read_policy(view, device)
     if policy is None:
-        return Reading(unread="the host has no module nvidia: the driver is not installed")
+        return Reading(unread="the kernel module nvidia does not exist, so the driver is not installed")
     return Reading(configured=policy)
 
 
@@ -224,9 +224,10 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     state = "DISABLED" if desired.value == _BEST else "ENABLED"
     return Instructions(
         why=(
-            "best effort gives a vGPU the time that others do not use; equal share divides time equally "
-            "among running vGPUs; fixed share reserves the same time even if others are idle, so results "
-            "are repeatable. The whole string is written, including its other options"
+            "best effort gives a vGPU the time that other vGPUs do not use; equal share divides time "
+            "equally among running vGPUs; fixed share reserves the same amount of time for each vGPU even "
+            "if others are idle, so performance is consistent. The whole option string is written, "
+            "including its other options"
         ),
         commands=(f'esxcli system module parameters set -m {MODULE} -p "{_options(view, [desired])}"',),
         expected=(

@@ -40,9 +40,9 @@ from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
 _FIRST_RELEASE = (8, 0, 3)
 _TOO_OLD_BOARDS = ("Volta", "Turing")
 
-_IN_MIG_MODE = "a GPU in MIG mode has no vGPU mode"
-_SHARED = "the GPU will have the graphics type shared, which does not support vGPUs"
-_FIXED_SHARE = "mixed sizes are not available with the scheduler fixed_share"
+_IN_MIG_MODE = "vGPU modes do not apply to a GPU in MIG mode"
+_SHARED = "the GPU's graphics type will be `shared`, which does not support vGPUs"
+_FIXED_SHARE = "mixed-size mode is not available with the fixed_share scheduler"
 _REMEDIES = {
     _IN_MIG_MODE: "remove `vgpu_mode`, or set `sharing: time_sliced`",
     _SHARED: "set `use: vgpu` or `graphics_type: sharedDirect`, or remove `vgpu_mode`",
@@ -80,10 +80,10 @@ def _read(view: HostView, device: str) -> Reading:
     if not is_at_least(view.host.version, _FIRST_RELEASE):
         return Reading(configured=VgpuMode.SAME_SIZE.value)
     if gpu.sharing is Sharing.MIG:
-        return Reading(configured="none, because it is in MIG mode")
+        return Reading(configured="none (MIG mode)")
     if gpu.vgpu_mode is None:
         return Reading(
-            unread="the host reports no vGPU mode for the GPU because its driver does not serve it"
+            unread="the host reports no vGPU mode for the GPU because the host driver does not control it"
         )
     return Reading(configured=gpu.vgpu_mode.value)
 
@@ -94,11 +94,11 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if (found := objection_to(view, desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
         return found
     if not is_at_least(view.host.version, _FIRST_RELEASE):
-        message = f"mixed sizes require ESXi 8.0 U3, but the host runs {view.host.version}"
-        return Objection(Code.NOT_SUPPORTED, message, "set `vgpu_mode: same_size`, or update the host")
+        message = f"mixed-size mode requires ESXi 8.0 U3, but the host runs {view.host.version}"
+        return Objection(Code.NOT_SUPPORTED, message, "set `vgpu_mode: same_size`, or upgrade the host")
     if architecture(view, desired.device) in _TOO_OLD_BOARDS:
         message = (
-            "mixed sizes require a GPU of the Ampere generation or later; this one is "
+            "mixed-size mode requires an Ampere or later GPU; this GPU is "
             f"{architecture(view, desired.device)}"
         )
         return Objection(Code.NOT_SUPPORTED, message, "set `vgpu_mode: same_size` for this GPU")
@@ -109,13 +109,13 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[desired.value]
     return Instructions(
         why=(
-            "in same-size mode, all vGPUs of a GPU have the framebuffer size of the first; in mixed-size "
-            "mode, sizes can differ, with fewer vGPUs per GPU. No vGPU may run on the GPU while the mode "
-            "changes. A host reboot resets it to same size"
+            "in same-size mode, all vGPUs on a GPU have the framebuffer size of the first; in mixed-size "
+            "mode, sizes can differ, but fewer vGPUs fit on a GPU. No vGPU may be running on the GPU when "
+            "the mode changes. A host reboot resets the mode to same size"
         ),
         client=f"host > Configure > Hardware > Graphics > Graphics Devices > {{device}} > Edit: {shown}",
         commands=(),
-        expected="vgpuMode of the GPU in graphicsInfo: " + _wire(desired.value),
+        expected="the GPU's vgpuMode in graphicsInfo: " + _wire(desired.value),
         verify=("govc object.collect -json -s {host} config.graphicsInfo", "nvidia-smi vgpu -c -v"),
         undo=("# as above, with the other mode",),
     )

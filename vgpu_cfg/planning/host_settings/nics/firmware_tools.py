@@ -70,14 +70,14 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     wanted = WantedPackage.parse(desired.value)
     if wanted.is_installed_here:
         return ""
-    what = f"NVIDIA's firmware tools (the components of MFT and NMST, {wanted.version})"
+    what = f"NVIDIA's firmware tools (the MFT and NMST components, {wanted.version})"
     if wanted.by == "lifecycle":
         return (
-            f"add {what} to the image of the cluster, then remediate {view.host.name} (which takes it down "
-            "and reboots it)"
+            f"add {what} to the cluster's image, then remediate {view.host.name} (which takes it down and "
+            "reboots it)"
         )
     lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(wanted)]
-    return f"install {what} of one release; {'; then '.join(lines)}; then reboot"
+    return f"install {what} from the same release; {'; then '.join(lines)}; then reboot"
 
 
 def _commands(wanted: WantedPackage) -> tuple[str, ...]:
@@ -91,9 +91,9 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
         why=(
             "NIC firmware can be read and set only with mlxconfig, which is part of MFT and requires its "
-            "kernel module, NMST. Both must be of the same release, for this release of ESXi."
+            "kernel module, NMST. Both must be from the same release and match the ESXi release."
         ),
-        client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
+        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
         # Where an image owns the software, esxcli must not install beside it.
         commands=() if wanted.by == "lifecycle" else _commands(wanted),
         expected="Reboot Required: true",
@@ -123,6 +123,6 @@ FIRMWARE_TOOLS = HostSetting(
     in_file="no required version is specified",
     remembered=None,
     facts=frozenset({FactGroup.SOFTWARE}),
-    stays=lambda _before: "firmware tools are neither removed nor downgraded",
+    stays=lambda _before: "firmware tools are never removed or downgraded",
     by_hand=_by_hand,
 )

@@ -42,10 +42,10 @@ HANDED_OUT, HOSTS_OWN = "passthrough", "host"
 GROUP = "passthrough"
 """Of GPUs and NICs alike: `UpdatePassthruConfig` takes all functions of a host at once."""
 
-TAKE_IT_OUT = "have its owner remove the device from the VM first, or set `use: passthrough`"
+TAKE_IT_OUT = "ask the VM's owner to remove the device from it first, or set `use: passthrough`"
 
-BY_FIRMWARE = "the plan's firmware settings enable them"
-WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
+BY_FIRMWARE = "enabled by the plan's firmware settings"
+WAITS_FOR_IOMMU = "after the BIOS setting in the same plan file"
 
 _LABELS_SINCE = (7, 0, 2)
 _SOURCE = "vSphere API, HostPciPassthruSystem.UpdatePassthruConfig, PciPassthruConfig, SriovConfig"
@@ -66,7 +66,7 @@ def _function(view: HostView, pci_id: str) -> PciDevice | None:
 
 
 def _not_listed(pci_id: str) -> Reading:
-    return Reading(unread=f"the host lists no PCI function {pci_id}")
+    return Reading(unread=f"the host does not list the PCI function {pci_id}")
 
 
 # ------------------------------------------------------------ passthrough
@@ -97,8 +97,8 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"whether the host uses {desired.device} is unknown: {reason}"
-        return Objection(Code.SETTING_UNREAD, message, "fix this and plan again")
+        message = f"it is unknown whether the host uses {desired.device}: {reason}"
+        return Objection(Code.SETTING_UNREAD, message, "fix this; then plan again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
         message = f"{desired.device} does not support passthrough"
@@ -106,7 +106,7 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     lost = cut_off(view, nic.device) if nic is not None else None
     if nic is not None and lost is not None and str(lost) != desired.cuts_off:
-        remedy = f"to use it anyway, name it: `match: {{vmnic: {nic.device}}}`"
+        remedy = f"to use it anyway, specify `match: {{vmnic: {nic.device}}}`"
         return Objection(Code.NIC_IN_USE, str(lost), remedy)
     return None
 
@@ -156,8 +156,8 @@ def _how_passthrough(view: HostView, desired: DesiredSetting) -> Instructions:
     command = "esxcli hardware pci pcipassthru set -d {} -e {}{}"
     return Instructions(
         why=(
-            "A passthrough NIC belongs to one VM, including its firmware and RDMA. The host can no longer "
-            "access it, so nothing on the host may depend on it."
+            "A passthrough NIC belongs entirely to one VM, including firmware and RDMA. The host can no "
+            "longer access it, so nothing on the host may depend on it."
         ),
         client="host > Configure > Hardware > PCI Devices > Passthrough > {device} > Toggle passthrough",
         commands=(command.format(desired.device, str(is_out).lower(), now),),
@@ -185,13 +185,14 @@ def object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None
     if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
     message = f"hardware labels require ESXi 7.0 U2, but the host runs {view.host.version}"
-    return Objection(Code.NOT_SUPPORTED, message, "remove `label`, or update the host")
+    return Objection(Code.NOT_SUPPORTED, message, "remove `label`, or upgrade the host")
 
 
 def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
     label = desired.value or "(empty)"
     return Instructions(
-        why="VMs can request a device by its hardware label (Dynamic DirectPath), on any host that has one.",
+        why="With Dynamic DirectPath, VMs can request a device by its hardware label on any host that has "
+        "one.",
         client=f"host > Configure > Hardware > PCI Devices > {{device}} > Hardware Label: {label}",
         expected=f"Hardware Label of {{device}}: {label}",
         verify=(f"govc object.collect -json HostSystem:{view.host.moid} config.pciPassthruInfo",),
@@ -243,7 +244,7 @@ def _objects_to_sriov(view: HostView, desired: DesiredSetting) -> Objection | No
         "the BIOS"
     )
     if found is None or not found.is_capable:
-        message = f"{desired.device} currently offers no virtual functions"
+        message = f"{desired.device} does not currently offer virtual functions"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     if wanted > found.most:
         message = f"{desired.device} offers at most {found.most} virtual functions"
@@ -270,11 +271,11 @@ def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
         why=(
             "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, "
             "NUM_OF_VFS), and SR-IOV must be enabled in the BIOS. The host keeps the NIC, and its driver "
-            "sets PFC and trust for all functions. If the driver's option string contains `max_vfs`, use "
-            "the same number there."
+            "sets PFC and trust for all functions. If the driver's option string contains `max_vfs`, set it "
+            "to the same number."
         ),
         client=f"host > Configure > Networking > Physical adapters > {name} > Edit > SR-IOV: {{value}}",
-        expected="the host must be rebooted; afterwards, the requested number of functions",
+        expected="the host must be rebooted; then the requested number of functions is listed",
         verify=(f"esxcli network sriovnic vf list -n {name}",),
         undo=(f"in the vSphere Client, set the virtual functions of {name} back to {{before}}",),
     )

@@ -84,7 +84,7 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSe
 def _read(view: HostView, device: str) -> Reading:
     pci_id, _, name = device.partition(" ")
     if _is_handed_out(view, pci_id):
-        return Reading(unread=f"{pci_id} is passed through, so the host cannot query it", is_absent=True)
+        return Reading(unread=f"{pci_id} is in passthrough mode, so the host cannot query it", is_absent=True)
     shell = view.facts.shell
     if shell is None:
         return Reading(unread=view.facts.unread.get(FactGroup.SHELL_NICS, "the host's shell was not queried"))
@@ -118,7 +118,9 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
         message = f"NVIDIA's firmware tools are not installed on the host, so {name} cannot be read or set"
         return Objection(Code.NO_FIRMWARE_TOOLS, message, _INSTALL_TOOLS)
     if _read(view, desired.device).is_absent:
-        message = f"mlxconfig does not list {name} for {pci_id}: the firmware is too old, or does not show it"
+        message = (
+            f"mlxconfig does not list {name} for {pci_id}: the firmware is too old or hides this parameter"
+        )
         remedy = "update the NIC's firmware; some parameters are visible only if ADVANCED_PCI_SETTINGS is 1"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
@@ -127,10 +129,13 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
 def _guests_matter(view: HostView, desired: DesiredSetting, pci_id: str, name: str) -> Objection:
     check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {desired.value} under Current"
     if pci_id in view.facts.vmnics:
-        message = f"{pci_id} has been passed through by vgpu-cfg, so its firmware is no longer readable"
+        message = f"vgpu-cfg put {pci_id} in passthrough mode, so its firmware is no longer readable"
         return Objection(Code.FIRMWARE_UNPROVEN, message, check)
-    message = f"{pci_id} is passed through: only its guest can set {name}"
-    remedy = f"{check}; otherwise set it there and power-cycle the host, or set the NIC to `use: host` first"
+    message = f"{pci_id} is in passthrough mode, so {name} can be set only in its guest"
+    remedy = (
+        f"{check}; otherwise, set it in the guest and power-cycle the host, or set the NIC to `use: host` "
+        "first"
+    )
     return Objection(Code.FIRMWARE_IN_GUEST, message, remedy)
 
 
@@ -170,11 +175,11 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     before = reading.configured if not reading.unread and reading.configured else "the previous value"
     return Instructions(
         why=(
-            f"The NIC itself stores {name}, also when the host is reinstalled. Set it before passthrough, "
-            "because the host cannot access the firmware of a passthrough NIC. ATS_ENABLED is one link of "
-            f"the ATS chain, which requires all links. In place of {pci_id}, use the name that "
-            "`/opt/mellanox/bin/mst status -vv` lists. If a reboot does not change the value under "
-            "Current, power-cycle the host."
+            f"{name} is stored on the NIC and persists when the host is reinstalled. Set it before enabling "
+            "passthrough, because the host cannot access a passthrough NIC's firmware. ATS_ENABLED is one "
+            f"link in the ATS chain, and every link is required. In place of {pci_id}, use the name shown "
+            "by `/opt/mellanox/bin/mst status -vv`. If a reboot does not change the value under Current, "
+            "power-cycle the host."
         ),
         commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(desired.value, desired.value)}",),
         expected="Applying... Done!\n-I- Please reboot machine to load new configurations.",

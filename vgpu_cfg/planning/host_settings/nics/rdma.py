@@ -133,9 +133,9 @@ def _objects_to(module: str, view: HostView, desired: DesiredSetting) -> Objecti
     names = [word.partition("=")[0] for word in desired.value.split()]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        message = f"the rules conflict for one driver: {desired.value}"
+        message = f"the rules for this driver conflict: {desired.value}"
         remedy = (
-            f"set the same `roce` for all NICs of {CORE} on a host; it applies to all of them "
+            f"set the same `roce` for all {CORE} NICs on a host, because it applies to all of them "
             f"({listed(twice)})"
         )
         return Objection(Code.HOST_TWICE, message, remedy)
@@ -172,8 +172,8 @@ def _how(module: str, view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
         why=(
             f"The option string of {module} sets {what}. `pfctx` must equal `pfcrx`; if they are set, "
-            "global pause is off. The whole string is written, including its other options. It applies to "
-            "all ports of the driver; the physical switch must use the same values."
+            "global pause is disabled. The whole option string is written, including its other options. It "
+            "applies to all of the driver's ports, and the physical switch must use the same values."
         ),
         commands=(_call(module, _merged(module, view, desired)).line,),
         expected="no output; the host must be rebooted",
@@ -231,7 +231,7 @@ def _read(view: HostView, device: str) -> Reading:
     found = facts.options.get(OPTION)
     if found is None:
         if FactGroup.OPTIONS in facts.groups:
-            return Reading(unread=f"the host has no option {OPTION}", is_absent=True)
+            return Reading(unread=f"the host does not have the option {OPTION}", is_absent=True)
         return Reading(unread=facts.unread.get(FactGroup.OPTIONS, "the advanced options were not read"))
     chosen = str(found)
     if not device:
@@ -283,7 +283,7 @@ def _read_ruleset(view: HostView, _device: str) -> Reading:
         return Reading(unread=reason)
     is_open = view.facts.rulesets.get(RULESET)
     if is_open is None:
-        return Reading(unread=f"the host's firewall has no ruleset {RULESET}", is_absent=True)
+        return Reading(unread=f"the host's firewall does not have the ruleset {RULESET}", is_absent=True)
     return Reading(configured=OPEN if is_open else CLOSED)
 
 

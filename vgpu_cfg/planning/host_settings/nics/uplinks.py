@@ -89,7 +89,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if home is None or home == switch or not switch:
         return None
     message = f"{desired.device} is an uplink of {home}"
-    return Objection(Code.NIC_IN_USE, message, f"remove it from {home} first, then plan again")
+    return Objection(Code.NIC_IN_USE, message, f"remove it from {home}; then plan again")
 
 
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[SwitchWrite]:
@@ -144,8 +144,8 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         undo.append(f"{start} set --vswitch-name={write.switch} --mtu={before}")
     return Instructions(
         why=(
-            f"The host's RoCE traffic uses {desired.device}, which must be an uplink. A switch drops "
-            "packets that exceed its MTU, and the physical switch must allow a larger MTU (9216 for 9000)."
+            f"The host's RoCE traffic uses {desired.device}, so it must be an uplink. Switches drop packets "
+            "that exceed their MTU, and the physical switch must allow a larger MTU (9216 for 9000)."
         ),
         client=f"host > Configure > Networking > Virtual switches > {write.switch} > Manage adapters",
         commands=tuple(call.line for call in _calls(view, desired)),
@@ -165,7 +165,7 @@ UPLINK = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
-    in_file="it is part of the host's own network",
+    in_file="part of the host's own network",
     remembered=None,
     same=_same,
     objects=_objects,
@@ -190,7 +190,7 @@ class CutOff:
 
     def __str__(self) -> str:
         if self.others:
-            return f"{self.nic} is an uplink of {self.switch}, which keeps {listed(self.others)}"
+            return f"{self.nic} is an uplink of {self.switch}; {listed(self.others)} would remain"
         reported = f"{self.nic} is the only uplink of {self.switch}"
         if self.vmknics:
             reported = f"{reported}, with {listed(self.vmknics, shown=6)}"

@@ -85,16 +85,18 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     address, _ = _taken_apart(desired.value)
     found = vmknic_on(view, desired.device)
     if found is None and not address:
-        message = f"{desired.device} has no VMkernel NIC, and the plan has no address to create one"
+        message = (
+            f"{desired.device} has no VMkernel NIC, and the plan does not specify an address to create one"
+        )
         return Objection(Code.NOT_SUPPORTED, message, "add an `address`, or create it manually")
     if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
         return None
     if _MANAGEMENT in found.services:
         message = (
-            f"{found.device} carries the host's management traffic; after an address change the host would "
-            "be unreachable"
+            f"{found.device} carries the host's management traffic; changing its address would make the "
+            "host unreachable"
         )
-        return Objection(Code.NIC_IN_USE, message, "change that address manually, on the host's console")
+        return Objection(Code.NIC_IN_USE, message, "change that address manually on the host's console")
     return None
 
 
@@ -139,9 +141,9 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     remove = EsxcliCall("network.ip.interface.remove", (("interface-name", device),))
     return Instructions(
         why=(
-            "The host's own RDMA traffic (PVRDMA) uses a separate VMkernel NIC. Its MTU must not exceed "
-            "the switch's MTU; the physical switch must allow at least 216 bytes more. On a distributed "
-            "portgroup, create it in the vSphere Client."
+            "The host's own RDMA traffic (PVRDMA) uses a separate VMkernel NIC. Its MTU must not exceed the "
+            "switch's MTU; the physical switch must allow at least 216 bytes more. On a distributed port "
+            "group, create it in the vSphere Client."
         ),
         client="host > Configure > Networking > VMkernel adapters (on {device}): {value}",
         commands=tuple(call.line for call in _calls(view, desired)),
@@ -164,7 +166,7 @@ VMKNIC = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
-    in_file="it is part of the host's own network",
+    in_file="part of the host's own network",
     remembered=None,
     after=(UPLINK.key,),
     same=_same,
