@@ -58,9 +58,10 @@ def _check_one(
     network = networks.get(name)
     if network is not None and network.is_physical and nic.kind != "passthrough":
         message = (
-            f"{name!r} describes cabling only (`physical`), but a NIC of type {nic.kind} requires a portgroup"
+            f"{name!r} describes cabling only (`physical`), but a NIC of type {nic.kind} requires a port "
+            "group"
         )
-        yield layers.fault((*loc, "network"), message, "set type: passthrough, or choose another network")
+        yield layers.fault((*loc, "network"), message, "set type: passthrough, or use another network")
     if address == "pool":
         if network is None:
             hint = (
@@ -88,13 +89,13 @@ def _misplaced(address: ipaddress.IPv4Interface, network: DesiredNetwork) -> Ite
             f"example: {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "correct it",
         )
     elif address.network != subnet:
-        message = f"the prefix of {address} differs from that of {network.name!r}, which is {subnet}"
+        message = f"the prefix of {address} does not match {network.name!r}, which uses {subnet}"
         yield message, f"set {address.ip}/{subnet.prefixlen}"
     elif str(address.ip) == network.gateway:
         yield f"{address.ip} is the gateway of {network.name!r}", "assign another address to the NIC"
     elif in_pool(address.ip, network.pool):
         message = (
-            f"{address.ip} is in the pool of {network.name!r}, whose addresses are assigned automatically"
+            f"{address.ip} is in the pool of {network.name!r}, where addresses are assigned automatically"
         )
         yield message, "set ip: pool, or an address outside the pool"
 

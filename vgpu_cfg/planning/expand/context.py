@@ -38,7 +38,7 @@ class VmContext:
         if name is None or name in self.secrets:
             return None
         hint = did_you_mean(name, self.secrets) or "example: secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"
-        return "`secrets` has no secret with this name", hint
+        return "`secrets` does not contain a secret with this name", hint
 
 
 def value_of(entry: Frozen, key: str) -> Any:

@@ -100,12 +100,12 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
     yield from _check_packages(entry, layers)
     if entry.licence is not None and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
         hint = "example: licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
-        yield layers.fault(("guest", "licence"), "a license has either `token` or `secret`", hint)
+        yield layers.fault(("guest", "licence"), "a license requires either `token` or `secret`", hint)
     for loc, secret in _secrets(entry):
         if unknown := context.unknown_secret(secret):
             yield layers.fault(("guest", *loc), *unknown)
     if entry.user_data and entry.by != "cloud-init":
-        message = f"`user_data` is for cloud-init, but this guest is set up by {entry.by}"
+        message = f"`user_data` is for cloud-init, but this guest uses {entry.by}"
         yield layers.fault(("guest", "user_data"), message, "remove one of them")
     elif entry.user_data:
         yield from _check_user_data(layers, entry.user_data, entry.users, context)
@@ -120,25 +120,25 @@ def _check_spec(keys: VmKeys, entry: GuestEntry, layers: Layers) -> Iterator[Doc
     if not entry.spec:
         return
     given = entry.model_fields_set
-    ssh = "set by: ssh, or by: guest-operations, with a `login` of the template"
+    ssh = "set by: ssh or by: guest-operations, with a `login` from the template"
     if entry.by == "cloud-init" and "by" in given:
-        message = "`spec` is for guests without cloud-init, but this guest is set up by cloud-init"
+        message = "`spec` is for guests without cloud-init, but this guest uses cloud-init"
         yield layers.fault(("guest", "by"), message, "remove one of them")
     elif entry.by == "cloud-init":
         for name in sorted(stated_in(keys) - _OF_SPECS):
-            message = f"a customization specification sets only host name and addresses, not `{name}`"
+            message = f"a customization specification sets only the host name and addresses, not `{name}`"
             yield layers.fault(("guest", name), message, f"{ssh}; or remove it")
     if "template" in keys.model_fields_set and isinstance(keys.template, Scratch):
         message = "only clones of a template can be customized, but this VM is created from scratch"
-        yield layers.fault(("guest", "spec"), message, "name a template, or remove it")
+        yield layers.fault(("guest", "spec"), message, "specify a template, or remove `spec`")
     for index, nic in enumerate(keys.nics or ()):
         has_rdma = "rdma" in nic.model_fields_set
         if nic.kind == "passthrough" and (nic.ip or has_rdma) and entry.by == "cloud-init":
             message = "a customization specification cannot configure a passthrough NIC"
             yield layers.fault(("nics", index), message, f"{ssh}; or remove its `ip` and `rdma`")
         elif nic.kind != "passthrough" and has_rdma:
-            message = "RDMA requires adapter settings that a customization specification does not have"
-            yield layers.fault(("nics", index, "rdma"), message, "remove it, or `guest.spec`")
+            message = "RDMA requires adapter settings that a customization specification cannot provide"
+            yield layers.fault(("nics", index, "rdma"), message, "remove it, or remove `guest.spec`")
 
 
 def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
@@ -146,7 +146,7 @@ def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     login, by = entry.login, entry.by
     if "login" not in entry.model_fields_set:
         if by != "cloud-init":
-            hint = "example: login: {user: ubuntu, password: {secret: guest}}, an account of the template"
+            hint = "example: login: {user: ubuntu, password: {secret: guest}}, an account in the template"
             yield layers.fault(("guest", "by"), f"`by: {by}` requires a `login`", hint)
         return
     has_key, has_password = (key in login.model_fields_set for key in ("key", "password"))
@@ -154,7 +154,7 @@ def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
         message = f"the login of {login.user!r} has neither `password` nor `key`"
         yield layers.fault(loc, message, "example: password: {secret: guest}")
     if not login.user and (has_key or has_password):
-        yield layers.fault(loc, "this login has no `user`", "name its account")
+        yield layers.fault(loc, "this login does not specify a `user`", "specify its account")
     if by == "guest-operations" and not has_password:
         message = "guest operations require a password, but this login has none"
         yield layers.fault(loc, message, "add password: {secret: NAME}, or set by: ssh")
@@ -186,7 +186,7 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
     if not isinstance(entry.ofed, OfedEntry):
         return
     if entry.ofed.package and entry.ofed.stack == "inbox":
-        message = "`package` installs MLNX_OFED or DOCA-OFED, but this is the distribution's inbox stack"
+        message = "`package` installs MLNX_OFED or DOCA-OFED, but `stack` is the distribution's inbox stack"
         yield layers.fault(("guest", "ofed", "package"), message, "set stack: mlnx or doca, or remove it")
     elif entry.ofed.package:
         kinds, what = OFED_PACKAGES[entry.ofed.stack], f"the stack {entry.ofed.stack}"
@@ -213,8 +213,8 @@ def _check_kind(
 ) -> Iterator[DocumentFault]:
     """Yield a fault where a package is none that its installer takes."""
     if package_kind(entry.package or "") not in kinds:
-        message = f"{entry.package!r} is not a package of {what}"
-        yield layers.fault(loc, message, f"name a file with the extension {' or '.join(kinds)}")
+        message = f"{entry.package!r} is not a valid package for {what}"
+        yield layers.fault(loc, message, f"specify a file with the extension {' or '.join(kinds)}")
 
 
 def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:

@@ -111,7 +111,7 @@ def check_hosts(
 ) -> Iterator[DocumentFault]:
     """Yield contradictions in an entry, and names that the plan does not have."""
     if not entry.cluster and not entry.names:
-        yield part.fault((), "an entry of `hosts` names no host", "set `cluster` or `names`")
+        yield part.fault((), "an entry in `hosts` does not specify any hosts", "set `cluster` or `names`")
     yield from check_gpu_rules(entry, part)
     yield from check_nic_rules(entry, part)
     for index, vmknic in enumerate(entry.vmknics):
@@ -128,7 +128,7 @@ def check_hosts(
         if name not in context.secrets:
             # The name is not repeated: somebody may have written the secret itself.
             hint = did_you_mean(name, context.secrets) or "example: secrets: {esxi: keyring:esxi-root}"
-            yield part.fault((*loc, "secret"), "`secrets` has no secret with this name", hint)
+            yield part.fault((*loc, "secret"), "`secrets` does not contain a secret with this name", hint)
 
 
 def _is_plain(names: Sequence[str]) -> bool:
@@ -146,21 +146,22 @@ def _check_vmknic(
     cabling = context.networks.get(vmknic.network)
     if cabling is not None and cabling.is_physical:
         message = (
-            f"{vmknic.network!r} describes cabling only (`physical`), but a VMkernel NIC requires a portgroup"
+            f"{vmknic.network!r} describes cabling only (`physical`), but a VMkernel NIC requires a port "
+            "group"
         )
-        yield part.fault((*loc, "network"), message, "choose another network")
+        yield part.fault((*loc, "network"), message, "use another network")
     is_shared = len(names) != 1 or not _is_plain(names)
     if vmknic.address and vmknic.address != "dhcp":
         if is_shared:
             hint = "set addresses: {HOST: ADDRESS} with one address for each host, or dhcp"
-            yield part.fault((*loc, "address"), "one address cannot serve several hosts", hint)
+            yield part.fault((*loc, "address"), "several hosts cannot share one address", hint)
         else:
             yield from _claimed(names[0], vmknic.address, (*loc, "address"), vmknic.network, part, context)
     for host, address in vmknic.addresses.items():
         place = (*loc, "addresses", host)
         if _is_plain(names) and host not in names:
             hint = did_you_mean(host, names) or "use the name as written in `names`"
-            yield part.fault(place, f"{host!r} is not a host of this entry", hint)
+            yield part.fault(place, f"{host!r} is not a host in this entry", hint)
         yield from _claimed(host, address, place, vmknic.network, part, context)
     network = context.networks.get(vmknic.network)
     if network is not None and network.mtu and vmknic.mtu and vmknic.mtu > network.mtu:
@@ -196,7 +197,7 @@ def _check_packages(
     key: str, they_are: str, packages: DriverEntry | FirmwareToolsEntry, part: Part
 ) -> Iterator[DocumentFault]:
     if packages.depot and packages.by != "esxcli":
-        message = f"`depot` is used by esxcli, but {they_are} installed by {packages.by}"
+        message = f"`depot` is used by esxcli, but {they_are} installed with `by: {packages.by}`"
         yield part.fault((key, "depot"), message, "set by: esxcli, or remove `depot`")
     if packages.by == "esxcli" and not packages.depot:
         hint = f"example: depot: /vmfs/volumes/ds1/{('driver' if key == 'driver' else 'mft')}.zip"
@@ -207,7 +208,9 @@ def _check_access(access: AccessEntry, part: Part) -> Iterator[DocumentFault]:
     given = access.model_fields_set
     if given & {"password", "key"} and "ssh" not in given:
         hint = "set ssh: open-and-close, or ssh: on if the service is already running"
-        yield part.fault(("access",), "`access` has credentials, but they are not used without `ssh`", hint)
+        yield part.fault(
+            ("access",), "`access` contains credentials, but they are not used without `ssh`", hint
+        )
 
 
 def _check_disruption(
@@ -216,17 +219,17 @@ def _check_disruption(
     loc: Loc = ("disruption",)
     if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
         what = part.data["disruption"]["allow"][0]
-        message = f"`{what}` is allowed, but maintenance mode, which must come first, is not"
+        message = f"`{what}` is allowed, but maintenance mode, which it requires, is not"
         yield part.fault((*loc, "allow", 0), message, f"set [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
         message = f"`canary` is {disruption.canary}, but `names` has {len(names)} hosts"
-        yield part.fault((*loc, "canary"), message, f"at most {len(names)}")
+        yield part.fault((*loc, "canary"), message, f"set at most {len(names)}")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     options = entry.cluster_options
     if "cluster_options" in entry.model_fields_set and not entry.cluster:
-        message = "`cluster_options` apply to a whole cluster, but this entry names none"
+        message = "`cluster_options` apply to a whole cluster, but this entry does not specify one"
         yield part.fault(("cluster_options",), message, "add `cluster`")
     if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
         message = f"`evacuate_vgpu` and {_EVACUATION} set the same DRS option"
@@ -254,16 +257,16 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
     given = {key for key in rule.model_fields_set if getattr(rule, key) is not None}
     if rule.use is GpuUse.LEAVE:
         for key in sorted(given - {"match", "use"}):
-            message = f"`use: leave` changes nothing on a GPU, so `{key}` cannot be set with it"
+            message = f"`use: leave` leaves the GPU unchanged, so `{key}` cannot be set"
             yield part.fault((*loc, key), message, "remove one of them")
         return
     if rule.use is GpuUse.PASSTHROUGH:
         for key in _OF_VGPUS:
             if key in given:
-                message = f"`{key}` applies to GPUs with vGPUs, but this GPU is passed through"
+                message = f"`{key}` applies to GPUs with vGPUs, but this GPU is in passthrough mode"
                 yield part.fault((*loc, key), message, "remove it, or set use: vgpu")
         if "ecc" in given:
-            message = "for a passthrough GPU, set ECC in its guest"
+            message = "for a passthrough GPU, ECC must be set in its guest"
             yield part.fault((*loc, "ecc"), message, "remove it, or set use: vgpu")
     elif rule.label:
         message = "a hardware `label` applies to passthrough devices"
@@ -275,7 +278,7 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
                 yield part.fault((*loc, key), message, "remove it, or set sharing: time_sliced")
     mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
     if mixes and rule.use is not GpuUse.PASSTHROUGH:
-        message = "a GPU with vGPUs of mixed size cannot use the fixed share scheduler"
+        message = "a GPU in mixed-size mode cannot use the fixed share scheduler"
         yield part.fault((*loc, "scheduler"), message, "use best_effort or equal_share")
 
 
@@ -287,7 +290,7 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
         yield from _check_nic_use(rule, loc, part)
         yield from _check_firmware(rule, loc, part)
         if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
-            message = "`ats: false` disables on the host what ATS_ENABLED enables in the NIC"
+            message = "`ats: false` disables ATS on the host, but ATS_ENABLED enables it on the NIC"
             yield part.fault(
                 (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS requires both"
             )
@@ -307,13 +310,13 @@ def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Documen
         message = "a hardware `label` applies to passthrough devices"
         yield part.fault((*loc, "label"), message, "set use: passthrough, or remove it")
     if rule.use is NicUse.PASSTHROUGH and rule.switch:
-        message = "a passthrough NIC cannot be an uplink of a switch"
+        message = "a passthrough NIC cannot be a switch uplink"
         yield part.fault((*loc, "switch"), message, "remove it, or set use: host")
     if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
-        message = "for a passthrough NIC, set RoCE in its guest"
+        message = "for a passthrough NIC, RoCE must be set in its guest"
         yield part.fault((*loc, "roce"), message, "remove it; the host's driver cannot access this NIC")
     if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
-        message = "with `trust: pcp`, the `dscp` of packets is ignored"
+        message = "with `trust: pcp`, a packet's `dscp` is ignored"
         yield part.fault((*loc, "roce", "dscp"), message, "remove it, or set trust: dscp")
 
 
@@ -352,7 +355,8 @@ def _check_reach(matches: Sequence[dict[str, Any]], section: str, part: Part) ->
             continue
         if all(key in last and _takes(key, earlier[key], last[key]) for key in earlier):
             message = (
-                f"this rule has no effect: item {index + 1} of '{section}' already matches the same devices"
+                f"this rule has no effect, because item {index + 1} of '{section}' already matches the same "
+                "devices"
             )
             yield part.fault(
                 (section, len(matches) - 1), message, "the first matching rule applies; move this one up"

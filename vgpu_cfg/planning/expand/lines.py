@@ -175,7 +175,7 @@ def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
         if other is not line:
             where = ":".join(other.origin.split(":")[-2:-1])
             message = f"the VM name {member.name!r} is already used on line {where}"
-            out.faults.append(line.fault(("name",), message, "each VM of a plan needs a unique name"))
+            out.faults.append(line.fault(("name",), message, "each VM in a plan requires a unique name"))
             break
     return members
 
@@ -200,7 +200,7 @@ def _exceptions(line: Part, members: Sequence[Member], out: Expansion) -> list[t
             continue
         unknown = [name for name in names if name not in known]
         if unknown and members:
-            message = f"{unknown[0]!r} is not a VM of this line"
+            message = f"{unknown[0]!r} is not a VM in this item"
             hint = did_you_mean(unknown[0], known) or f"the VMs are named {line.data['name']}"
             out.faults.append(part.fault((), message, hint, at_key=True))
         if unknown or not isinstance(part.data, Mapping):
@@ -274,7 +274,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
         yield from _check_scratch(keys, layers)
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
-        message = "a second `grow`; it always applies to the template's first disk"
+        message = "there are two `grow` items, and `grow` always applies to the template's first disk"
         yield layers.fault(("disks", index), message, "keep one")
     yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
@@ -299,9 +299,10 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
         boards = {profile.prefix for profile in entry.profile}
         if first is not None and not boards & first:
             message = (
-                "a VM's vGPUs must be of one board, but an earlier item with `nvlink` uses a different board"
+                "all of a VM's vGPUs must use the same board model, but an earlier item with `nvlink` uses "
+                "a different one"
             )
-            yield layers.fault(("gpus", index, "profile"), message, "use profiles of one board")
+            yield layers.fault(("gpus", index, "profile"), message, "use profiles of the same board")
         first = boards if first is None else first & boards or first
 
 
@@ -310,7 +311,7 @@ def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     if place.spread is Spread.GPUS and not keys.gpus:
         yield layers.fault(("place", "spread"), "`spread: gpus` requires `gpus` in the VM", "use hosts")
     if place.spread is Spread.NUMA and not _has_nodes(keys):
-        message = "`spread: numa` requires that the VM is bound to a NUMA node"
+        message = "`spread: numa` requires the VM to be bound to a NUMA node"
         hint = "add `gpus`, or set `numa: node`; or spread over hosts"
         yield layers.fault(("place", "spread"), message, hint)
     if place.pack and place.spread is Spread.HOSTS:

@@ -66,7 +66,9 @@ def _pairs(item: Part, out: MovedExpansion) -> Iterator[tuple[str, str]]:
     if len(before) != len(after):
         message = f"{entry.from_!r} has {len(before)} names, but {entry.to!r} has {len(after)}"
         out.faults.append(
-            item.fault(("to",), message, "ranges of one item are matched in order; make them equal")
+            item.fault(
+                ("to",), message, "ranges in an item are matched in order, so their lengths must be equal"
+            )
         )
         return
     yield from zip(before, after, strict=True)
@@ -82,16 +84,19 @@ def _follow(
             seen.add(end)
             end = steps[end]
         if end in seen:
-            message = f"{before!r} is moved in a circle"
+            message = f"the `moved` items for {before!r} form a loop"
             hint = "use each name once. To swap names, first rename one VM to a third name in a separate plan"
             out.faults.append(item.fault(("from",), message, hint))
         elif before in known:
             message = f"{before!r} is still in `vms`"
-            hint = "a renamed VM must be listed only under its new name; remove its line, or this item"
+            hint = (
+                "list a renamed VM only under its new name: remove its old item from `vms`, or remove this "
+                "item"
+            )
             out.faults.append(item.fault(("from",), message, hint))
         elif end not in known:
             message = f"{end!r} is not in `vms`"
-            hint = did_you_mean(end, known) or "add its line to `vms`, or remove this item"
+            hint = did_you_mean(end, known) or "add it to `vms`, or remove this item"
             out.faults.append(item.fault(("to",), message, hint))
         else:
             out.names[before] = end

@@ -77,13 +77,13 @@ def _members(
 
 def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
     if entry.physical and entry.switch:
-        message = "a `physical` network is not a portgroup, but `switch` would create one"
+        message = "a `physical` network is not a port group, but `switch` would create one"
         yield part.fault(("switch",), message, "remove one of them")
     if entry.switch or entry.physical:
         return
     for key in ("vlan", "mtu"):
         if key in entry.model_fields_set:
-            message = f"`{key}` requires the switch of the portgroup, but this network names none"
+            message = f"`{key}` requires the port group's switch, but this network does not specify one"
             hint = "add `switch`, or `physical: true` for cabling only, or remove it"
             yield part.fault((key,), message, hint)
 
@@ -120,8 +120,8 @@ def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
         named.append((("switch", "name"), entry.switch.name))
     for loc, name in named:
         for sign in sorted(_ESCAPED.intersection(name)):
-            message = f"the name {name!r} contains {sign!r}, which vCenter stores in another form"
-            yield part.fault(loc, message, "choose a name without / \\ and %")
+            message = f"the name {name!r} contains {sign!r}, which vCenter stores in a different form"
+            yield part.fault(loc, message, "use a name without /, \\ or %")
 
 
 def _network(entry: NetworkEntry, member: Member, origin: str) -> DesiredNetwork:
@@ -155,7 +155,7 @@ def _clashes(
         is_same_switch = network.switch is not None and network.switch == other.switch
         if is_same_switch and network.mtu and other.mtu and network.mtu != other.mtu:
             message = f"{other.name!r} sets the mtu of the switch {network.switch!r} to {other.mtu}"
-            yield part.fault(("mtu",), message, f"set {other.mtu}: a switch has one MTU")
+            yield part.fault(("mtu",), message, f"set {other.mtu}; a switch can have only one MTU")
             return
 
 

@@ -57,7 +57,7 @@ def _check(entry: SiteEntry, part: Part, secrets: Collection[str]) -> Iterator[D
         if proxy.password is not None and proxy.password not in secrets:
             hint = did_you_mean(proxy.password, secrets) or "example: secrets: {proxy: env:PROXY_PASSWORD}"
             loc: Loc = ("proxy", "password", "secret")
-            yield part.fault(loc, "`secrets` has no secret with this name", hint)
+            yield part.fault(loc, "`secrets` does not contain a secret with this name", hint)
     if entry.apt is not None and not entry.apt.url:
         yield part.fault(
             ("apt",), "the mirror has no `url`", "example: apt: https://mirror.example.com/ubuntu"
@@ -65,7 +65,7 @@ def _check(entry: SiteEntry, part: Part, secrets: Collection[str]) -> Iterator[D
     if entry.driver is not None:
         kind = package_kind(entry.driver.package or "")
         if kind not in DRIVER_PACKAGES:
-            hint = f"name a file with the extension {', '.join(DRIVER_PACKAGES)}"
+            hint = f"specify a file with the extension {', '.join(DRIVER_PACKAGES)}"
             yield part.fault(("driver",), "this is not a driver package", hint)
 
 

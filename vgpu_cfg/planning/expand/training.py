@@ -128,13 +128,15 @@ def _workers(entry: TrainingEntry, names: Sequence[str], part: Part, out: Traini
             matched = [name for name in names if fnmatchcase(name.casefold(), glob.casefold())]
             if not matched:
                 hint = did_you_mean(glob.rstrip("*"), names) or (
-                    "use names of this plan's VMs, or globs that match them"
+                    "use the names of this plan's VMs, or globs that match them"
                 )
-                out.faults.append(part.fault(loc, f"the plan has no VM named {glob!r}", hint))
+                out.faults.append(part.fault(loc, f"the plan does not contain a VM named {glob!r}", hint))
                 break
             chosen.update(matched)
     if not entry.workers:
-        out.faults.append(part.fault(("workers",), "`workers` names no VM", "example: workers: hvd-*"))
+        out.faults.append(
+            part.fault(("workers",), "`workers` does not specify any VMs", "example: workers: hvd-*")
+        )
     yield from (name for name in names if name in chosen)
 
 
@@ -145,11 +147,11 @@ def _head(
         return None
     found = next((name for name in names if name.casefold() == entry.head.casefold()), None)
     if found is None:
-        hint = did_you_mean(entry.head, names) or "use the name of a VM of this plan, or remove it"
-        out.faults.append(part.fault(("head",), f"the plan has no VM named {entry.head!r}", hint))
+        hint = did_you_mean(entry.head, names) or "use the name of a VM in this plan, or remove it"
+        out.faults.append(part.fault(("head",), f"the plan does not contain a VM named {entry.head!r}", hint))
     elif found in workers:
         message = f"the head {found!r} is also a worker"
-        hint = "remove it from `workers`; or remove `head`, and training starts from the first worker"
+        hint = "remove it from `workers`, or remove `head` to start training from the first worker"
         out.faults.append(part.fault(("head",), message, hint))
     return found
 
@@ -215,7 +217,7 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
             hint = "example: traffic: {link: 10Gbps, control: 200Mbps}"
             yield part.fault(("traffic",), "`traffic` requires both `link` and `control`", hint)
         elif control >= link:
-            message = f"`control` ({control} Mbps) uses all of the {link} Mbps of `link`"
+            message = f"`control` ({control} Mbps) would use all {link} Mbps of `link`"
             yield part.fault(("traffic", "control"), message, "use a smaller value")
 
 
@@ -259,7 +261,7 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if not entry.slots:
         for vm in team.workers:
             if not vm.gpus:
-                message = f"the worker {vm.name!r} has no `gpus`, so it would run no process"
+                message = f"the worker {vm.name!r} has no `gpus`, so it would not run any processes"
                 yield part.fault(("workers",), message, "remove it from `workers`, or set `slots`")
                 break
     else:
@@ -270,7 +272,9 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if entry.elastic:
         least, _ = parse_elastic(entry.elastic)
         if least > len(team.workers):
-            message = f"elastic training with at least {least} workers cannot start with {len(team.workers)}"
+            message = (
+                f"elastic training requires at least {least} workers, but there are only {len(team.workers)}"
+            )
             yield part.fault(("elastic",), message, "add workers, or use a smaller value")
     if entry.rdma_network:
         yield from _check_rdma(entry.rdma_network, team, part, context)
@@ -284,7 +288,7 @@ def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
                 f"{slots} processes would share the {gpus} of {vm.name!r}, but NCCL requires one GPU per "
                 "process"
             )
-            yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
+            yield part.fault(("slots",), message, "remove it to run one process on each GPU")
             return
 
 
@@ -295,7 +299,7 @@ def _check_staged(team: Team, part: Part) -> Iterator[DocumentFault]:
             message = (
                 f"training components must be staged in the guests, but {vm.name!r} has only `guest.spec`"
             )
-            hint = "set by: ssh, or by: guest-operations, with a `login` of its template"
+            hint = "set by: ssh, or by: guest-operations, with a `login` from its template"
             yield part.fault(("workers",), message, hint)
             return
 
@@ -305,7 +309,7 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
     without = [name for name, runtime in runtimes.items() if runtime is None]
     if without and entry.image:
         message = f"training uses an image, but the guest of {without[0]!r} has `containers: leave`"
-        yield part.fault(("image",), message, "use docker, containerd or apptainer there")
+        yield part.fault(("image",), message, "use docker, containerd or apptainer for that guest")
     several = sorted({str(runtime) for runtime in runtimes.values() if runtime is not None})
     if len(several) > 1:
         message = f"the training VMs use different container runtimes: {', '.join(several)}"
@@ -347,7 +351,7 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
             return
         if not any(nic.rdma and nic.ip for nic in nics):
             message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, but RoCE requires an address"
-            yield part.fault(("rdma_network",), message, "set ip: pool on the NIC, dhcp, or an address")
+            yield part.fault(("rdma_network",), message, "set `ip` on the NIC to pool, dhcp or an address")
             return
 
 
@@ -362,20 +366,20 @@ def fault_of_variable(name: str, value: str) -> tuple[str, str] | None:
     if name in OF_EACH_PROCESS:
         return f"{name} differs for each process and is set by the launcher", "remove it"
     if name in WRITTEN:
-        return f"`train` sets what torchrun reads from {name}", WRITTEN[name]
+        return f"`train` already sets the value that torchrun reads from {name}", WRITTEN[name]
     if name == PORT and not _is_port(value):
         return f"{value!r} is not a valid port for {name}", f"use 1 to {LAST_PORT}"
     if name == "MASTER_ADDR" and not value.strip():
         return (
             f"{name} is empty, so ranks have no rendezvous address",
-            "set an address of the first worker, or remove it",
+            "set it to an address of the first worker, or remove it",
         )
     if name in WHOLE_NUMBERS and re.fullmatch("[0-9]+", value) is None:
-        return f"{value!r} is not a whole number of seconds, as torchrun requires for {name}", "example: 30"
+        return f"for {name}, torchrun requires a whole number of seconds, not {value!r}", "example: 30"
     if name in NUMBERS and re.fullmatch(r"[0-9]+([.][0-9]+)?|[.][0-9]+", value) is None:
-        return f"{value!r} is not a number of seconds, as torchrun requires for {name}", "example: 0.1"
+        return f"for {name}, torchrun requires a number of seconds, not {value!r}", "example: 0.1"
     if name in CHOICES and value not in CHOICES[name]:
-        return f"{value!r} is not a value that torchrun accepts for {name}", f"use {', '.join(CHOICES[name])}"
+        return f"torchrun does not accept {value!r} for {name}", f"use {', '.join(CHOICES[name])}"
     return None
 
 
