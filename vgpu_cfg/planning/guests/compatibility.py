@@ -14,10 +14,10 @@ from vgpu_cfg.catalog.driver_branches import DatedFact, load_driver_branches
 from vgpu_cfg.model.compatibility import BranchVerdict, FitsBranch, StackPart, VmStack
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unknown, is_unproven
 
-_NOTES = "the release notes of that vGPU software release, chapter 1.2"
+_NOTES = "the release notes for that vGPU software release, chapter 1.2"
 _LIST = "NVIDIA's list of GPUs supported by vGPU software"
 _DLS = "the DLS release notes, Licensed Client Support; not documented for the cloud service (CLS)"
-_OPERATOR = "the version of the cluster's gpu-operator, and the drivers on its Platform Support page"
+_OPERATOR = "the version of the cluster's gpu-operator, and the drivers listed on its Platform Support page"
 _VERSIONS = "CUDA_VERSION, NCCL_VERSION and the framework's version inside the image"
 
 
@@ -59,20 +59,18 @@ def stack_of(facts: StackFacts, target: str) -> VmStack:
     ]
     if facts.has_vgpus:
         seen = BranchVerdict(
-            fits=FitsBranch.YES, why="the guest has its licence", source="nvidia-smi -q in the guest"
+            fits=FitsBranch.YES, why="the guest has its license", source="nvidia-smi -q in the guest"
         )
         is_licensed = facts.licence.startswith("Licensed")
         today = seen if is_licensed else _licence(facts.host_branch)
-        parts.append(_part("licence server", facts.licence, [today, _licence(target)]))
+        parts.append(_part("license server", facts.licence, [today, _licence(target)]))
     if facts.image:
         # Inside the guest it is the guest's driver that CUDA needs: the one of today, then the one to come.
         coming = facts.guest_branch if _guest(facts, target).fits is not FitsBranch.NO else target
         drivers = (facts.guest_branch, coming)
         parts += [
-            _part("CUDA of the image", facts.cuda, [_cuda(facts.cuda, one) for one in drivers]),
-            _part(
-                "NCCL of the image", facts.nccl, [_with_cuda(facts.nccl, facts.cuda, one) for one in drivers]
-            ),
+            _part("image CUDA", facts.cuda, [_cuda(facts.cuda, one) for one in drivers]),
+            _part("image NCCL", facts.nccl, [_with_cuda(facts.nccl, facts.cuda, one) for one in drivers]),
             _part(
                 "framework",
                 facts.framework,
@@ -100,7 +98,7 @@ def about_branch(number: str) -> tuple[str, ...]:
     return (
         f"R{number} is vGPU {branch.release}, a {branch.kind} ({branch.sources['release']}).",
         f"Released {_dated(branch.released)}; end of life {_dated(branch.end_of_life)}.",
-        f"It supports guest drivers of {takes} ({known.rule}).",
+        f"It supports guest drivers from {takes} ({known.rule}).",
     )
 
 
@@ -124,7 +122,7 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
     if not number:
         return _unknown("the host's driver is unknown", "esxcli software vib list on the host")
     if branch is None:
-        return _unknown(f"no document lists R{number}", _NOTES)
+        return _unknown(f"R{number} is not in any document", _NOTES)
     for name, board in facts.boards if facts.has_vgpus else ():
         end = known.end_of(board, name)
         if end is not None and branch.release > end.release:
@@ -137,20 +135,20 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
         return BranchVerdict(fits=FitsBranch.YES, why="installed", source="the host's list of VIBs")
     boards = ", ".join(dict.fromkeys(board.key if board else name for name, board in facts.boards))
     return _unknown(
-        f"no document ends support of {boards or 'its boards'} before vGPU {branch.release}", _LIST
+        f"no document says that {boards or 'its boards'} lost support before vGPU {branch.release}", _LIST
     )
 
 
 def _guest(facts: StackFacts, number: str) -> BranchVerdict:
     guest = facts.guest_branch
     if not facts.has_vgpus:
-        why = "its GPUs are passed through, so any guest driver is compatible"
+        why = "its GPUs are in passthrough mode, so any guest driver is compatible"
         return BranchVerdict(fits=FitsBranch.YES, why=why, source=load_driver_branches().rule)
     if not guest:
         return _unknown("the guest's driver is unknown", "nvidia-smi in the guest")
     takes = guest_branches(number)
     if not takes or is_unknown(guest) or is_unproven(number, guest):
-        why = f"no document covers a guest of R{guest} on a host of R{number or '?'}"
+        why = f"no document covers an R{guest} guest driver on an R{number or '?'} host"
         return _unknown(why, _NOTES)
     rule = load_driver_branches().rule
     if guest in takes:
@@ -173,7 +171,7 @@ def _cuda(cuda: str, guest: str) -> BranchVerdict:
         why = (
             "the image's CUDA version is unknown"
             if not cuda
-            else f"no document names the driver for CUDA {cuda}"
+            else f"no document specifies the driver for CUDA {cuda}"
         )
         return _unknown(
             why if guest else "the guest's driver is unknown",

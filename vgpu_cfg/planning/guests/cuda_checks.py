@@ -46,8 +46,8 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     branch, who = _branch_of(driver)
     least, own = LEAST_OF_MAJOR.get(int(version.partition(".")[0])), OWN_DRIVER.get(version)
     if branch is not None and least is not None and branch < least:
-        message = f"CUDA {version} requires a driver of branch {least} or later, but {who} is {branch}"
-        remedy = "use an older toolkit release in `guest.cuda`, or a newer driver in `guest.driver`"
+        message = f"CUDA {version} requires driver branch {least} or later, but {who} is {branch}"
+        remedy = "use an older toolkit release in `guest.cuda`, or a later driver in `guest.driver`"
         findings.refuse_vm(Code.CUDA_DRIVER_OLD, vm, message, remedy)
     elif own is None:
         message = f"the driver that CUDA {version} requires is unknown: the release is not in the catalog"
@@ -59,7 +59,7 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     elif branch is not None and branch < own:
         message = (
             f"CUDA {version} was released with driver {own}, but {who} is {branch}: code compiled for the "
-            "GPU runs, PTX of this release does not"
+            "GPU runs, but PTX code from this release does not"
         )
         remedy = f"compile for the GPU's own architecture, or use a release up to {_newest(branch)}"
         findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
@@ -80,7 +80,7 @@ def _branch_of(driver: DriverModule | None) -> tuple[int | None, str]:
     if named:
         return int(named), "the guest's driver"
     taken = [int(one) for one in driver.branches if one.isdecimal()]
-    return (max(taken), "the newest that its host supports") if taken else (None, "")
+    return (max(taken), "the newest branch that its host supports") if taken else (None, "")
 
 
 def _newest(branch: int) -> str:

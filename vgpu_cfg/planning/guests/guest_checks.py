@@ -53,15 +53,15 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     if isinstance(vm.source, ScratchSource) and resolved.existing is None:
         message = "it is created without an operating system, so it cannot be staged"
         remedy = (
-            "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until a system is "
-            "installed"
+            "clone a template; or remove `guest`, and its NICs' `ip` and `rdma`, until an operating system "
+            "is installed"
         )
         findings.refuse_vm(Code.GUEST_NO_SYSTEM, vm, message, remedy)
         return False
     guest_id = resolved.base.guest_id
     if is_linux(guest_id) is False:
-        message = f"its system is {guest_id}, but only Linux guests can be staged"
-        remedy = "clone a Linux template; or remove `guest`, and `ip` and `rdma` of its NICs"
+        message = f"its guest OS is {guest_id}, but only Linux guests can be staged"
+        remedy = "clone a Linux template; or remove `guest`, and its NICs' `ip` and `rdma`"
         findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, remedy)
         return False
     return True
@@ -74,19 +74,21 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         return True
     if update.is_new and update.will_run:
         message = (
-            "cloud-init is the only access to it; if the template does not have it, the run stops after "
-            f"waiting {spec.wait_seconds // 60} min"
+            "cloud-init is the only way to access it; if the template does not include cloud-init, the run "
+            f"stops after waiting {spec.wait_seconds // 60} min"
         )
-        remedy = "make sure that the template has cloud-init, or set `guest.login` for another access"
+        remedy = (
+            "make sure that the template includes cloud-init, or set `guest.login` for another access method"
+        )
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
     elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
         minutes = update.spec.wait_seconds // 60
         message = (
-            f"cloud-init has not reported for {minutes} min since its first boot, and no other access is "
-            "configured"
+            f"cloud-init has not reported in the {minutes} min since its first boot, and no other access "
+            "method is configured"
             if update.known.is_seeded
-            else "it was created without `guest`: the first boot of cloud-init is over, and no other "
-            "access is configured"
+            else "it was created without `guest`: cloud-init's first boot has passed, and no other access "
+            "method is configured"
         )
         remedy = "set guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
@@ -101,7 +103,9 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
-        message = "no license is named for its vGPUs; 20 minutes after startup their performance is reduced"
+        message = (
+            "no license is specified for its vGPUs; their performance is reduced 20 minutes after startup"
+        )
         remedy = "set guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(resolved, update, findings)
@@ -119,11 +123,10 @@ def check_secrets(
         return
     words = sorted(f"`{name}`" for name in unseen)
     message = (
-        "not compared with the staged values because they cannot be read on this machine: "
-        f"{listed(words, shown=6)}"
+        f"cannot be read on this machine, so not compared with the staged values: {listed(words, shown=6)}"
     )
     findings.add_vm(
-        Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan on a machine where its secrets are readable"
+        Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan on a machine that can read its secrets"
     )
 
 
@@ -134,7 +137,7 @@ def check_expired(
     for name in dict.fromkeys(name for module in brought for name in module.secrets if name in expired):
         message = f"the token in the secret `{name}` expired on {expired[name]:%Y-%m-%d}"
         # Belief: token-file-is-a-jwt.
-        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "store a new token there")
+        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "store a new token in that secret")
 
 
 def check_pinned(
@@ -152,7 +155,7 @@ def check_pinned(
     for module in update.spec.modules:
         if module.kind not in staged or not module.unpinned:
             continue
-        message = f"{module.kind}: root would run {module.unpinned}, downloaded without a checksum"
+        message = f"{module.kind}: root would run {module.unpinned}, which is downloaded without a checksum"
         key = "archive_sha256" if isinstance(module, ImageModule) else "sha256"
         remedy = f"add its `{key}` (use sha256sum), or `unpinned: true`, to the plan file"
         severity = Severity.WARNING if desired.unpinned else None
@@ -167,26 +170,26 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     host = resolved.host.name if resolved.host is not None else "its host"
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
-            f"the guest's driver is of branch {branch}; support by {host} with {host_branch} is "
-            "unconfirmed. If unsupported, the vGPU does not load"
+            f"the guest's driver is from branch {branch}, and it is unconfirmed whether {host} with "
+            f"{host_branch} supports it. If not, the vGPU does not load"
         )
-        remedy = f"use a package of branch {host_branch} in `guest.driver`, or test with one VM"
+        remedy = f"use a package from branch {host_branch} in `guest.driver`, or test with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
     if branch and host_branch and is_unknown(branch) and branch != host_branch:
         message = (
-            f"the guest's driver is of branch {branch}, which is not a documented branch of vGPU software "
-            f"({load_driver_branches().rule}); support by {host} with {host_branch} is unknown"
+            f"the guest's driver is from branch {branch}, which is not a documented vGPU software branch "
+            f"({load_driver_branches().rule}); it is unknown whether {host} with {host_branch} supports it"
         )
-        remedy = f"check the release notes of the host's release, or use a package of branch {host_branch}"
+        remedy = f"check the release notes for the host's release, or use a package from branch {host_branch}"
         findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
         return
     if not branch or not module.branches or branch in module.branches:
         return
     message = (
-        f"the guest's driver is of branch {branch}, but {host} with {host_branch} supports "
+        f"the guest's driver is from branch {branch}, but {host} with {host_branch} supports "
         f"{' or '.join(module.branches)}; the vGPU would not load"
     )
-    remedy = f"use a package of branch {module.branches[0]} in `guest.driver`"
+    remedy = f"use a package from branch {module.branches[0]} in `guest.driver`"
     findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
 
 
@@ -198,9 +201,9 @@ def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -
     if image is None:
         if driver is None or not driver.package:
             return
-        needed, what, who = DRIVER_GIB * 1024, "system and driver", "the driver"
+        needed, what, who = DRIVER_GIB * 1024, "the system and driver", "the driver"
     else:
-        needed, what, who = (image.minimum_free_gib + SYSTEM_GIB) * 1024, "system and image", "the image"
+        needed, what, who = (image.minimum_free_gib + SYSTEM_GIB) * 1024, "the system and image", "the image"
     first = min(resolved.base.disks, key=lambda disk: disk.key).capacity_mib
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size = max([first, *grown])
@@ -226,8 +229,13 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:
         keys = ", ".join(f"`{key}`" for key in clashes)
-        message = f"its `user_data` sets {keys} differently from the plan"
-        findings.refuse_vm(Code.USER_DATA_CLASHES, resolved.desired, message, "remove it from the user data")
+        message = f"its `user_data` conflicts with the plan on {keys}"
+        findings.refuse_vm(
+            Code.USER_DATA_CLASHES,
+            resolved.desired,
+            message,
+            "remove the conflicting keys from the user data",
+        )
 
 
 def _read(user_data: str) -> Mapping[str, object]:
@@ -254,7 +262,7 @@ def remedy_absent(desired: DesiredPlan) -> str:
     """Say what to do where the keys that guests have are not here."""
     home = keys_home(desired)
     if is_printed_by_command(desired):
-        return f"none; `apply` runs the command of {home} after you confirm"
+        return f"none; `apply` runs {home}'s command after you confirm"
     if desired.training is not None and desired.training.keys is not None:
         return f"make {home} readable on this machine: {_HOW_TO}"
     return f"copy {home} from the machine that applied the plan, or share the keys: {_HOW_TO}"
@@ -265,8 +273,8 @@ def remedy_foreign(desired: DesiredPlan, *, is_former: bool) -> str:
     if is_former:
         return "to replace them in the guests, use `--rotate keys`"
     return (
-        f"copy the keys it was set up with to {keys_home(desired)}; to replace them, or if they are lost, "
-        "use `--rotate keys`"
+        f"copy the keys that it was set up with to {keys_home(desired)}; to replace them, or if they are "
+        "lost, use `--rotate keys`"
     )
 
 
@@ -289,7 +297,9 @@ def check_keys(
         remedy = remedy_foreign(desired, is_former=keys.reaches(mark))
         findings.add_vm(Code.KEYS_FOREIGN, vm, message, remedy)
     elif held is Held.FORMER and update.will_run and not (keys.reaches(mark) or update.spec.login.user):
-        message = "its keys cannot be replaced: the key that vgpu-cfg uses to log in to it no longer exists"
+        message = (
+            "its keys cannot be replaced, because the key that vgpu-cfg uses to log in to it no longer exists"
+        )
         remedy = f"append its current seed after the new one in {keys_home(desired)}, or set `guest.login`"
         findings.add_vm(Code.KEYS_NOT_ROTATED, vm, message, remedy)
 
@@ -307,7 +317,7 @@ def check_rotation(
         message = f"every guest has the new keys, but {home} still contains the old ones"
         findings.add(Code.STAYS_VALID, subject, message, f"remove the seeds after the first in {home}")
     elif KEYS in rotate and not keys.former and all(keys_in(one) <= {keys.now} for one in marks):
-        message = f"`--rotate keys`: every guest already has the keys of {home}"
+        message = f"`--rotate keys`: every guest already has the keys in {home}"
         remedy = (
             "insert a new seed before the old one (`openssl rand -hex 32`), and run the same command again"
         )
@@ -328,10 +338,10 @@ def check_replaced(
             continue
         match module:
             case LicenceModule():
-                what, where = "the licence token", "the portal of the licence server"
+                what, where = "the license token", "the license server's portal"
             case RegistryModule():
-                what, where = f"the password of {module.server}", module.server
+                what, where = f"the password for {module.server}", module.server
             case _:
                 continue
         message = f"its current {what} remains valid until you revoke it"
-        findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")
+        findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one in {where}")

@@ -59,7 +59,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
-_WARNED = "fix it in the guest or its template, then run `vgpu-cfg-stage` again; `verify` measures it"
+_WARNED = "fix it in the guest or its template, then run `vgpu-cfg-stage` again; `verify` checks it"
 
 
 class GuestPlanner:
@@ -164,10 +164,10 @@ class GuestPlanner:
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"
-        message = f"it {why}; its guest is staged by the next run when it is powered on"
+        message = f"it {why}; its guest is staged in the next run when it is powered on"
         remedy = "apply again when it is running"
         if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
-            message += ", but the first boot of cloud-init is over by then"
+            message += ", but cloud-init's first boot has passed by then"
             remedy = "let the plan power it on first, or set `guest.login` for later access"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
@@ -178,7 +178,7 @@ class GuestPlanner:
         modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
-            message = f"{listed(names)} may restart its running guest: a power cycle is required"
+            message = f"{listed(names)} may restart its running guest, which requires a power cycle"
             remedy = "to allow it, add --allow-power-cycle"
             self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
@@ -205,8 +205,8 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         return
     failed = report.first_in("failed")
     if report.state == "failed" and failed is not None:
-        why = failed.why or "the guest gives no reason"
-        message = f"{failed.name} failed in its guest: {why}"
+        why = failed.why or "the guest does not report a reason"
+        message = f"{failed.name} failed in the guest: {why}"
         remedy = (
             "check /var/log/vgpu-cfg.log in the guest, fix the problem, and apply again; completed "
             "modules are not repeated"
@@ -236,11 +236,12 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     if left:
         message = f"{listed(left, shown=6)} was staged, but the plan file no longer requests it; it is kept"
         findings.add_vm(
-            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it causes problems"
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "if it causes problems, remove it from the guest"
         )
     if foreign:
         message = (
-            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not know"
+            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not "
+            "recognize"
         )
         findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or keep them")
 
@@ -285,9 +286,9 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
             id=f"restart {hand.host_name} for NIC firmware",
             subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
             text=(
-                f"shut down {listed(names)}, restart {hand.host_name}, then start them again: the firmware "
-                "settings take effect only then, not after restarting a VM; if Current still shows the "
-                "old value, power-cycle the host"
+                f"shut down {listed(names)}, restart {hand.host_name}, then power the VMs on again; "
+                "restarting only the VMs does not activate the firmware settings. If Current still shows "
+                "the old value, power-cycle the host"
             ),
             proof=(
                 "in the guest, mlxconfig -e query shows the same value under Current and Next Boot "
@@ -322,17 +323,17 @@ def check_exposure(
         return
     if private and spec.is_exposed:
         message = (
-            f"`secrets: exposed`: its clone contains the secrets of {listed(private)}; anyone with read "
+            f"`secrets: exposed`: its clone contains the secrets for {listed(private)}; anyone with read "
             "access to the VM's configuration or events can see them"
         )
         remedy = (
-            "remove it if the guest is reachable by ssh or guest operations; otherwise change these "
-            "secrets afterwards"
+            "remove it if the guest can be accessed over SSH or guest operations; otherwise, change these "
+            "secrets afterward"
         )
         findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
     elif private and not _has_way_in(resolved, spec):
         message = (
-            f"the secrets of {listed(private)} cannot be delivered: it has no NIC for ssh, and no login "
+            f"the secrets for {listed(private)} cannot be delivered: it has no NIC for SSH, and no login "
             "with a password for guest operations"
         )
         remedy = "add a NIC; or set guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
@@ -342,7 +343,7 @@ def check_exposure(
             "its own `user_data` is readable in the VM's configuration until the guest has read it, and "
             "possibly in events"
         )
-        remedy = "do not include secrets"
+        remedy = "do not include secrets in it"
         findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
 
 
@@ -353,10 +354,12 @@ def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
     if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
         return
     message = (
-        f"it is powered off, and its configuration still contains the secrets of {private}, readable in "
-        "vCenter"
+        f"it is powered off, and its configuration still contains the secrets for {private}, which are "
+        "readable in vCenter"
     )
-    remedy = "apply the plan (the first boot removes them) or destroy the VM; then change these secrets"
+    remedy = (
+        "apply the plan (the first boot removes the secrets) or destroy the VM; then change these secrets"
+    )
     findings.add_vm(Code.GUEST_SECRETS_EXPOSED, resolved.desired, message, remedy)
 
 
@@ -398,7 +401,8 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     )
     if unasked:
         message = (
-            f"docker uses mirrors only for images of {DEFAULT_REGISTRY}, not for those of {listed(unasked)}"
+            f"docker uses mirrors only for images from {DEFAULT_REGISTRY}, not for images from "
+            f"{listed(unasked)}"
         )
         remedy = "include the mirror's host in the image name; or set guest: {containers: containerd}"
         findings.add_vm(Code.SITE_MIRROR_UNASKED, resolved.desired, message, remedy)
@@ -408,7 +412,9 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     for one in brought:
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
-            message = f"the site is closed, but `{one.key}` points to {where}, which is not one of its hosts"
+            message = (
+                f"the site is closed, but `{one.key}` points to {where}, which is not one of the site's hosts"
+            )
             remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
             findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
     if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:

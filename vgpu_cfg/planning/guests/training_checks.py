@@ -32,19 +32,19 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     if len(team.workers) == 1:
-        message = "training has one worker; the components for several workers are staged but not used"
-        findings.add(Code.ONE_WORKER, subject, message, "add workers, or keep it")
+        message = "training has only one worker; the components for multiple workers are staged but not used"
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or ignore this message")
     kinds: dict[str, list[str]] = {}
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
     if len(kinds) > 1:
         words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
-        message = f"its workers have different GPUs ({words}), so every step waits for the slowest"
+        message = f"the workers have different GPUs ({words}), so every step waits for the slowest one"
         findings.add(Code.WORKERS_UNEQUAL, subject, message, "use the same GPUs for all workers")
 
 
 def _gpus_of(vm: DesiredVm) -> str:
-    words = [str(gpu.profile[0]) if gpu.kind == "vgpu" else "a whole GPU" for gpu in vm.gpus]
+    words = [str(gpu.profile[0]) if gpu.kind == "vgpu" else "an entire GPU" for gpu in vm.gpus]
     kinds = dict.fromkeys(words)
     return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
 
@@ -59,11 +59,13 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         return
     unknown = [one.vm.name for one in members if not one.address]
     if unknown:
-        message = f"the plan does not know an address of {listed(unknown)} for the other VMs to connect to"
+        message = (
+            f"the plan does not include an address at which the other VMs can connect to {listed(unknown)}"
+        )
     else:
-        message = "the plan does not know a network on which all training VMs have an address"
+        message = "the plan does not include a network on which all training VMs have an address"
     remedy = (
-        "add NICs on a common network with `ip: pool` or a fixed `ip`; DHCP addresses are not known in "
+        "add NICs on a shared network with `ip: pool` or a fixed `ip`; DHCP addresses are not known in "
         "advance"
     )
     findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
@@ -76,8 +78,8 @@ def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
         return
     network = team.training.rdma_network
     message = (
-        f"the plan does not know an address of {listed(unknown)} on {network}; processes use the workers' "
-        "names on another network"
+        f"the plan does not include an address for {listed(unknown)} on {network}; processes use the "
+        "workers' names on another network"
     )
     remedy = (
         f"set `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP addresses are not known in advance"
@@ -123,11 +125,11 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
     ]
     if wanted and training.head is None:
         keys = " and ".join(f"`{key}`" for key in wanted)
-        message = f"the training requests {keys}, which require a head, but none is named"
-        remedy = "set `training.head` to a VM, or remove it"
+        message = f"training requests {keys}, which require a head, but none is specified"
+        remedy = "set `training.head` to a VM, or remove them"
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        message = f"you must copy data and code to {count} individually: no folder is shared or mounted"
-        remedy = "set training: {shared_folder: {}}, or `mounts` of a common folder"
+        message = f"no folder is shared or mounted, so you must copy data and code to {count} individually"
+        remedy = "set training: {shared_folder: {}}, or mount a shared folder with `mounts`"
         findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)
