@@ -59,15 +59,16 @@ FARTHEST_FIRST = (
 """The reverse order of reasons: the last is the refusal closest to a place, which is shown first."""
 
 REMEDIES = NIC_REMEDIES | {
-    Code.NO_SUCH_BOARD: "name a cluster with hosts that have this board, or use a profile of their boards",
+    Code.NO_SUCH_BOARD: "specify a cluster with hosts that have this board, or use a profile for the boards "
+    "they have",
     Code.NO_HOST_DRIVER: "install NVIDIA's host driver and disable passthrough of the GPU; then check "
     "`nvidia-smi` on the host",
     Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > "
     "Graphics), and restart its Xorg service",
-    Code.GPU_IN_PASSTHROUGH: "disable passthrough of the GPU (Configure > PCI Devices), or use the whole "
+    Code.GPU_IN_PASSTHROUGH: "disable passthrough of the GPU (Configure > PCI Devices), or use the entire "
     "GPU with `pin`",
     Code.PROFILE_NOT_OFFERED: "run `vgpu-cfg inventory` to see the hosts' resources",
-    Code.PROFILE_NEEDS_NEWER_ESXI: "update ESXi, or use another profile",
+    Code.PROFILE_NEEDS_NEWER_ESXI: "upgrade ESXi, or use another profile",
     Code.MULTI_VGPU_NEEDS_FULL: "use full-framebuffer profiles, or a host with vSphere 8 or later",
     Code.TOO_MANY_VGPUS: "use fewer vGPUs per VM",
     Code.MIXED_SIZE_NOT_SUPPORTED: "use a profile that mixed-size mode supports, or set the GPU to "
@@ -78,25 +79,26 @@ REMEDIES = NIC_REMEDIES | {
     Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it creates the "
     "groups), use an available size, or remove `nvlink`",
     Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` shows which VMs "
-    "to move), or name more hosts",
-    Code.LABEL_UNKNOWN: "compare label, model and IDs with `vgpu-cfg inventory`",
+    "to move), or specify more hosts",
+    Code.LABEL_UNKNOWN: "compare the label, model and IDs with `vgpu-cfg inventory`",
     Code.PASSTHROUGH_ABSENT: "run `vgpu-cfg inventory` to list the GPUs with their addresses",
     Code.PASSTHROUGH_NOT_ACTIVE: "enable passthrough for the device (Configure > PCI Devices)",
     Code.PASSTHROUGH_SERVES_VGPUS: "move the vGPUs to other GPUs first, or use another GPU for passthrough",
     Code.PASSTHROUGH_TAKEN: "use another device, or free this one",
     Code.HOLDER_UNKNOWN: "check what runs on the GPU with `nvidia-smi vgpu` on the host",
-    Code.CLASSES_CANNOT_SHARE: "use a profile of the series that runs there, or update to vSphere 8.0 U2",
-    Code.HOST_CPUS: "use fewer CPUs, or name larger hosts",
-    Code.NOT_CREATABLE_NOW: "check which VM uses the GPU with `nvidia-smi vgpu` on the host; relax VG128 "
-    "if the list is outdated",
-    Code.GPU_FULL: "free a GPU, use a smaller profile, or name more hosts",
-    Code.MIXED_SIZE_NO_ROOM: "free a placement, use a smaller profile, or name more hosts",
-    Code.NO_MIG_SLICE: "free slices, use a smaller profile, or name more hosts",
-    Code.SAME_SIZE_LOCK: "use the size that runs there, free the GPU, or set it to mixed-size mode "
+    Code.CLASSES_CANNOT_SHARE: "use a profile from the series that is running on it, or upgrade to vSphere "
+    "8.0 U2",
+    Code.HOST_CPUS: "use fewer CPUs, or specify larger hosts",
+    Code.NOT_CREATABLE_NOW: "check which VM uses the GPU with `nvidia-smi vgpu` on the host; lower the "
+    "severity of VG128 if vCenter's list is outdated",
+    Code.GPU_FULL: "free a GPU, use a smaller profile, or specify more hosts",
+    Code.MIXED_SIZE_NO_ROOM: "free a placement, use a smaller profile, or specify more hosts",
+    Code.NO_MIG_SLICE: "free slices, use a smaller profile, or specify more hosts",
+    Code.SAME_SIZE_LOCK: "use the size that is running on it, free the GPU, or set it to mixed-size mode "
     "(vSphere 8.0 U3 and later)",
-    Code.NUMA_NODE_ABSENT: "name nodes that the hosts have",
-    Code.HOST_MEMORY: "use less memory, free some, or name more hosts",
-    Code.SPREAD_IMPOSSIBLE: "name more hosts, create fewer VMs, or set `must: false`; if hosts are kept "
+    Code.NUMA_NODE_ABSENT: "specify nodes that the hosts have",
+    Code.HOST_MEMORY: "use less memory, free some memory, or specify more hosts",
+    Code.SPREAD_IMPOSSIBLE: "specify more hosts, create fewer VMs, or set `must: false`; if hosts are kept "
     "free, lower `keep_free`",
 }
 _PLACE = {code: place for place, code in enumerate(FARTHEST_FIRST)}
@@ -147,6 +149,6 @@ def report_cordons(hosts: Iterable[Host], concerned: Container[str], findings: F
         for cordon in host.cordons if host.moid in concerned else ():
             what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"
             subject = Subject(kind="host", name=host.name, moid=host.moid)
-            message = f"{what} is cordoned: {cordon.words}; running VMs stay"
+            message = f"{what} is cordoned: {cordon.words}; running VMs are not moved"
             remedy = f"to return it to use, run `{uncordon(host, cordon)}`"
             findings.add(Code.CORDON_IN_FORCE, subject, message, remedy)

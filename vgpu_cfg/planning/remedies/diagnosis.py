@@ -104,7 +104,7 @@ def diagnose(
     reported = list(notes)
     failed = history.failed
     if failed is None:
-        reported.append("vCenter has no failed task of this VM")
+        reported.append("vCenter has no failed task for this VM")
     conditions = check_conditions(vm, observed, catalog)
     wrong = [one for one in conditions if one.verdict is ConditionState.WRONG]
     usable = log if log is not None and _is_of(log, failed, reported) else None
@@ -142,8 +142,8 @@ def _is_of(log: VmLog, failed: PastTask | None, notes: list[str]) -> bool:
     begun, ended = log.begun_at, log.ended_at
     if begun is not None and begun > failed.ended_at + CLOCKS_APART:
         notes.append(
-            f"vmware.log is from a later start, {_clock(begun)}; older logs are vmware-N.log in the same "
-            "folder"
+            f"vmware.log is from a later start, {_clock(begun)}; older logs are named vmware-N.log in the "
+            "same folder"
         )
         return False
     if ended is not None and ended < failed.ended_at - CLOCKS_APART:
@@ -178,7 +178,7 @@ def _next(
     path = shlex.quote(vm.inventory_path or vm.name)
     for found in wrong:
         if found.command and vm.mark is not None:
-            reason = f"with the file of plan {vm.mark.plan}, which owns the VM: fixes this"
+            reason = f"with the plan file of {vm.mark.plan}, which owns the VM: fixes this"
             return "vgpu-cfg plan PLAN", reason
         if found.command:
             off = " with the VM powered off" if vm.is_on else ""
@@ -189,9 +189,9 @@ def _next(
         ConditionKind.PASSTHROUGH,
         ConditionKind.HOST,
     ):
-        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows which VMs use each GPU, and its mode"
+        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows each GPU's mode and the VMs that use it"
     if explanation is not None and not explanation.is_general:
-        return f"vgpu-cfg explain {explanation.key}", "explains how to verify the cause"
+        return f"vgpu-cfg explain {explanation.key}", "explains how to confirm the cause"
     if log is not None:
         datastore, _, file = log.path.removeprefix("[").partition("] ")
         words = ["govc", "datastore.tail", "-n", "200", "-ds", datastore, file]

@@ -57,10 +57,9 @@ def _reached(placed: Placed) -> str:
 def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:
     if verdict is NoPlace.UNDECIDED:
         message = (
-            "no placement was found within the search limit, but none was proven impossible; "
-            f"{refusal.message}"
+            f"no placement was found within the search limit, but one may still exist; {refusal.message}"
         )
-        remedy = "split the plan, name hosts with `place.hosts`, or free capacity"
+        remedy = "split the plan, specify hosts with `place.hosts`, or free up capacity"
         findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, remedy, refusal.hindrances)
         return
     findings.refuse_vm(refusal.code, resolved.desired, refusal.message, refusal.remedy, refusal.hindrances)

@@ -67,7 +67,7 @@ def report_lost(lost: Sequence[LostHost], findings: Findings) -> None:
     """Report each such host with the plan's VMs on it."""
     for one in lost:
         subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
-        message = f"it {one.connection.words}, and VMs of the plan are on it: {'; '.join(told_of(one))}"
+        message = f"it {one.connection.words}, and VMs in the plan are on it: {'; '.join(told_of(one))}"
         findings.add(Code.HOST_LOST, subject, message, _remedy(one))
 
 
@@ -77,7 +77,7 @@ def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[M
         step_of_return(
             hosts[one.host.moid],
             " ".join(_step_words(one)),
-            f"{one.host.name} is connected in vCenter, or its VMs are on another host there",
+            f"{one.host.name} is connected in vCenter, or its VMs are on another host in vCenter",
         )
         for one in lost
     ]
@@ -112,7 +112,7 @@ def _elsewhere(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> dict[str, tu
         if vm is None or vm.detail is None or host is None:
             why_not[one.name] = "its configuration could not be read"
         elif host.connection is Connection.DISCONNECTED:
-            why_not[one.name] = "the host was disconnected by a user; its VMs may still be running"
+            why_not[one.name] = "a user disconnected the host; its VMs may still be running"
         else:
             allowed[vm.moid], reason = _allowed(one, host, resolver)
             why_not[one.name] = why_tied(vm.detail) or reason
@@ -157,8 +157,8 @@ def told_of(lost: LostHost) -> Iterator[str]:
     for vm in lost.vms:
         groups.setdefault((vm.power_state.word, vm.could_start_on, vm.why_not), []).append(vm.name)
     for (state, target, why_not), names in groups.items():
-        place = f"could start on {target} now" if target else f"cannot start elsewhere now ({why_not})"
-        yield f"{fold_names(names)}, last known {state}, {place}"
+        place = f"could now start on {target}" if target else f"cannot currently start elsewhere ({why_not})"
+        yield f"{fold_names(names)}, last known to be {state}, {place}"
 
 
 def _remedy(lost: LostHost) -> str:
@@ -171,28 +171,28 @@ def _step_words(lost: LostHost) -> Iterator[str]:
     name = lost.host.name
     if lost.connection is Connection.DISCONNECTED:
         yield (
-            f"Reconnect {name} in vCenter: it was disconnected by a user, and its VMs may still be running "
-            "there. After that they belong to the plan as before."
+            f"Reconnect {name} in vCenter: a user disconnected it, and its VMs may still be running on it. "
+            "After that, the plan manages them again."
         )
         return
     yield (
         f"Use its console or management controller to determine whether {name} has failed or is only "
-        "disconnected. Power it on, or restore its network; its VMs then belong to the plan as before."
+        "disconnected. Power it on, or restore its network; the plan then manages its VMs again."
     )
     restarted = [vm.name for vm in lost.vms if vm.is_restarted_by_ha]
     if restarted:
         yield (
             f"vSphere HA is on: when it declares {name} failed, it restarts {fold_names(restarted)} on "
-            "hosts with capacity. Wait for that first."
+            "hosts with enough capacity. Wait for this first."
         )
     movable = [vm for vm in lost.vms if vm.could_start_on]
     if movable:
         places = ", ".join(f"{vm.name} on {vm.could_start_on}" for vm in movable)
         yield (
-            f"If {name} stays down, make sure that it remains off: a VM that runs on two hosts corrupts "
-            "its disks. Then remove the host from vCenter's inventory (the VMs' files are kept), and "
-            f"register their .vmx files elsewhere: {places}. `apply` continues with them."
+            f"If {name} cannot be recovered, make sure that it remains powered off: a VM that runs on two "
+            "hosts corrupts its disks. Then remove the host from vCenter's inventory (the VMs' files are "
+            f"kept), and register their .vmx files on other hosts: {places}. `apply` continues with them."
         )
     rest = [vm.name for vm in lost.vms if not vm.could_start_on]
     if rest:
-        yield f"{fold_names(rest)} cannot currently start elsewhere."
+        yield f"{fold_names(rest)} cannot currently start on another host."

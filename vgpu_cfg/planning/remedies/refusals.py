@@ -27,9 +27,9 @@ _MOST_GPUS = 4
 _MOST_ROWS = 12
 _STATES = {
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
-    Code.GPU_IN_PASSTHROUGH: "is passed through as a whole",
+    Code.GPU_IN_PASSTHROUGH: "is in passthrough mode",
     Code.NOT_SHARED_DIRECT: "has a graphics type other than sharedDirect",
-    Code.NO_HOST_DRIVER: "is not served by NVIDIA's host driver",
+    Code.NO_HOST_DRIVER: "is not controlled by NVIDIA's host driver",
 }
 """How a GPU is that refuses whatever is asked of it."""
 
@@ -103,7 +103,7 @@ def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
         shown += [Hindrance(subject=subject, reason=reason) for reason in reasons]
         left -= len(hosts)
     if left:
-        shown.append(Hindrance(subject=counted(left, "more host"), reason="do not have it either"))
+        shown.append(Hindrance(subject=counted(left, "more host"), reason="are also unsuitable"))
     return tuple(shown)
 
 
@@ -125,7 +125,7 @@ def wanted_text(shape: Shape) -> str:
         str(need) if shape.nics.count(need) == 1 else f"{shape.nics.count(need)} × {need}"
         for need in dict.fromkeys(shape.nics)
     ]
-    return " and ".join(words) or f"a VM of {gib(shape.memory_mib)}"
+    return " and ".join(words) or f"a VM with {gib(shape.memory_mib)} of memory"
 
 
 def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _HostRefusal:
@@ -167,16 +167,16 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        found.note = f"powered off, so not blocking now: {listed(off)}"
+        found.note = f"powered off, so not blocking at present: {listed(off)}"
     return found
 
 
 def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> None:
     """Report the places that `place` excludes for the VM, if the host has room for it."""
     if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
-        found.add(Code.SPREAD_IMPOSSIBLE, "has no GPU VMs and is kept free by `keep_free`")
+        found.add(Code.SPREAD_IMPOSSIBLE, "has no GPU VMs, and `keep_free` keeps it free")
     elif shape.spread is Spread.NUMA and shape.must and host.fit(shape) is None:
-        text = "every NUMA node with enough capacity already has a VM of this line"
+        text = "every NUMA node with enough capacity already has a VM from this item"
         found.add(Code.SPREAD_IMPOSSIBLE, text)
 
 
@@ -217,8 +217,10 @@ def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members:
         f"{vm} uses {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
         for (vm, is_planned), gpus in holders.items()
     )
-    why = f": {listed(words, shown=6)}" if holders else ": none of them is available for vGPUs"
-    found.add(Code.NVLINK_GROUP_BROKEN, f"no set of {len(members)} NVLink-connected GPUs is fully idle{why}")
+    why = f": {listed(words, shown=6)}" if holders else ": none of them are available for vGPUs"
+    found.add(
+        Code.NVLINK_GROUP_BROKEN, f"no set of {len(members)} NVLink-connected GPUs is completely free{why}"
+    )
 
 
 def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
@@ -226,27 +228,31 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
     match code:
         case Code.NOT_CREATABLE_NOW:
             return (
-                f"cannot create {need.name} now, according to vCenter{(f' ({holders})' if holders else '')}"
+                f"cannot currently create {need.name}, according to "
+                f"vCenter{(f' ({holders})' if holders else '')}"
             )
         case Code.GPU_FULL:
             is_full = all(gpu.refuse(held.need) is not None for held in gpu.held if held.need is not None)
-            return f"is full ({holders})" if is_full else f"has too little left ({holders})"
+            return f"is full ({holders})" if is_full else f"has too little free capacity ({holders})"
         case Code.SAME_SIZE_LOCK:
-            return f"is in same-size mode and runs {gpu.locked_size_gb} GB vGPUs ({holders})"
+            return f"is in same-size mode and is running {gpu.locked_size_gb} GB vGPUs ({holders})"
         case Code.MIXED_SIZE_NO_ROOM:
-            return f"has no placement left for {need.size_gb} GB ({holders})"
+            return f"has no free placement for {need.size_gb} GB ({holders})"
         case Code.MIXED_SIZE_NOT_SUPPORTED:
             return f"is in mixed-size mode, which is not documented for {need.name}"
         case Code.NO_MIG_SLICE:
-            return f"has no free slices at a valid position for {need.name} ({holders})"
+            return f"has no free slices in a valid placement for {need.name} ({holders})"
         case Code.GPU_NOT_IN_MIG_MODE:
             return f"is not in MIG mode{f' ({holders})' if holders else ''}"
         case Code.CLASSES_CANNOT_SHARE:
-            return f"runs another series ({holders}), and ESXi {host.host.version} does not mix series"
+            return (
+                f"is running another series ({holders}), and ESXi {host.host.version} does not support "
+                "mixing series"
+            )
         case Code.HOLDER_UNKNOWN:
-            return f"is used in an unknown way ({holders})"
+            return f"is in use, but its usage could not be determined ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
-            return f"already has a VM of this line ({holders})"
+            return f"already has a VM from this item ({holders})"
         case _:
             return _STATES.get(code, f"is not available ({code})")
 
@@ -255,7 +261,7 @@ def _holder_text(held: Iterable[Held]) -> str:
     """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for one in held:
-        profile = one.need.name if one.need else "the whole GPU"
+        profile = one.need.name if one.need else "the entire GPU"
         groups.setdefault((profile, one.is_planned), []).append(one.vm)
     return "; ".join(
         f"{len(vms)} × {profile}{' planned' if is_planned else ''}: {listed(vms, shown=8)}"
@@ -266,14 +272,17 @@ def _holder_text(held: Iterable[Held]) -> str:
 def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
-            return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} required"
+            return (
+                f"{whole_gib(host.free_mib)} of memory can still be reserved, {gib(shape.memory_mib)} "
+                "required"
+            )
         case Code.HOST_CPUS:
             return f"has {host.threads} threads, {shape.cpus} CPUs required"
         case Code.NUMA_NODE_ABSENT:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
         case _:
-            return "already has a VM of this line"
+            return "already has a VM from this item"
 
 
 def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
@@ -295,9 +304,12 @@ def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.PASSTHROUGH_TAKEN:
             return f"in use: {listed(_taken(host, shape), shown=8)}"
         case Code.PASSTHROUGH_NOT_ACTIVE:
-            return "its passthrough is not enabled, or is pending a restart"
+            return "passthrough is not enabled for it, or is pending a restart"
         case Code.PASSTHROUGH_SERVES_VGPUS:
-            return f"is used for vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
+            return (
+                "is being used for vGPUs: "
+                f"{'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
+            )
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
             what = f": {listed(nics)} is a NIC; use `nics` for it" if nics else ""
@@ -319,10 +331,13 @@ def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> s
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
             return f"runs ESXi {host.host.version}, but {names} requires {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
-            return f"runs vSphere {host.host.version}, where several vGPUs in a VM must have full framebuffer"
+            return (
+                f"runs vSphere {host.host.version}, where multiple vGPUs in a VM must use full-framebuffer "
+                "profiles"
+            )
         case Code.NVLINK_GROUP_ABSENT:
             offered = listed((group.name for group in host.host.device_groups), shown=6)
-            return f"offers no device group of {names}{f', only {offered}' if offered else ''}"
+            return f"does not offer a device group of {names}{f', only {offered}' if offered else ''}"
         case Code.TOO_MANY_VGPUS:
             return f"allows fewer than {len(variant)} vGPUs per VM"
         case _:

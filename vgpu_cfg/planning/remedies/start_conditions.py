@@ -31,17 +31,17 @@ DEFAULT_MMIO_GB = 32
 """The 64-bit MMIO window of a VM that names none (Frank Denneman)."""
 
 _REFUSALS: Mapping[Code, str] = {
-    Code.NO_SUCH_BOARD: "is a different board",
+    Code.NO_SUCH_BOARD: "is a different board model",
     Code.GPU_FULL: "is full",
-    Code.SAME_SIZE_LOCK: "runs another size",
+    Code.SAME_SIZE_LOCK: "is running another size",
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
     Code.GPU_NOT_IN_MIG_MODE: "is not in MIG mode",
-    Code.NO_MIG_SLICE: "has no free slices at a valid position",
+    Code.NO_MIG_SLICE: "has no free slices in a valid placement",
     Code.MIXED_SIZE_NO_ROOM: "has no free placement",
-    Code.CLASSES_CANNOT_SHARE: "runs another series",
-    Code.GPU_IN_PASSTHROUGH: "is passed through",
-    Code.NOT_SHARED_DIRECT: "is not of graphics type sharedDirect",
-    Code.NO_HOST_DRIVER: "is not served by the host's driver",
+    Code.CLASSES_CANNOT_SHARE: "is running another series",
+    Code.GPU_IN_PASSTHROUGH: "is in passthrough mode",
+    Code.NOT_SHARED_DIRECT: "has a graphics type other than sharedDirect",
+    Code.NO_HOST_DRIVER: "is not controlled by NVIDIA's host driver",
     Code.HOLDER_UNKNOWN: "is used by a VM that could not be read",
 }
 """Why one GPU does not take a vGPU; a check's title is about all of them."""
@@ -184,7 +184,7 @@ def _firmware(resolved: _VmOnHost) -> StartCondition:
         case other:
             return _wrong(
                 ConditionKind.FIRMWARE,
-                f"firmware {other}, requires EFI (a guest installed in BIOS mode will then not boot)",
+                f"firmware is {other}, but must be EFI (a guest installed in BIOS mode will no longer boot)",
                 f"govc device.boot -vm {resolved.path} -firmware efi",
             )
 
@@ -193,7 +193,7 @@ def _memory(resolved: _VmOnHost) -> StartCondition:
     detail = resolved.detail
     if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
         return _right(ConditionKind.MEMORY, "all memory reserved")
-    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, must be all"
+    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved; all memory must be reserved"
     return _wrong(ConditionKind.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
 
 
@@ -209,16 +209,16 @@ def _mmio(resolved: _VmOnHost) -> StartCondition:
             ConditionKind.MMIO, "64-bit MMIO is off, but NVIDIA requires it for 32 GiB of memory or more"
         )
     if (use or "").upper() != "TRUE":
-        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}, must be TRUE", command)
+        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}; must be TRUE", command)
     if None in boards:
         return _unknown(
             ConditionKind.MMIO, "a device's board is not in the catalog, so the required MMIO size is unknown"
         )
     given = int(size) if size is not None and size.strip().isdigit() else None
     if size is None and needed > DEFAULT_MMIO_GB:
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, must be {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set; must be {needed}", command)
     if size is not None and (given is None or given < needed):
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}, must be {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}; must be {needed}", command)
     return _right(ConditionKind.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
 
 
@@ -229,7 +229,7 @@ def _cpus(resolved: _VmOnHost) -> Iterator[StartCondition]:
     if resolved.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
         yield _right(ConditionKind.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
     else:
-        says = f"{cpus} vCPUs require a virtual IOMMU, which is not allowed with a vGPU without {VIOMMU_KEY}"
+        says = f"{cpus} vCPUs require a virtual IOMMU, which a VM with a vGPU can use only with {VIOMMU_KEY}"
         yield _wrong(ConditionKind.CPUS, says)
 
 
@@ -248,7 +248,7 @@ def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
         return _dynamic_fault(resolved, device)
     pci = host.device(device.pci_id)
     if pci is None:
-        return f"{host.name} has no device {device.pci_id}"
+        return f"{host.name} does not have a device {device.pci_id}"
     if not pci.passthrough_active:
         waits = ", pending reboot" if pci.passthrough_enabled else ""
         return f"{device.pci_id} is not in passthrough mode{waits}"
@@ -267,13 +267,13 @@ def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
         if (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
         and (not device.label or slot.pci.hardware_label == device.label)
     ]
-    what = f"labelled {device.label}" if device.label else "with the IDs that it allows"
+    what = f"labeled {device.label}" if device.label else "with the specified IDs"
     if not fitting:
-        return f"{resolved.host.name} has no device {what}"
+        return f"{resolved.host.name} does not have a device {what}"
     if not any(slot.pci.passthrough_active for slot in fitting):
         return f"no device {what} is in passthrough mode"
     if not any(slot.pci.passthrough_active and slot.holder is None for slot in fitting):
-        return f"every device {what} is used by others"
+        return f"every device {what} is used by other VMs"
     return ""
 
 
@@ -286,7 +286,7 @@ def _graphics_type(resolved: _VmOnHost) -> StartCondition:
     if all(gpu.gives_vgpus is None for gpu in gpus):
         return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
     shown = ", ".join(sorted({gpu.graphics_type.value for gpu in gpus if gpu.graphics_type is not None}))
-    return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, must be sharedDirect")
+    return _wrong(ConditionKind.GRAPHICS_TYPE, f"the GPUs' graphics type is {shown}; must be sharedDirect")
 
 
 def _gpu_room(resolved: _VmOnHost) -> StartCondition:
@@ -322,7 +322,7 @@ def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]
         by = f", with {', '.join(holders)}" if holders else ""
         reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, code.summary)}{by} ({code})")
     reported = "; ".join(reasons) or "it has no GPU for vGPUs"
-    return f"no GPU of {resolved.host.name} can run {profile} now: {reported}"
+    return f"no GPU on {resolved.host.name} can currently run {profile}: {reported}"
 
 
 def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:
