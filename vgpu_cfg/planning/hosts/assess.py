@@ -155,7 +155,7 @@ class HostAssessor:
         plan_evacuation(resolved, self.desired, self.observed, self.options, found)
         for one in found.diagnostics():
             if one.code == Code.HOST_NOT_EMPTIED:
-                message = f"before its manual step: {one.message}"
+                message = f"before the manual step: {one.message}"
                 findings.add(Code.HOST_NOT_EMPTIED, resolved.subject, message, one.remedy, Severity.WARNING)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
@@ -230,7 +230,7 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
         message = f"{what} is {shown}, but the plan requires {drift.desired.value or 'none'}"
         if drift.kind is DriftKind.PENDING:
             message = f"{what} is set to {shown}, pending restart"
-        remedy = "to have it changed, set `mode: enforce` in the entry"
+        remedy = "to change it, set `mode: enforce` in the entry"
         findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
 
 
@@ -298,7 +298,7 @@ def _setting(resolved: ResolvedHost, drift: Drift) -> UnknownSetting:
 def _remedy(resolved: ResolvedHost) -> str:
     access, facts = resolved.entry.access, resolved.view.facts
     if facts.shell is not None or not any(drift.setting.facts & SHELL_GROUPS for drift in resolved.unknown):
-        return "see the findings for the reason that it could not be read"
+        return "the findings explain why it could not be read"
     if access.ssh == "off":
         return "set `access: {ssh: open-and-close}`, then use `plan --open-shell`"
     if facts.lockdown not in ("", NO_LOCKDOWN):

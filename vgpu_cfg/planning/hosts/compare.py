@@ -143,7 +143,7 @@ def _take(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
-        remedy = "make sure that nothing needs it; vCenter may lose contact with the host"
+        remedy = "make sure that nothing needs it; vCenter may lose its connection to the host"
         findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
     resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
@@ -159,7 +159,7 @@ def _refuse(
         return
     resolved.has_refusals = True
     message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
-    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "remove it for this host")
+    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "remove this setting for this host")
 
 
 def _is_objected_to(
@@ -209,7 +209,7 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "fix this and plan again"
+            remedy = "fix this; then plan again"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
@@ -251,13 +251,17 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     elif facts.lockdown not in ("", NO_LOCKDOWN):
         message = f"the host is in lockdown mode, so {listed(closed, shown=6)} cannot be read from its shell"
         remedy = (
-            "disable lockdown mode during the work, or set `access: {ssh: off}` and make these settings "
-            "manually"
+            "disable lockdown mode during the work, or set `access: {ssh: off}` and configure these "
+            "settings manually"
         )
         findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)
     elif facts.unread.keys() & SHELL_GROUPS:
         reason = next(text for group, text in facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not respond: {reason}"
         findings.add(
-            Code.SETTING_UNREAD, resolved.subject, message, "correct `access`, and plan again", Severity.ERROR
+            Code.SETTING_UNREAD,
+            resolved.subject,
+            message,
+            "correct `access`; then plan again",
+            Severity.ERROR,
         )

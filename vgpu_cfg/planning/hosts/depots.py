@@ -45,9 +45,9 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
             if look.refused:
                 _refuse(resolved, f"it cannot read {depot}: {look.refused}", findings)
             elif look.unread:
-                message = f"whether it can read {depot} is unknown: {look.unread}"
+                message = f"it is unknown whether it can read {depot}: {look.unread}"
                 remedy = (
-                    f"try it on the host: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
+                    f"test this on the host: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
                 )
                 findings.add(Code.DEPOT_LACKS, resolved.subject, message, remedy, Severity.WARNING)
         if looks and len(looks) == len(depots) and all(look.packages for look in looks.values()):

@@ -178,8 +178,8 @@ def _refuse_unclear(resolved: ResolvedHost, board: str, findings: Findings) -> N
     shown = {gpu.sharing for gpu in resolved.view.host.gpus if resolved.view.boards.get(gpu.pci_id)}
     if {Sharing.MIG, Sharing.TIME_SLICED} <= shown:
         return
-    message = f"the VMs require GPUs of {board} both with and without MIG mode"
-    remedy = "under `hosts.gpus`, set how each GPU is shared"
+    message = f"the VMs require {board} GPUs both with and without MIG mode"
+    remedy = "under `hosts.gpus`, specify how each GPU is shared"
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
@@ -189,8 +189,8 @@ def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings)
         return
     names = listed(flips.lacking, shown=6)
     kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
-    message = f"{names} require more GPUs than are free; these are not reassigned: {kept}"
-    remedy = "under `hosts.gpus`, set the use of each of these GPUs"
+    message = f"{names} require more GPUs than are free; these GPUs are not reassigned: {kept}"
+    remedy = "under `hosts.gpus`, specify `use` for each of these GPUs"
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
@@ -309,7 +309,7 @@ class ModeChanges:
         """Say why a GPU must not change its mode; empty where it may."""
         state = self._states[pci_id]
         if self._is_handed_out(pci_id):
-            return "is passed through"
+            return "is in passthrough mode"
         if state.shared_as is need.sharing:
             return "is in use"
         if state.held or self._open[pci_id].vm_moids:
@@ -325,7 +325,7 @@ class ModeChanges:
             for profile in self._claimed
             if (known := self._reader.needs(profile).get(need.board_key)) is not None
         ):
-            return "is the last one that powered-off VMs outside the plan can use"
+            return "is the only one left for powered-off VMs outside the plan"
         return ""
 
 

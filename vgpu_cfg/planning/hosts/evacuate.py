@@ -69,8 +69,10 @@ def plan_graphics_pause(
                 found.switched_off.append(vm)
                 continue
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
-            message = f"{vm.name} runs there {what} and does not belong to this plan"
-            remedy = "have its owner power it off while the graphics service restarts; vgpu-cfg does not"
+            message = f"{vm.name} is running {what} on the host and does not belong to this plan"
+            remedy = (
+                "ask its owner to power it off while the graphics service restarts; vgpu-cfg does not do this"
+            )
             _refuse(found, resolved, findings, message, remedy)
         elif vm.detail is None:
             _refuse_unread(found, resolved, vm, findings)
@@ -128,7 +130,7 @@ def _check_power_off(
     if not found.switched_off or options.allow_power_cycle or resolved.entry.disruption.power_off_own:
         return
     names = listed((vm.name for vm in found.switched_off), shown=6)
-    message = f"{names} of this plan must be powered off while the host is prepared"
+    message = f"VMs in this plan must be powered off while the host is prepared: {names}"
     remedy = "add --allow-power-cycle, or set `disruption: {power_off_own: true}`"
     findings.add(Code.OWN_VMS_OFF, resolved.subject, message, remedy)
     found.is_possible = False
@@ -168,8 +170,8 @@ def hosts_down(
             return allowed if count == len(resolved_hosts) else count
     heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
-    message = f"its VMs need {gib(needed)}, which is not free on the other hosts of the cluster"
-    remedy = "move VMs to another cluster, or power some off"
+    message = f"its VMs need {gib(needed)} of memory, which is not free on the cluster's other hosts"
+    remedy = "move some VMs to another cluster, or power them off"
     findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
     return 0
 
@@ -201,14 +203,14 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
         for vm in found.moved:
             if own.get(vm.moid, _FULLY_AUTOMATED) == _FULLY_AUTOMATED:
                 continue
-            message = f"DRS does not migrate {vm.name}: its VM override in the cluster is {own[vm.moid]}"
+            message = f"DRS does not migrate {vm.name}: the cluster has a VM override for it: {own[vm.moid]}"
             remedy = (
-                "have its owner move it or power it off, or remove the VM from the cluster's VM overrides"
+                "ask its owner to move it or power it off, or remove the VM from the cluster's VM overrides"
             )
             _refuse(found, resolved, findings, message, remedy)
     if left:
         names = listed((vm.name for vm in left), shown=6)
-        remedy = "move them or power them off yourself, or set DRS to fully automated"
+        remedy = "move them or power them off manually, or set DRS to fully automated"
         _refuse(found, resolved, findings, f"DRS does not migrate {names}: {why}", remedy)
 
 
@@ -216,7 +218,7 @@ def _why_none_moves(resolved: ResolvedHost) -> str:
     """Say why DRS moves no VM at all from the host; empty where it can."""
     cluster = resolved.view.cluster
     if cluster is None or cluster.is_standalone or len(cluster.host_moids) < 2:
-        return "the host has no cluster with another host"
+        return "the host's cluster contains no other host"
     return "" if cluster.drs_enabled else f"DRS is off in {cluster.name}"
 
 
@@ -233,20 +235,22 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
     what = "a vGPU"
     if is_tied:
         is_whole = vm.detail is not None and bool(vm.detail.passthrough)
-        what = "a passed-through device" if is_whole else "a virtual function of a NIC"
-    message = f"{vm.name} runs there with {what} and does not belong to this plan"
+        what = "a passthrough device" if is_whole else "an SR-IOV virtual function"
+    message = f"{vm.name} is running with {what} on the host and does not belong to this plan"
     remedy = (
-        "have its owner power it off; vgpu-cfg does not"
+        "ask its owner to power it off; vgpu-cfg does not do this"
         if is_tied
-        else f"have its owner move it or power it off, or set DRS option {EVACUATE_OPTION} to -1 and "
-        f"vCenter's {HOT_MIGRATE_OPTION}"
+        else f"ask its owner to move it or power it off, or set the DRS option {EVACUATE_OPTION} to -1 and "
+        f"enable the vCenter setting {HOT_MIGRATE_OPTION}"
     )
     _refuse(found, resolved, findings, message, remedy)
 
 
 def _refuse_unread(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
-    message = f"{vm.name} runs there, but whether it uses a device of the host was not read"
-    remedy = "grant the account read access to the VM, or have its owner power it off"
+    message = (
+        f"{vm.name} is running on the host, but it could not be determined whether it uses a host device"
+    )
+    remedy = "grant the account read access to the VM, or ask its owner to power it off"
     _refuse(found, resolved, findings, message, remedy)
 
 

@@ -49,7 +49,7 @@ def report_absence(
         return
     severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
     waits = "waits" if len(waiting) == 1 else "wait"
-    why = f"{listed(waiting, shown=6)} {waits} for it" if waiting else "no VM of the plan needs it"
+    why = f"{listed(waiting, shown=6)} {waits} for it" if waiting else "no VM in the plan needs it"
     message = f"{absence.message}; {why}, so it is skipped"
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
@@ -64,7 +64,7 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
         return Objection(Code.HOST_SILENT, message, "reconnect it, then plan again")
     if mark.is_of(plan):
         return None
-    message = f"it is {host.connection.value} and was taken down by the plan {mark.plan}"
+    message = f"it is {host.connection.value}; the plan {mark.plan} took it down"
     return Objection(Code.HOST_SILENT, message, f"wait for {mark.plan} to finish")
 
 
@@ -75,8 +75,8 @@ def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findin
         return True
     resolved.is_blocked = True
     if mark is not None and mark.maintenance and mark.is_of(plan) and mark.restart == "reboot":
-        message = "it is rebooting for this plan and reconnects by itself"
-        findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it")
+        message = "it is rebooting for this plan and will reconnect"
+        findings.add(Code.HOST_SILENT, resolved.subject, message, "`apply` waits for it")
     return False
 
 
@@ -87,8 +87,8 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
     if not owners or not resolved.drifts or resolved.is_checked_only:
         return
-    message = f"{listed(owners)} manages its settings, so changes made here would be reverted"
-    remedy = "set it there, or set `mode: check` in this entry"
+    message = f"{listed(owners)} manages its settings, so any changes by this plan would be reverted"
+    remedy = "change the settings there, or set `mode: check` in this entry"
     findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
     resolved.is_blocked = True
 
@@ -103,8 +103,10 @@ def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], finding
     for key, packages in (("driver", entry.driver), ("firmware_tools", entry.firmware_tools)):
         if packages is None or packages.by != "esxcli" or key not in changing:
             continue
-        message = f"the image of cluster {cluster.name} manages its software, so esxcli must not be used"
-        what = "the driver's component" if key == "driver" else "the components of MFT and NMST"
+        message = (
+            f"its software is managed by the image of cluster {cluster.name}, so esxcli must not be used"
+        )
+        what = "the driver's component" if key == "driver" else "the MFT and NMST components"
         remedy = f"add {what} to the image and remediate; in the plan file, set `{key}: {{by: lifecycle}}`"
         findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
         resolved.is_blocked = True
@@ -115,7 +117,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | 
     mark = resolved.view.facts.mark
     if mark is None or mark.is_of(plan) or not resolved.drifts:
         return None
-    message = f"the plan {mark.plan} has been working on it since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"the plan {mark.plan} has been changing it since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     resolved.is_blocked = True
     return Objection(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
@@ -129,16 +131,16 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     who = _entered(resolved.view.facts.entered)
     if resolved.drifts:
         message = (
-            f"it is in maintenance mode, but not for vgpu-cfg{who}; it is prepared and remains in "
+            f"it is in maintenance mode{who}, but not for vgpu-cfg; it is prepared and remains in "
             "maintenance mode"
         )
         findings.add(
             Code.OTHERS_MAINTENANCE, resolved.subject, message, "exit maintenance mode when the plan is done"
         )
     else:
-        message = f"it is in maintenance mode{who}, but not for a plan; no VM can start there"
+        message = f"it is in maintenance mode{who}, but not for a plan; no VM can start on it"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
-        remedy = f"after agreeing with its user: `govc host.maintenance.exit {where}`"
+        remedy = f"after checking with the user: `govc host.maintenance.exit {where}`"
         findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
 
@@ -185,7 +187,10 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
             continue
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
-            message = f"{drift.desired.id} is taken back, but whether {names} needs the device was not read"
+            message = (
+                f"{drift.desired.id} is returned to the host, but it could not be determined whether {names} "
+                "needs the device"
+            )
             findings.add(
                 Code.HOLDER_UNKNOWN, resolved.subject, message, "grant the account read access to the VM"
             )
@@ -204,17 +209,17 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
         left = window.seconds_left(observed.read_at)
         _check_length(concerned, window, text, findings)
         if left is None:
-            message = f"the window is {text}; hosts are not taken down now"
+            message = f"the maintenance window is {text}; hosts are not taken down now"
             subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
-            findings.add(Code.OUTSIDE_WINDOW, subject, message, "apply during the window")
+            findings.add(Code.OUTSIDE_WINDOW, subject, message, "run `apply` during the window")
             continue
         for resolved, seconds in concerned:
             if left < seconds <= window.longest_seconds:
                 message = (
-                    f"it takes about {seconds // 60} min, but the window {text} closes in {left // 60:.0f} "
-                    "min; it is not started"
+                    f"the work takes about {seconds // 60} min, but the window {text} closes in "
+                    f"{left // 60:.0f} min; it is not started"
                 )
-                remedy = "apply at the beginning of the window, or lower `disruption.estimate`"
+                remedy = "run `apply` at the beginning of the window, or lower `disruption.estimate`"
                 findings.add(Code.WINDOW_TOO_SHORT_NOW, resolved.subject, message, remedy)
 
 
@@ -225,7 +230,7 @@ def _check_length(
     for resolved, seconds in works:
         if seconds > window.longest_seconds:
             message = (
-                f"it takes about {seconds // 60} min, but the window {text} lasts "
+                f"the work takes about {seconds // 60} min, but the window {text} lasts only "
                 f"{window.longest_seconds // 60:.0f} min; it is never started"
             )
             remedy = "extend the window, or lower `disruption.estimate`"
@@ -247,14 +252,17 @@ def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             versions.setdefault(f"{facts.kind} {version}", []).append(resolved.name)
             if not facts.daemon:
                 message = "the GPU management daemon is not installed, so there are no device groups"
-                remedy = "install the component nvd-gpu-mgmt-daemon of the same release"
+                remedy = "install the component nvd-gpu-mgmt-daemon from the same release"
                 findings.add(Code.GPU_DAEMON_ABSENT, resolved.subject, message, remedy)
         if len(versions) > 1 and group[0].view.cluster is not None:
             reported = "; ".join(
                 f"{version} on {listed(names)}" for version, names in sorted(versions.items())
             )
             subject = Subject(kind="cluster", name=group[0].view.cluster.name)
-            remedy = "use the same version on all hosts: vGPU VMs move only between equal versions"
+            remedy = (
+                "use the same version on all hosts, because vGPU VMs can migrate only between hosts with the "
+                "same version"
+            )
             findings.add(Code.DRIVERS_DIFFER, subject, reported, remedy)
 
 
@@ -269,7 +277,7 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
         if nic.numa_node not in nodes:
             where = ", ".join(str(node) for node in sorted(nodes))
             name = nic.device or nic.pci_id
-            message = f"{name} is on NUMA node {nic.numa_node}, the GPUs on {where}"
+            message = f"{name} is on NUMA node {nic.numa_node}, but the GPUs are on {where}"
             remedy = "use a NIC on a GPU's node, or move the card to another slot"
             findings.add(Code.GPU_NIC_APART, resolved.subject, message, remedy)
 
@@ -283,7 +291,7 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
         message = (
             f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M} and is still running"
         )
-        remedy = "apply stops it"
+        remedy = "`apply` stops it"
         findings.add(Code.SHELL_LEFT_OPEN, resolved.subject, message, remedy)
     if not mark.maintenance:
         return
@@ -293,7 +301,7 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
         host,
         mark,
         findings,
-        f"apply continues from here; to return the host to use, run {way_back(host.name)}",
+        f"`apply` continues from this point; to return the host to use, run {way_back(host.name)}",
     )
 
 
@@ -306,10 +314,10 @@ def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
             continue
         found = f"is {drift.reading.configured}, but the plan requires {drift.desired.value}"
         if drift.reading.unread:
-            found = f"does not show {drift.desired.value}: {drift.reading.unread}"
+            found = f"cannot be confirmed to be {drift.desired.value}: {drift.reading.unread}"
         remedy = "set it during the plan's cold boot; if it is not detected, confirm it with `apply --done`"
         if drift.is_to_be_seen:
-            remedy = "check the BIOS before work on the host begins; confirm with `apply --done`"
+            remedy = "check the BIOS before work on the host begins, and confirm with `apply --done`"
         findings.add(Code.BIOS_DIFFERS, resolved.subject, f"{drift.setting.title} {found}", remedy)
 
 
@@ -325,7 +333,7 @@ def check_restarts(resolved: ResolvedHost, findings: Findings) -> None:
             continue
         message = (
             f"{drift.desired.id} is set to {drift.desired.value}, but {drift.reading.in_force} is still "
-            "active after a restart of the host"
+            "active after a host restart"
         )
         is_cold = drift.impact is Impact.HOST_COLD_BOOT
         remedy = "the plan power-cycles the host" if is_cold else "the plan restarts it again"
@@ -347,11 +355,11 @@ def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             what = "NIC" if isinstance(match, NicMatch) else "GPU"
             names = listed(resolved.name for resolved in hosts)
             in_use = sorted({name for resolved in hosts for name in _in_use(match, resolved)})
-            message = f"no {what} of {names} matches {{{_match_text(match)}}}"
+            message = f"no {what} on {names} matches {{{_match_text(match)}}}"
             remedy = "run `vgpu-cfg inventory --host NAME` to list the host's devices and their names"
             if in_use:
                 message = f"{message} except {listed(in_use)}, which the host itself uses"
-                remedy = f"to use it anyway, name it: `match: {{vmnic: {in_use[0]}}}`"
+                remedy = f"to use it anyway, specify `match: {{vmnic: {in_use[0]}}}`"
             subject = Subject(kind="host", name=names)
             findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
 

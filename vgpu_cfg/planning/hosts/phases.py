@@ -165,7 +165,9 @@ def check_bmc(resolved: ResolvedHost, *, boots_cold: bool, findings: Findings) -
     bmc = resolved.entry.access.bmc
     if not boots_cold or not bmc.addresses or bmc_of(resolved.entry, resolved.name) is not None:
         return
-    message = f"a cold boot is planned, but `bmc` has no address for it: {listed(bmc.addresses, shown=4)}"
+    message = (
+        f"a cold boot is planned, but `bmc` has no address for this host: {listed(bmc.addresses, shown=4)}"
+    )
     remedy = f"set `addresses: {{{resolved.name}: …}}`, or power it on manually"
     findings.add(Code.BMC_UNNAMED, resolved.subject, message, remedy)
 

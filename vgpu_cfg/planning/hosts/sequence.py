@@ -66,7 +66,7 @@ def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:
     return 60 * (estimate.maintenance + phases.restarts * estimate.reboot)
 
 
-IN_BIOS = "; on the way, in its BIOS"
+IN_BIOS = "; during startup, in its BIOS"
 """The words of a manual step that does more than to switch a host on."""
 
 
@@ -333,7 +333,7 @@ class HostSequence:
             text = f"set {what} to {drift.desired.value or 'none'} in the host's shell"
         if writes and drift.restarts:
             host = self.resolved.name
-            text = f"with {host} in maintenance mode: {text}; then reboot it, and leave maintenance mode"
+            text = f"with {host} in maintenance mode: {text}; then reboot it and exit maintenance mode"
         how = filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(
@@ -392,9 +392,9 @@ def _before(drift: Drift) -> str | None:
 
 def _edit(drift: Drift) -> Edit:
     notes = {
-        DriftKind.DROPPED: "set again, because a reboot resets it",
+        DriftKind.DROPPED: "set again because a reboot resets it",
         DriftKind.SUPPOSED: "not read yet",
-        DriftKind.UNDONE: "kept, because another change would undo it",
+        DriftKind.UNDONE: "kept because another change would undo it",
     }
     return Edit(
         key=f"{drift.setting.title} {drift.desired.device}".rstrip(),

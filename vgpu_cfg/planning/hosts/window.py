@@ -32,7 +32,7 @@ class Window:
         is as long as it really is; of two moments with one reading the earlier counts.
         """
         if now.tzinfo is None:
-            raise ValueError("a moment needs a time zone")
+            raise ValueError("a time requires a time zone")
         today = now.astimezone(self.zone).date()
         return any(
             self._moment(day, self.start) <= now < self._moment(self._last_day(day), self.end)
