@@ -151,7 +151,7 @@ def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:
     """
     told = {"label": name.label, "beats": beats, **holder.model_dump(mode="json", exclude_defaults=True)}
     content = json.dumps({name: value for name, value in told.items() if value}, separators=(",", ":"))
-    text = f"held by a run of vgpu-cfg; `vgpu-cfg unlock {holder.run}` removes what a dead one left {content}"
+    text = f"held by a vgpu-cfg run; if it has died, run `vgpu-cfg unlock {holder.run}` {content}"
     if len(text) <= MOST_SIGNS or holder.occasion == NO_OCCASION:
         return text
     kept = Occasion(holder.occasion.change) if holder.occasion.reason else NO_OCCASION

@@ -40,7 +40,7 @@ def read_members(name: str) -> tuple[Member, ...]:
     """Write out the names that a text with ranges stands for."""
     for found in _BRACED.findall(name):
         if not _RANGE.fullmatch(found):
-            raise ValueError(f"{found!r} in a name is not a range\nwrite a range as {{01..14}}")
+            raise ValueError(f"{found!r} in a name is not a valid range\nexample: {{01..14}}")
     runs = [_run_of(first, last) for first, last in _RANGE.findall(name)]
     if not runs:
         return (Member(name, 0, 1, None, None),)
@@ -48,8 +48,8 @@ def read_members(name: str) -> tuple[Member, ...]:
     if any(run.size != size for run in runs):
         lengths = " and ".join(str(run.size) for run in runs)
         raise ValueError(
-            f"the ranges in {name!r} have different lengths: {lengths}\nranges of one line are matched in "
-            "order; make them equal"
+            f"the ranges in {name!r} have different lengths: {lengths}\nranges in an item are matched in "
+            "order, so their lengths must be equal"
         )
     return tuple(
         Member(_with_ranges(name, index), index, size, runs[0].at(index), runs[0].low + index)
@@ -73,9 +73,9 @@ class _Run:
 def _run_of(first: str, last: str) -> _Run:
     low, high = int(first), int(last)
     if high < low:
-        raise ValueError(f"the range {{{first}..{last}}} counts down\nwrite {{{last}..{first}}}")
+        raise ValueError(f"the range {{{first}..{last}}} counts down\nuse {{{last}..{first}}}")
     if high - low >= MOST_MEMBERS:
-        raise ValueError(f"the range {{{first}..{last}}} counts more than {MOST_MEMBERS}\nsplit it")
+        raise ValueError(f"the range {{{first}..{last}}} has more than {MOST_MEMBERS} elements\nsplit it")
     padded = first.startswith("0") or last.startswith("0")
     width = max(len(first), len(last)) if padded and max(len(first), len(last)) > 1 else 0
     return _Run(low, high - low + 1, width)
@@ -98,13 +98,13 @@ def fill(text: str, member: Member) -> str:
         count = _run_of(first, last).size
         if count != member.size:
             raise ValueError(
-                f"the range {{{first}..{last}}} has {count} elements, the line's name {member.size}\n"
-                "ranges of one line are matched in order; make them equal"
+                f"the range {{{first}..{last}}} has {count} elements, but the item's name has "
+                f"{member.size}\nranges in an item are matched in order, so their lengths must be equal"
             )
     if runs:
         text = _with_ranges(text, member.index)
     if member.written is None and (found := _NUMBER.search(text)):
-        raise ValueError(f"{found[0]} requires a range in the line's name\nexample: name: hvd-{{01..14}}")
+        raise ValueError(f"{found[0]} requires a range in the item's name\nexample: name: hvd-{{01..14}}")
     numbers = {"n": member.written or "", "i": str(member.number)}
     return _NUMBER.sub(lambda found: numbers[found[1]], text)
 

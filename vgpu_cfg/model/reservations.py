@@ -69,7 +69,7 @@ class Reservation(Frozen):
     def text(self) -> str:
         """What the alarm says: a sentence for people, then all of it as JSON."""
         told = self.model_dump(mode="json", exclude_defaults=True)
-        return f"GPUs that a plan of vgpu-cfg holds {json.dumps(told, separators=(',', ':'))}"
+        return f"GPUs reserved by a vgpu-cfg plan {json.dumps(told, separators=(',', ':'))}"
 
     def is_of(self, plan: PlanIdentity) -> bool:
         """Whether it is a plan's: by its id, or by the name where it holds none."""

@@ -80,7 +80,7 @@ class VgpuProfile(Frozen):
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
         if _NAME.fullmatch(self.name) is None or _fields(self.name) != self._parts():
-            raise ValueError(f"{self.name!r} is not a vGPU name")
+            raise ValueError(f"{self.name!r} is not a valid vGPU name")
         return self
 
     @model_serializer
@@ -117,7 +117,9 @@ def _fields(text: str) -> dict[str, Any]:
     slices, suffix = match["slices"], match["suffix"] or ""
     if (suffix == "4") is not (slices is None) and suffix:
         where = "a time-sliced" if slices is None else "a MIG-backed"
-        raise ValueError(f"{text!r} is not a vGPU name: {where} type has no suffix {suffix!r}")
+        raise ValueError(
+            f"{text!r} is not a valid vGPU name: {where} profile does not have the suffix {suffix!r}"
+        )
     return {
         "prefix": match["prefix"],
         "series": match["series"].upper(),
@@ -131,15 +133,18 @@ def _complaint(text: str) -> str:
     """Say why this is no name, from the most likely slip to the general form."""
     spelled = "_".join(text.strip().lower().split())
     if spelled != text and _NAME.fullmatch(spelled):
-        return f"{text!r} is not how vSphere writes this vGPU name: write {spelled!r}"
+        return f"in vSphere, the vGPU name {text!r} is spelled {spelled!r}"
     if not spelled.startswith(("grid_", "nvidia_")):
-        return f"{text!r} is not a vGPU name: it begins with 'grid_' or 'nvidia_', as in 'grid_a100-40c'"
+        return (
+            f"{text!r} is not a valid vGPU name: it must begin with 'grid_' or 'nvidia_', as in "
+            "'grid_a100-40c'"
+        )
     if re.search(r"-[0-9]+$", spelled):
         return (
-            f"{text!r} is not a vGPU name: the series is missing after the size, "
-            f"one of {', '.join(series.lower() for series in get_args(Series))}"
+            f"{text!r} is not a valid vGPU name: the series is missing after the size; use one of "
+            f"{', '.join(series.lower() for series in get_args(Series))}"
         )
     return (
-        f"{text!r} is not a vGPU name: it ends with a size in GB and a series, as in "
+        f"{text!r} is not a valid vGPU name: it must end with a size in GB and a series, as in "
         "'grid_a100-40c' (time-sliced) or 'grid_a100-1-5c' (MIG-backed)"
     )

@@ -338,7 +338,7 @@ def clashes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[Clas
         yield Clash((_PRIVATE,), message, f"remove {_PRIVATE}")
     for key in theirs.keys() & ours.keys() - {*JOINED, _PRIVATE}:
         if theirs[key] != ours[key]:
-            message = f"it sets {key}, which vgpu-cfg sets itself"
+            message = f"it sets {key}, which vgpu-cfg also sets"
             yield Clash((key,), message, f"remove {key}")
 
 

@@ -77,10 +77,10 @@ class CudaModule(ModuleBase):
 
     def describe(self) -> Description:
         source = self.package or f"the package cuda-toolkit-{self.version.replace('.', '-')}"
-        where = "" if self.package else f" of {self.repository}"
+        where = "" if self.package else f" from {self.repository}"
         return Description(
             words=f"CUDA Toolkit {self.version}",
-            by_hand=f"install {source}{where}, never `cuda`, which includes a driver; add it to the PATH",
+            by_hand=f"install {source}{where}, but not `cuda`, which includes a driver; add it to PATH",
             fetched=fetched_file("guest.cuda", self.package or self.repository),
         )
 
@@ -112,8 +112,8 @@ class NcclModule(ModuleBase):
         )
         return Description(
             words="NCCL settings with the host's topology" if self.gpu_wires else "NCCL settings",
-            by_hand=f"write the NCCL variables for {nics} to /opt/vgpu-cfg/nccl.env, with a unit at every "
-            f"boot{wired}",
+            by_hand=f"write the NCCL variables for {nics} to /opt/vgpu-cfg/nccl.env, with a systemd unit "
+            f"that runs at every boot{wired}",
             is_default=True,
         )
 
@@ -156,10 +156,12 @@ class UsersModule(ModuleBase):
         names = [user.name for user in self.users]
         names += [self.machine_user] if self.machine_user else []
         users = [_user_text(user) for user in self.users]
-        users += [f"{self.machine_user}, the account that vgpu-cfg logs in with"] if self.machine_user else []
+        users += (
+            [f"{self.machine_user}, the account that vgpu-cfg uses to log in"] if self.machine_user else []
+        )
         return Description(
             words=f"users {', '.join(names)}" if names else "no users",
-            by_hand=f"create the accounts {'; '.join(users)}" if users else "no account is created",
+            by_hand=f"create the accounts {'; '.join(users)}" if users else "no accounts are created",
             is_default=True,
         )
 
@@ -203,7 +205,7 @@ class NetworkModule(ModuleBase):
         nics = "; ".join(nic.named_setting for nic in self.nics)
         return Description(
             words="; ".join(nic.setting for nic in self.nics),
-            by_hand=f"write a file in /etc/netplan for {nics}; then netplan apply",
+            by_hand=f"write a file in /etc/netplan for {nics}; then run netplan apply",
         )
 
 
@@ -290,14 +292,14 @@ class SiteModule(ModuleBase):
         if self.dnf:
             words.append(f"configure dnf to use only {', '.join(self.dnf)}")
         words += [
-            f"configure {self.runtime} to use {url} for images of {name}"
+            f"configure {self.runtime} to use {url} for images from {name}"
             for name, url in self.registry_mirrors.items()
         ]
         if self.certificates:
             words.append("add the site's CA to the trusted certificates")
         if self.closed:
             hosts = ", ".join(self.hosts) or "nowhere"
-            words.append(f"disable package sources other than {hosts}")
+            words.append(f"disable all package sources except {hosts}")
         return "; ".join(words) or "nothing"
 
 
@@ -312,7 +314,7 @@ class TimeModule(ModuleBase):
         servers = ", ".join(self.servers)
         return Description(
             words=f"time from {servers}",
-            by_hand=f"configure chronyd, or systemd-timesyncd if installed, with {servers} as the only "
+            by_hand=f"configure chronyd (or systemd-timesyncd if installed) with {servers} as the only "
             "servers",
             fetched=tuple(Fetched("guest.time", server) for server in self.servers),
         )
@@ -327,7 +329,7 @@ class NouveauModule(ModuleBase):
 
     def describe(self) -> Description:
         return Description(
-            words="nouveau off",
+            words="nouveau disabled",
             by_hand="write `blacklist nouveau` and `options nouveau modeset=0` to a file in "
             "/etc/modprobe.d, rebuild the initramfs, and restart if nouveau is loaded",
             is_default=True,
@@ -372,11 +374,11 @@ class DriverModule(ModuleBase):
     def describe(self) -> Description:
         branches = " or ".join(self.branches)
         branch = branch_of_package(self.package) or branches
-        fits = f", of branch {branches}" if branches else ""
+        fits = f", branch {branches}" if branches else ""
         where = f"install {self.package}" if self.package else "check that the driver is installed"
         return Description(
             words=f"driver {branch}".rstrip(),
-            by_hand=f"{where}{fits}; nvidia-smi lists the GPUs",
+            by_hand=f"{where}{fits}; verify that nvidia-smi lists the GPUs",
             fetched=fetched_file("guest.driver", self.package),
         )
 
@@ -396,9 +398,10 @@ class LicenceModule(ModuleBase):
 
     def describe(self) -> Description:
         return Description(
-            words=f"licence {HIDDEN}",
+            words=f"license {HIDDEN}",
             by_hand=f"write FeatureType={self.feature_type} to /etc/nvidia/gridd.conf, store the token "
-            f"({self.token}) in /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd",
+            f"({self.token}) in /etc/nvidia/ClientConfigToken with mode 0744, and restart "
+            "nvidia-gridd",
         )
 
 
@@ -457,9 +460,9 @@ class PeermemModule(ModuleBase):
     def describe(self) -> Description:
         return Description(
             words="GPU memory for RDMA",
-            by_hand="load nvidia-peermem now and at boot, unless the open kernel modules with Linux 5.12 "
-            "or later make it unnecessary; if the driver was installed before the RDMA stack, "
-            "rebuild its modules",
+            by_hand="load nvidia-peermem now and at boot, unless the open kernel modules on Linux 5.12 or "
+            "later make it unnecessary; if the driver was installed before the RDMA stack, rebuild "
+            "the driver's modules",
             fetched=fetched_file("guest.driver", self.package),
             is_default=True,
         )
@@ -480,7 +483,7 @@ class NicFirmwareModule(ModuleBase):
         values = [f"{key}={value}" for key, value in self.parameters.items()]
         return Description(
             words=", ".join(values),
-            by_hand=f"mlxconfig -y set {' '.join(values)} on the NIC; active after the host restarts",
+            by_hand=f"mlxconfig -y set {' '.join(values)} on the NIC; takes effect after the host restarts",
         )
 
 
@@ -507,12 +510,14 @@ class RoceModule(ModuleBase):
     def describe(self) -> Description:
         blank = RoceModule(nics=())
         marks = f"mark RoCE packets with DSCP {self.dscp} (traffic class {self.traffic_class})"
-        pfc = f"enable PFC only for priority {self.priority}, and ECN with it"
+        pfc = f"enable PFC and ECN only for priority {self.priority}"
         return Description(
             words=f"PFC {self.priority}, DSCP {self.dscp}" if self.owns_port else f"DSCP {self.dscp}",
-            by_hand=f"trust {self.trust}, {pfc}; {marks}; with a unit, since the settings are lost on restart"
+            by_hand=f"trust {self.trust}, {pfc}; {marks}; use a systemd unit, because the settings are lost "
+            "at restart"
             if self.owns_port
-            else f"{marks}, with a unit at every boot; the port's own settings are made on the host",
+            else f"{marks}, with a systemd unit that runs at every boot; the port's own settings are "
+            "configured on the host",
             is_default=(self.dscp, self.priority) == (blank.dscp, blank.priority),
         )
 
@@ -528,7 +533,7 @@ class LimitsModule(ModuleBase):
         shared = f", and /dev/shm of {self.shared_memory}" if self.shared_memory else ""
         return Description(
             words=f"memlock, /dev/shm {self.shared_memory}" if self.shared_memory else "memlock",
-            by_hand=f"let containers and logins lock unlimited memory{shared}",
+            by_hand=f"allow containers and logins to lock unlimited memory{shared}",
             is_default=True,
         )
 
@@ -552,7 +557,7 @@ class SharedFolderModule(ModuleBase):
             )
         return Description(
             words=f"{self.path} from {self.server}",
-            by_hand=f"mount {self.server}:{self.path} at {self.path}, at boot too",
+            by_hand=f"mount {self.server}:{self.path} at {self.path}, now and at boot",
         )
 
 

@@ -32,9 +32,9 @@ OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
 """Those that log in from one worker to the others by themselves: a container needs ssh and sshd for them."""
 
 _PROOFS: Mapping[Framework, str] = {
-    "torchrun": "; python3 in it imports torch",
-    "horovod": "; horovodrun --check-build in it lists Horovod",
-    "mpi": "; mpirun --version in it works",
+    "torchrun": "; verify that python3 in it can import torch",
+    "horovod": "; verify that horovodrun --check-build in it lists Horovod",
+    "mpi": "; verify that mpirun --version works in it",
     "none": "",
 }
 _LAUNCHERS: Mapping[Framework, str] = {
@@ -55,7 +55,7 @@ class ContainersModule(ModuleBase):
 
     def describe(self) -> Description:
         return Description(
-            words=self.runtime, by_hand=f"install {self.runtime} from the distribution, and start it at boot"
+            words=self.runtime, by_hand=f"install {self.runtime} from the distribution, and enable it at boot"
         )
 
 
@@ -76,8 +76,8 @@ class ToolkitModule(ModuleBase):
         is_needed = self.runtime != "apptainer"
         return Description(
             words="container toolkit",
-            by_hand=f"install the NVIDIA Container Toolkit from {self.repository}, then "
-            f"nvidia-ctk runtime configure --runtime={self.runtime}",
+            by_hand=f"install the NVIDIA Container Toolkit from {self.repository}, then run nvidia-ctk "
+            f"runtime configure --runtime={self.runtime}",
             fetched=fetched_file("guest.toolkit_repository", self.repository) if is_needed else (),
             is_default=True,
         )
@@ -101,7 +101,7 @@ class RegistryModule(ModuleBase):
     def describe(self) -> Description:
         return Description(
             words=f"{self.server} {HIDDEN}",
-            by_hand=f"log {self.runtime} in to {self.server} as {self.user}, with {self.password}",
+            by_hand=f"log in to {self.server} from {self.runtime} as {self.user}, with {self.password}",
             # A login is asked of the registry itself, whatever mirrors it has.
             fetched=(Fetched("training.registry.server", host_of(f"https://{self.server}")),),
         )
@@ -133,7 +133,8 @@ class ImageModule(ModuleBase):
         source = f"load {self.archive}" if self.archive else f"pull {self.image}"
         return Description(
             words=self.image.rpartition("/")[2],
-            by_hand=f"{source}; it requires {self.minimum_free_gib} GiB{_PROOFS[self.framework]}",
+            by_hand=f"{source}; it requires {self.minimum_free_gib} GiB of free "
+            f"space{_PROOFS[self.framework]}",
             fetched=fetched_file("training.archive", self.archive)
             if self.archive
             else (fetched_image("training.image", self.image),),
@@ -178,9 +179,9 @@ class SshMeshModule(ModuleBase):
     def describe(self) -> Description:
         peers = ", ".join(peer.vm for peer in self.peers)
         return Description(
-            words=f"ssh mesh of {len(self.peers)}",
-            by_hand=f"give {self.user} a key that {peers} accept, on port {self.port} for training, "
-            "and the host keys of all in known_hosts",
+            words=f"SSH mesh of {len(self.peers)}",
+            by_hand=f"give {self.user} a key that {peers} accept, on port {self.port} for training, and all "
+            "host keys in known_hosts",
             is_default=True,
         )
 
@@ -205,7 +206,7 @@ class WorkerModule(ModuleBase):
     rdma: bool = False
 
     def describe(self) -> Description:
-        sshd = f", and in it an sshd on port {self.port}" if self.sshd else ""
+        sshd = f", and run sshd in it on port {self.port}" if self.sshd else ""
         return Description(
             words="worker container",
             by_hand=f"run {self.image} as a service at boot, with the host's network and GPUs{sshd}",
@@ -228,7 +229,8 @@ class RankModule(ModuleBase):
         values = " ".join(f"{key}={value}" for key, value in sorted(self.environment.items()))
         return Description(
             words=f"ranks with {counted(given, 'variable')}" if given else "ranks",
-            by_hand=f"start every training process with /opt/vgpu-cfg/rank, with {values or 'no variables'}",
+            by_hand="start every training process through /opt/vgpu-cfg/rank, with "
+            f"{values or 'no variables'}",
             is_default=True,
         )
 
@@ -324,7 +326,7 @@ class MonitoringModule(ModuleBase):
         used = self.used_images.items()
         return Description(
             words="Prometheus and Grafana" if self.role == "server" else f"{self.exporter} exporter",
-            by_hand=f"run Prometheus, which reads {targets}, and Grafana"
+            by_hand=f"run Grafana, and Prometheus with the targets {targets}"
             if self.role == "server"
             else f"run the {self.exporter} exporter as a service",
             fetched=tuple(fetched_image(f"training.monitoring.images.{name}", image) for name, image in used),

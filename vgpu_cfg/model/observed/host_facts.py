@@ -166,7 +166,7 @@ class HostMark(Frozen):
             return its_own
         return (
             f"if it is the same plan from another machine, copy its .id file with the ID {self.id}; "
-            f"otherwise {its_own}"
+            f"otherwise, {its_own}"
         )
 
     @property
@@ -187,7 +187,7 @@ def recovered_mark(entry: MaintenanceEntry) -> HostMark | None:
     """Return the mark that a run must have left on the host that it took down; None without a run."""
     if not entry.plan:
         return None
-    reason = f"its run {entry.run} put it there, but the mark is missing"
+    reason = f"set by the plan's run {entry.run}, but the mark is missing"
     return HostMark(
         plan=entry.plan, id=entry.plan_id, since=entry.at, maintenance=True, reason=reason, is_recovered=True
     )

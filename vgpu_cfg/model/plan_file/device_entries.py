@@ -51,9 +51,9 @@ AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 class GpuMatch(Frozen):
     """Which GPUs of a host are meant: all that is said must hold."""
 
-    model: OptionalText = key("Part of the board's or the device's name: A100, L40S.", default="any")
+    model: OptionalText = key("Part of the board or device name: A100, L40S.", default="any")
     pci_id: PciAddress = key("The NIC at this PCI address.", default="any")
-    numa: Stated[Node] = key("NICs of this NUMA node.", default="any")
+    numa: Stated[Node] = key("NICs on this NUMA node.", default="any")
 
 
 class NicMatch(Frozen):
@@ -64,11 +64,11 @@ class NicMatch(Frozen):
 
     model: OptionalText = key("Part of the device's name: ConnectX-6 Dx.", default="any")
     vmnic: Vmnic = key(
-        "The NIC with this name. Required to match a NIC that is an uplink or carries a VMkernel NIC.",
-        default="any that the host does not use",
+        "The NIC with this name. Required to match a NIC that is an uplink or is used by a VMkernel NIC.",
+        default="any NIC that the host does not use",
     )
     pci_id: PciAddress = key("The NIC at this PCI address.", default="any")
-    numa: Stated[Node] = key("NICs of this NUMA node.", default="any")
+    numa: Stated[Node] = key("NICs on this NUMA node.", default="any")
 
 
 class HostGpuEntry(Frozen):
@@ -76,22 +76,24 @@ class HostGpuEntry(Frozen):
 
     match: GpuMatch = key("The GPUs that the rule matches.", default="all", value=GpuMatch)
     use: Stated[Annotated[GpuUse, in_words(GpuUse)]] = key(
-        "Their use: vGPUs, or passthrough of the whole GPU. leave: not changed.", HOST_REBOOT, "unchanged"
+        "How the GPUs are used: for vGPUs, or passthrough of the entire GPU. leave: not changed.",
+        HOST_REBOOT,
+        "unchanged",
     )
     sharing: Stated[Annotated[Sharing, in_words(Sharing)]] = key(
-        "How vGPUs share a GPU: time-sliced, or on MIG slices. On Hopper and later, MIG requires no reboot.",
+        "How vGPUs share a GPU: time-sliced or MIG-backed. On Hopper and later, MIG requires no reboot.",
         HOST_REBOOT,
         "unchanged",
     )
     vgpu_mode: Stated[Annotated[VgpuMode, in_words(VgpuMode)]] = key(
-        "Whether time-sliced vGPUs of a GPU must have the same size.", MAINTENANCE, "unchanged"
+        "Whether time-sliced vGPUs on a GPU must be the same size.", MAINTENANCE, "unchanged"
     )
     scheduler: Stated[Annotated[SchedulerPolicy, in_words(SchedulerPolicy)]] = key(
         "The scheduler for time-sliced vGPUs.", HOST_REBOOT, "unchanged"
     )
-    ecc: Stated[bool] = key("ECC of the GPU memory.", HOST_REBOOT, "unchanged")
+    ecc: Stated[bool] = key("Whether ECC is enabled for GPU memory.", HOST_REBOOT, "unchanged")
     label: RemovableText = key(
-        'vSphere\'s hardware label of a passthrough GPU, which VMs can request; "" removes it.',
+        'The vSphere hardware label of a passthrough GPU, which VMs can request; "" removes it.',
         LIVE,
         "unchanged",
     )
@@ -100,12 +102,12 @@ class HostGpuEntry(Frozen):
 class RoceEntry(Frozen):
     """RoCE in the host's own NIC driver: what marks its traffic, and the priority that is kept lossless."""
 
-    trust: Literal["dscp", "pcp"] = key("The packet field that is trusted.", HOST_REBOOT, value="dscp")
+    trust: Literal["dscp", "pcp"] = key("The trusted packet field.", HOST_REBOOT, value="dscp")
     dscp: Annotated[int, Field(ge=0, le=63)] = key(
-        "The DSCP of RDMA traffic; requires trust dscp.", HOST_REBOOT, value=26
+        "The DSCP of RDMA traffic; requires `trust: dscp`.", HOST_REBOOT, value=26
     )
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) makes lossless.", HOST_REBOOT, value=3
+        "The priority for which flow control (PFC) prevents packet loss.", HOST_REBOOT, value=3
     )
 
 
@@ -117,29 +119,31 @@ class HostNicEntry(Frozen):
     """How the NICs that match shall be set; of several rules the first that matches holds."""
 
     match: NicMatch = key(
-        "The NICs that the rule matches.", default="all that the host does not use", value=NicMatch
+        "The NICs that the rule matches.", default="all NICs that the host does not use", value=NicMatch
     )
     use: Stated[Annotated[NicUse, in_words(NicUse)]] = key(
-        "Their use: the host, passthrough of the whole NIC, or virtual functions.", HOST_REBOOT, "unchanged"
+        "How the NICs are used: by the host, passthrough of the entire NIC, or virtual functions.",
+        HOST_REBOOT,
+        "unchanged",
     )
     vfs: Stated[Annotated[int, Field(ge=1, le=65535)]] = key(
-        "The number of virtual functions; required with use sriov.", HOST_REBOOT
+        "The number of virtual functions; required with `use: sriov`.", HOST_REBOOT
     )
     label: RemovableText = key(
-        'vSphere\'s hardware label of a passthrough NIC; "" removes it.', LIVE, "unchanged"
+        'The vSphere hardware label of a passthrough NIC; "" removes it.', LIVE, "unchanged"
     )
     firmware: dict[FirmwareName, FirmwareValue] = key(
-        "mlxconfig parameters: true, false, an integer, or a word such as ETH.",
+        "mlxconfig parameters; the values are true, false, an integer, or a word such as ETH.",
         HOST_COLD_BOOT,
         "unchanged",
         value=dict,
         propertyNames=FIRMWARE_NAMES,
     )
     roce: Stated[Annotated[RoceEntry | bool, AfterValidator(_with_defaults)]] = key(
-        "RoCE in the host's driver; true: with defaults, false: off.", HOST_REBOOT, "unchanged"
+        "RoCE settings of the host's driver; true: the defaults, false: off.", HOST_REBOOT, "unchanged"
     )
     switch: RemovableText = key(
-        'The switch that the NIC is an uplink of; "" removes it from a standard switch.', LIVE, "unchanged"
+        'The switch to add the NIC to as an uplink; "" removes it from a standard switch.', LIVE, "unchanged"
     )
 
 
@@ -148,12 +152,12 @@ class VmknicEntry(Frozen):
 
     network: Text = Field(description="The network's name.", json_schema_extra={"x-takes-effect": LIVE.value})
     address: Stated[VmknicAddress] = key(
-        "dhcp, or an IPv4 address with its prefix if the entry names one host.", LIVE, "unchanged"
+        "dhcp, or an IPv4 address with its prefix if the entry specifies a single host.", LIVE, "unchanged"
     )
     addresses: dict[Text, InterfaceAddress] = key(
         "An IPv4 address with its prefix for each host, by host name.", LIVE, value=dict
     )
-    mtu: Stated[Mtu] = key("The MTU in bytes; must not exceed that of the switch.", LIVE, "unchanged")
+    mtu: Stated[Mtu] = key("The MTU in bytes; must not exceed the switch's MTU.", LIVE, "unchanged")
 
 
 class PvrdmaEntry(Frozen):
@@ -177,12 +181,12 @@ class HaOptions(Frozen):
     """What vSphere HA does with a VM other than with the rest of its cluster."""
 
     restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
-        "The restart priority of the VM after a host failure; disabled: never.",
+        "The VM's restart priority after a host failure; disabled: never restarted.",
         TakesEffect.LIVE,
         "the cluster's setting",
     )
     monitoring: Stated[Literal["off", "vm", "vm-and-app"]] = key(
-        "Whether HA resets the VM if its VMware Tools or an application stop responding.",
+        "Whether HA resets the VM if VMware Tools or an application in it stops responding.",
         TakesEffect.LIVE,
         "the cluster's setting",
     )
@@ -193,7 +197,7 @@ class VmOptions(Frozen):
 
     secure_boot: Stated[bool] = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
     boot_delay: Stated[Annotated[int, Field(ge=0, le=3600)]] = key(
-        "Seconds that the firmware waits before booting; takes effect at the next start.",
+        "The number of seconds that the firmware waits before booting; takes effect at the next power-on.",
         TakesEffect.LIVE,
         "the template's",
     )
@@ -211,7 +215,7 @@ class VmOptions(Frozen):
         "false",
     )
     latency_sensitivity: Stated[Literal["normal", "high"]] = key(
-        "high: every CPU has a dedicated core, and all CPU and memory is reserved.",
+        "high: every CPU has a dedicated core, and all CPU and memory resources are reserved.",
         TakesEffect.AT_POWER_CYCLE,
         "the template's",
     )
@@ -225,10 +229,10 @@ class VmOptions(Frozen):
     )
     ha: Stated[HaOptions] = key("vSphere HA settings for this VM.", TakesEffect.LIVE, "the cluster's setting")
     attributes: Stated[dict[AttributeName, AttributeValue]] = key(
-        "Custom attributes of the VM, by name; empty text clears an attribute.", TakesEffect.LIVE
+        "The VM's custom attributes, by name; empty text clears an attribute.", TakesEffect.LIVE
     )
     tags: Stated[dict[CategoryName, Texts]] = key(
-        "Tags of the VM by category: one, or a list; an empty list removes the tags of the category.",
+        "The VM's tags by category: one, or a list; an empty list removes the category's tags.",
         TakesEffect.LIVE,
     )
 

@@ -84,7 +84,7 @@ class LibraryTemplate(Frozen):
     """A VM template of a content library."""
 
     library: Text = Field(description="The name of the content library.")
-    item: Text = Field(description="The name of the item, which must have the type vm-template.")
+    item: Text = Field(description="The item's name; its type must be vm-template.")
 
 
 def _kind_of_template(value: object) -> str:
@@ -109,7 +109,7 @@ class DeviceEntry(Frozen):
 
     label: OptionalText = key("The hardware label that the host assigns to the device.")
     model: OptionalText = key("The board, as part of the device's name: A100, L40S.")
-    device_id: Stated[PciIds] = key("Vendor and device ID as printed by lspci: 10de:20f1.")
+    device_id: Stated[PciIds] = key("The vendor and device ID as printed by lspci: 10de:20f1.")
 
     def __str__(self) -> str:
         words = []
@@ -126,17 +126,17 @@ class GpuEntry(Frozen):
     """One kind of GPU of a VM, `count` times: a vGPU (`profile`) or a whole one (`device`, `pin`)."""
 
     profile: Profiles = key(
-        "The vGPU profile, of any series. With a list, the first available profile is used.", value=tuple
+        "The vGPU profile, from any series. With a list, the first available profile is used.", value=tuple
     )
     device: DeviceEntry = key(
-        "Instead of a profile: a whole GPU with Dynamic DirectPath I/O.", value=DeviceEntry
+        "Instead of a profile: an entire GPU with Dynamic DirectPath I/O.", value=DeviceEntry
     )
     pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, with fixed passthrough.")
     count: Count = key("The number of these GPUs.", value=1)
     nvlink: PeersNumber = key("Whether these vGPUs must be connected by NVLink.", default="false")
     uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", value=False)
     group: OptionalText = key(
-        "The exact name of the vendor's device group that includes this vGPU and its NIC.",
+        "The exact name of the vendor device group that contains this vGPU and its NIC.",
         default="only NVLink groups",
     )
 
@@ -160,13 +160,13 @@ class GpuEntry(Frozen):
         given = self.model_fields_set
         if self.pin and "profile" in given:
             message = (
-                "`pin` is for passthrough: ESXi selects the GPU of a vGPU at power-on\nremove `pin`, or "
-                "remove `profile` to pass the whole GPU through"
+                "`pin` is for passthrough; ESXi selects the GPU for a vGPU at power-on\nremove `pin`, or "
+                "remove `profile` to use GPU passthrough"
             )
             raise ValueError(message)
         wanted = "device" in given and (self.device.label or self.device.model or self.device.device_id)
         if "profile" in given and wanted:
-            message = "a GPU has a `profile` or a `device`, not both\nremove one of them"
+            message = "a GPU can have a `profile` or a `device`, not both\nremove one of them"
             raise ValueError(message)
         if not (given & {"profile", "device"} or self.pin):
             message = "a GPU requires a `profile`, a `device` or a `pin`\nexample: {profile: grid_a100-40c}"
@@ -175,18 +175,18 @@ class GpuEntry(Frozen):
             message = "`device` is empty\nset a label, a model or a device_id"
             raise ValueError(message)
         if self.pin and wanted:
-            message = "with `pin`, only the PCI address counts\nremove `device`"
+            message = "`pin` already selects the GPU by its PCI address\nremove `device`"
             raise ValueError(message)
         if self.pin and self.count > 1:
-            message = "`pin` names one GPU\nremove `count`, and list every GPU with its own `pin`"
+            message = "`pin` selects one GPU\nremove `count`, and list every GPU with its own `pin`"
             raise ValueError(message)
         if self.uvm and "profile" not in given:
-            message = "`uvm` applies to vGPUs\nremove `uvm`"
+            message = "`uvm` applies only to vGPUs\nremove `uvm`"
             raise ValueError(message)
         if self.group and (self.nvlink is not None or self.count > 1 or len(self.profile) != 1):
             message = (
-                "`group` is for one vGPU of one profile, with its NIC\nuse an entry for each group, and "
-                "`nvlink` for GPUs connected by NVLink"
+                "`group` is for one vGPU of one profile, with its NIC\nuse a separate item for each group, "
+                "and `nvlink` for GPUs connected by NVLink"
             )
             raise ValueError(message)
         return self
@@ -197,8 +197,8 @@ class GpuEntry(Frozen):
             return self
         if "profile" not in self.model_fields_set:
             message = (
-                "`nvlink` is for vGPUs, but this GPU is passed through\nremove `nvlink`, or use a "
-                "`profile` with a full GPU"
+                "`nvlink` is for vGPUs, but this GPU uses passthrough\nremove `nvlink`, or use a `profile` "
+                "with a full GPU"
             )
             raise ValueError(message)
         if self.count < 2:
@@ -207,14 +207,14 @@ class GpuEntry(Frozen):
         for profile in self.profile:
             if profile.sharing is Sharing.MIG:
                 message = (
-                    f"`nvlink` connects whole GPUs, but {profile.name} is a MIG slice\nuse the time-sliced "
+                    f"`nvlink` connects full GPUs, but {profile.name} is a MIG slice\nuse the time-sliced "
                     "profile with the full framebuffer"
                 )
                 raise ValueError(message)
             if profile.series != "C":
                 message = (
-                    f"`nvlink` connects vGPUs of the C series, but {profile.name} is of the "
-                    f"{profile.series} series\nuse the C profile with the full framebuffer"
+                    f"`nvlink` connects C-series vGPUs, but {profile.name} is a {profile.series}-series "
+                    "profile\nuse the C profile with the full framebuffer"
                 )
                 raise ValueError(message)
         return self
@@ -234,10 +234,10 @@ class DiskEntry(Frozen):
     def _one_kind(self) -> DiskEntry:
         given = self.model_fields_set
         if ("grow" in given) == ("size" in given):
-            message = "a disk has either `grow` or `size`\nexample: {grow: 200GiB} or {size: 1TiB}"
+            message = "a disk requires either `grow` or `size`\nexample: {grow: 200GiB} or {size: 1TiB}"
             raise ValueError(message)
         if {"grow", "controller"} <= given:
-            message = "`controller` is for a new disk\nremove it, or `grow`"
+            message = "`controller` applies only to a new disk\nremove it, or remove `grow`"
             raise ValueError(message)
         return self
 
@@ -246,31 +246,31 @@ class PlaceEntry(Frozen):
     """Where the VMs of one line may run."""
 
     spread: Stated[Annotated[Spread, in_words(Spread)]] = key(
-        "Objects that the VMs of this line must not share: a host, a GPU, or a NUMA node of a host.",
+        "What the VMs in this item must not share: a host, a GPU, or a host's NUMA node.",
         LIVE,
         "no restriction",
     )
     pack: bool = key(
-        "Whether to place the VMs of this line on as few hosts as possible; a preference.", LIVE, value=False
+        "Whether to place the VMs in this item on as few hosts as possible; a preference.", LIVE, value=False
     )
     hosts: Texts = key(
         "Globs of host names; only matching hosts are used.", LIVE, "every host of `cluster`", value=tuple
     )
     not_hosts: Texts = key("Globs of host names; matching hosts are never used.", LIVE, "none", value=tuple)
     host_group: OptionalText = key(
-        "An existing DRS host group of the cluster: only its hosts are used, and a DRS rule keeps the VMs "
+        "An existing DRS host group in the cluster: only its hosts are used, and a DRS rule keeps the VMs "
         "on them.",
         LIVE,
         "none",
     )
     must: bool = key(
-        "Whether the spread and the rule for `host_group` must hold (true) or should (false).",
+        "Whether `spread` and the rule for `host_group` are mandatory (true) or preferred (false).",
         LIVE,
         value=True,
     )
     keep_free: Annotated[int, Field(ge=0, le=10_000)] = key(
-        "The number of eligible hosts to keep free of VMs with GPUs. If lines share the same hosts, the "
-        "largest number applies.",
+        "The number of eligible hosts to keep free of VMs with GPUs. If several items use the same hosts, "
+        "the largest number applies.",
         LIVE,
         value=0,
     )
@@ -287,16 +287,18 @@ class VmKeys(VmOptions):
     clone: Literal["full", "linked"] = key(
         "Whether to create a linked clone, which shares the template's disks.", AT_CREATION, "full"
     )
-    cluster: Texts = key("The cluster, or several; the first with capacity is used.", MOVE, "any that fits")
+    cluster: Texts = key(
+        "The cluster, or several; the first with capacity is used.", MOVE, "any suitable cluster"
+    )
     folder: OptionalText = key(
-        "The VM folder, by its path below the datacenter's VM folder; it must exist.",
+        "The VM folder, as a path relative to the datacenter's VM folder; it must exist.",
         LIVE,
         "the datacenter's VM folder",
     )
     resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
     datastore: OptionalText = key("The datastore.", MOVE, "the template's")
     storage_policy: OptionalText = key(
-        "The VM storage policy of its home and its disks, including those of the template.",
+        "The VM storage policy for the VM home and disks, including disks from the template.",
         LIVE,
         "vCenter's default for the datastore",
     )
@@ -315,13 +317,17 @@ class VmKeys(VmOptions):
         tuple[NicEntry, ...], one_or_many_of("network", Text | NicEntry | list[Text | NicEntry])
     ] = key("The network adapters; text is short for {network: text}.", AT_POWER_CYCLE, "the template's")
     disks: tuple[DiskEntry, ...] = key(
-        "Additional disks, and the growth of the template's first disk.", AT_POWER_CYCLE, "the template's"
+        "Additional disks, and the minimum size of the template's first disk.",
+        AT_POWER_CYCLE,
+        "the template's",
     )
-    extra_config: dict[ConfigKey, ConfigValue] = key("VMX settings that no other key sets.", AT_POWER_CYCLE)
+    extra_config: dict[ConfigKey, ConfigValue] = key(
+        "VMX settings that are not covered by another key.", AT_POWER_CYCLE
+    )
     place: PlaceEntry = key("Placement of the VM.", LIVE, value=PlaceEntry)
-    guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
+    guest: GuestEntry = key("Guest settings: host name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM is powered on; leave: not changed.", LIVE, "true")
-    expires: Day = key("The last day of the VM; afterwards, `apply --expired` shuts it down.", REPORTING)
+    expires: Day = key("The VM's last day; after it, `apply --expired` shuts the VM down.", REPORTING)
     ignore: tuple[ManagedKey, ...] = key("Keys whose drift is neither reported nor fixed.", REPORTING)
     lock: bool = key("Whether `destroy` rejects this VM.", LIVE, "false")
 
@@ -330,21 +336,22 @@ class VmEntry(VmKeys):
     """One line of `vms`: a VM, or as many as the range in its name counts."""
 
     name: Text = Field(
-        description="The VM's name; {01..14} creates fourteen VMs. In other texts, {n} is the number as "
-        "written, {i} without leading zeros."
+        description="The VM's name; {01..14} creates fourteen VMs. In other text, {n} is the number as "
+        "written, {i} is the number without leading zeros."
     )
     except_: dict[str, VmKeys] = Field(
         default_factory=dict,
         alias="except",
-        description="Changes to single VMs, by name or range; mappings merge, the rest is replaced.",
+        description="Changes to individual VMs, by name or range; mappings are merged, other values are "
+        "replaced.",
     )
 
 
 class MovedEntry(Frozen):
     """A VM, or as many as a range counts, that has another name in this file than it had before."""
 
-    from_: Text = Field(alias="from", description="The name that it had, which `vms` has no more.")
-    to: Text = Field(description="The name that it has in `vms` now.")
+    from_: Text = Field(alias="from", description="The VM's previous name, which is no longer in `vms`.")
+    to: Text = Field(description="The VM's current name in `vms`.")
 
 
 class Server(Frozen):
@@ -366,16 +373,16 @@ class VerifyEntry(Frozen):
     """What `verify` asks of measured bandwidth."""
 
     host_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "Share of the line rate that RDMA must reach from host memory.", default="0.90"
+        "The share of the line rate that RDMA must reach from host memory.", default="0.90"
     )
     gpu_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "Share of the line rate that RDMA must reach from GPU memory.", default="0.85"
+        "The share of the line rate that RDMA must reach from GPU memory.", default="0.85"
     )
     busbw: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "Share of the line rate that an allreduce's bus bandwidth must reach.", default="0.84"
+        "The share of the line rate that the bus bandwidth of an allreduce must reach.", default="0.84"
     )
     seconds: Stated[Annotated[int, Field(ge=1, le=600)]] = key(
-        "How long each bandwidth is measured.", default="5"
+        "The duration of each bandwidth measurement.", default="5"
     )
     line_gbps: Stated[Annotated[float, Field(gt=0, le=10_000)]] = key(
         "The required speed of each RDMA port, in Gb/s.", default="the catalog's value for the NIC model"
@@ -384,7 +391,7 @@ class VerifyEntry(Frozen):
         "The maximum difference between a guest's clock and vCenter's.", default="2"
     )
     licence_hours: Stated[Annotated[float, Field(ge=0, le=8760)]] = key(
-        "The minimum remaining time of a vGPU's license.", default="12"
+        "The minimum remaining time on a vGPU's license.", default="12"
     )
     loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
         "The share by which a measurement may fall below the baseline.", default="0.05"
@@ -403,15 +410,14 @@ class FileHeader(Frozen):
     )
     id: PlanId = key(
         "The plan's ID, which identifies its VMs; the first apply creates it.",
-        default="the ID in the file of the same name with the extension .id",
+        default="the ID in the file with the same name and the extension .id",
         pattern=ID_PATTERN,
     )
     vcenter: Text | Server = key(
         "The vCenter: a context's name, an address, lab:ESTATE, or {server, datacenter}."
     )
     include: Texts = key(
-        "Files that are merged first; paths are relative to this file; not allowed together with `name` "
-        "or `vms`."
+        "Files to merge first, with paths relative to this file. Cannot be combined with `name` or `vms`."
     )
     vars: dict[VariableName, str | int | float | bool] = key(
         "Values for ${variable}; --vars FILE and --set override them.",
@@ -423,19 +429,19 @@ class FileHeader(Frozen):
     )
     protect: ProtectEntry = key("Objects that are never changed.")
     checks: dict[CheckCode, Literal["error", "warning", "info"]] = key(
-        "A different severity, by check code, for findings that are based on a recalled fact.",
+        "A different severity, by check code, for findings based on facts from memory.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
-    verify: VerifyEntry = key("Minimum measured bandwidth, as shares of the line rate.")
+    verify: VerifyEntry = key("Thresholds for `verify`, such as the minimum measured bandwidth.")
     allow: Approvals = key(
-        "Approvals: network (interrupts links of other VMs), training (ends a running training), "
+        "Approvals: network (interrupts other VMs' links), training (ends a running training job), "
         "irreversible (cannot be undone)."
     )
     unpinned: bool = key(
         "Whether packages and image archives may be downloaded without a checksum.", default="false"
     )
     from_: Annotated[Stated[ZonedMoment], Field(alias="from")] = key(
-        "Start of the GPU reservation; until then, `apply` reserves the GPUs and creates no VM."
+        "Start of the GPU reservation; until then, `apply` reserves the GPUs but creates no VMs."
     )
     until: Stated[ZonedMoment] = key("End of the GPU reservation; requires `from`.")
 
@@ -448,7 +454,7 @@ class PlanFile(FileHeader):
     networks: tuple[Annotated[NetworkEntry, mapping_or_text("name", Text | NetworkEntry)], ...] = key(
         "Networks that must exist."
     )
-    vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
-    moved: tuple[MovedEntry, ...] = key("VMs that had another name before; they are renamed, not recreated.")
+    vms: tuple[VmEntry, ...] = key("The VMs, one item for each kind.")
+    moved: tuple[MovedEntry, ...] = key("VMs with a previous name; they are renamed, not recreated.")
     site: SiteEntry = key("Sources for guest setup: proxy, mirrors, certificates.")
     training: TrainingEntry = key("The VMs that train together, and their framework.")

@@ -52,13 +52,13 @@ class TakesEffect(StrEnum):
     """It waits for leave: `apply --allow-move`."""
     LIVE = "live"
     REPORTING = "in reports only"
-    SERVICE_RESTART = "at a restart of Xorg"
+    SERVICE_RESTART = "at an Xorg restart"
     """The host's service `xorg`; no VM with a vGPU may run there meanwhile."""
     MAINTENANCE = "in maintenance mode"
-    HOST_REBOOT = "at a reboot of the host"
-    HOST_COLD_BOOT = "at a reboot of the host, or a cold boot"
+    HOST_REBOOT = "at a host reboot"
+    HOST_COLD_BOOT = "at a host reboot or cold boot"
     BY_HAND = "manually"
-    IN_GUEST = "in the guest, live"
+    IN_GUEST = "in the running guest"
     """It is staged again in a guest that runs."""
     GUEST_RESTART = "in the guest, possibly with a guest restart"
     FIRST_BOOT = "at the guest's first boot only"
@@ -124,7 +124,7 @@ def in_words(words: type[StrEnum]) -> WithJsonSchema:
 
 def _one_or_many(value: object) -> object:
     if not isinstance(value, str | list | tuple):
-        message = "this must be text, or a list of texts"
+        message = "this must be text or a list of text"
         raise ValueError(message)
     return [value] if isinstance(value, str) else value
 
@@ -160,7 +160,7 @@ def _profile(value: object) -> VgpuProfile:
     if isinstance(value, VgpuProfile):
         return value
     if not isinstance(value, str):
-        message = "a profile is text such as grid_a100-40c"
+        message = "a profile must be text such as grid_a100-40c"
         raise ValueError(message)
     return _parsed(value)
 
@@ -198,7 +198,7 @@ def _numa(value: object) -> DesiredNuma:
                 return DesiredNuma(policy=NumaPolicy.NODE, nodes=tuple(sorted(set(nodes))))
         case _:
             pass
-    message = "'numa' must be follow-gpu, node, off, a node's number or a list of them"
+    message = "'numa' must be follow-gpu, node, off, a node number or a list of node numbers"
     raise ValueError(message)
 
 
@@ -210,7 +210,7 @@ def _date(value: object) -> date:
             raise ValueError
         return date.fromisoformat(str(value))
     except ValueError:
-        message = f"{str(value)!r} is not a date\nwrite it as 2027-03-31"
+        message = f"{str(value)!r} is not a valid date\nexample: 2027-03-31"
         raise ValueError(message) from None
 
 
@@ -224,7 +224,8 @@ def _zoned_moment(value: object) -> datetime:
         return in_utc(found)
     except ValueError:
         message = (
-            f"{str(value)!r} is not a time with time zone\nuse the form 2027-01-11T08:00+01:00, or Z for UTC"
+            f"{str(value)!r} is not a valid time with a time zone\nexample: 2027-01-11T08:00+01:00, or Z "
+            "for UTC"
         )
         raise ValueError(message) from None
 
@@ -246,7 +247,7 @@ _COMPUTED_CONFIG = {
     "numa.nodeaffinity": "use `numa` instead",
     "memsize": "use `memory` instead",
     "numvcpus": "use `cpus` instead",
-    "firmware": "every VM has EFI firmware",
+    "firmware": "every VM uses EFI firmware",
     "uefi.secureboot.enabled": "use `secure_boot` instead",
     "sched.mem.min": "all memory is always reserved",
     "sched.mem.minsize": "all memory is always reserved",
@@ -281,7 +282,7 @@ def _config_key(name: str) -> str:
     if folded.startswith("pcipassthru") and folded.endswith(".cfg.enable_uvm"):
         remedy = "use `uvm` in `gpus` instead"
     if remedy:
-        message = f"extra_config must not set {name!r}, which is computed\n{remedy}"
+        message = f"extra_config cannot set {name!r}, because vgpu-cfg sets it\n{remedy}"
         raise ValueError(message)
     return name
 

@@ -50,10 +50,10 @@ class LoginEntry(Frozen):
     """An account of the template by which this tool gets into the guest, with sudo that asks nothing."""
 
     user: Annotated[UserName, Kept(str)] = key(
-        "The account.", NEXT_RUN, "an account that vgpu-cfg creates, with a key of the plan", value=""
+        "The account.", NEXT_RUN, "an account that vgpu-cfg creates, with the plan's key", value=""
     )
     password: Stated[NamedSecret] = key(
-        "The secret with its password; required for guest operations.", NEXT_RUN
+        "The secret with the account's password; required for guest operations.", NEXT_RUN
     )
     port: Port = key("The port of the guest's SSH server.", NEXT_RUN, value=22)
     # The last one: below it the function of its name is out of reach.
@@ -67,8 +67,8 @@ class UserEntry(Frozen):
         description="The account's name.", json_schema_extra={"x-takes-effect": IN_GUEST.value}
     )
     keys: PublicKeys = key("Public keys for login, one or a list.", IN_GUEST, "none", value=tuple)
-    sudo: bool = key("Whether the account may use sudo without a password.", IN_GUEST, value=True)
-    shell: Shell = key("Its shell.", IN_GUEST, value="/bin/bash")
+    sudo: bool = key("Whether the account can use sudo without a password.", IN_GUEST, value=True)
+    shell: Shell = key("The account's login shell.", IN_GUEST, value="/bin/bash")
 
 
 class LicenceEntry(Frozen):
@@ -77,7 +77,7 @@ class LicenceEntry(Frozen):
     secret: Stated[SecretName] = key("A name under `secrets`: short for {token: {secret: NAME}}.", IN_GUEST)
     token: Stated[NamedSecret] = key("The secret with the token.", IN_GUEST)
     type: FeatureType = key(
-        "FeatureType of gridd.conf: 1 vGPU, 2 RTX Virtual Workstation, 4 compute.", IN_GUEST, value=4
+        "FeatureType in gridd.conf: 1 vGPU, 2 RTX Virtual Workstation, 4 compute.", IN_GUEST, value=4
     )
 
 
@@ -108,9 +108,9 @@ class CudaEntry(Frozen):
         "from the repository",
     )
     sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
-    repository: Url = key("The location of NVIDIA's packages, or of a mirror.", IN_GUEST, "NVIDIA's")
+    repository: Url = key("The location of NVIDIA's packages or of a mirror.", IN_GUEST, "NVIDIA's")
     keyring_sha256: Sha256 = key(
-        "The checksum of the repository's cuda-keyring package.", IN_GUEST, "NVIDIA's of this distribution"
+        "The checksum of the repository's cuda-keyring package.", IN_GUEST, "NVIDIA's, for this distribution"
     )
 
 
@@ -140,18 +140,19 @@ class GuestEntry(Frozen):
         value="cloud-init",
     )
     spec: OptionalText = key(
-        "For guests without cloud-init: the vCenter customization specification that sets the clone's "
-        "host name and addresses at its first start.",
+        "For guests without cloud-init: the vCenter customization specification that sets the clone's host "
+        "name and addresses at first power-on.",
         TakesEffect.AT_CREATION,
         "none",
     )
     secrets: Literal["follow", "exposed"] = key(
-        "follow: secrets are delivered after the first boot, by guest operations or ssh; exposed: by "
-        "cloud-init, so that anyone with read access to the VM's configuration in vCenter can see them.",
+        "follow: secrets are delivered after the first boot, by guest operations or SSH; exposed: "
+        "cloud-init delivers them, so anyone with read access to the VM's configuration in vCenter can see "
+        "them.",
         NEXT_RUN,
         value="follow",
     )
-    hostname: HostName = key("The host name, one label.", IN_GUEST, "the VM's name")
+    hostname: HostName = key("The host name, without a domain.", IN_GUEST, "the VM's name")
     domain: Domain = key("The domain of the fully qualified host name.", IN_GUEST, "none")
     login: LoginEntry = key(
         "The login for access to the guest after its first boot.", NEXT_RUN, value=LoginEntry
@@ -160,19 +161,19 @@ class GuestEntry(Frozen):
         "Accounts; text is short for {name: text}.", IN_GUEST, "only the template's", value=tuple
     )
     user_data: OptionalText = key(
-        "A #cloud-config file that is merged with the settings of vgpu-cfg; its path is relative to the "
-        "file that names it.",
+        "A #cloud-config file to merge with vgpu-cfg's settings; its path is relative to the file that "
+        "specifies it.",
         FIRST_BOOT,
         "none",
     )
     licence: Stated[GuestLicence] = key(
-        "The vGPU license: {secret: NAME} of the token, or a mapping.", IN_GUEST
+        "The vGPU license: {secret: NAME} for the token, or a mapping.", IN_GUEST
     )
     driver: Stated[GuestDriver] = key(
-        "NVIDIA's guest driver: template (part of the template, only checked), the package's address or "
+        "NVIDIA's guest driver: template (included in the template, only checked), the package's address or "
         "path, or a mapping; leave: not changed.",
         GUEST_RESTART,
-        "template if a VM with GPUs trains, otherwise leave",
+        "template for training VMs with GPUs; otherwise, leave",
     )
     cuda: Stated[GuestCuda] = key(
         'The CUDA Toolkit, for training without containers: "12.8", or a mapping.', IN_GUEST, "none"
@@ -180,18 +181,18 @@ class GuestEntry(Frozen):
     ofed: Stated[GuestOfed] = key(
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: not changed.",
         GUEST_RESTART,
-        "inbox if a NIC has rdma, otherwise leave",
+        "inbox if a NIC has rdma; otherwise, leave",
     )
     time: TimeServers = key(
         "The guest's NTP servers, one or a list; no others are used.", IN_GUEST, "the template's", value=tuple
     )
     containers: Stated[Containers] = key(
-        "The container runtime, with NVIDIA's container toolkit if the VM has GPUs; leave: not changed.",
+        "The container runtime, with the NVIDIA Container Toolkit if the VM has GPUs; leave: not changed.",
         IN_GUEST,
-        "docker if training needs one, otherwise leave",
+        "docker if training requires a runtime; otherwise, leave",
     )
     toolkit_repository: Url = key(
-        "The location of NVIDIA's container toolkit packages, or of a mirror.", IN_GUEST, "NVIDIA's"
+        "The location of the NVIDIA Container Toolkit packages or of a mirror.", IN_GUEST, "NVIDIA's"
     )
     shared_memory: Stated[Size] = key("The size of /dev/shm, which containers share.", IN_GUEST, "unchanged")
     wait: Duration = key("The maximum duration of the guest's first boot.", NEXT_RUN, "30m", value=1800)

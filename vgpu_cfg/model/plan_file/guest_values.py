@@ -76,12 +76,12 @@ def check_host_name(name: str) -> str:
     """Return a host name of one label (RFC 1123), which is no number: that would be read as an address."""
     if "." in name and re.fullmatch(DOMAIN_PATTERN, name):
         first, _, rest = name.partition(".")
-        raise ValueError(f"{name!r} is a name with its domain\nwrite hostname: {first} and domain: {rest}")
+        raise ValueError(f"{name!r} includes a domain\nset hostname: {first} and domain: {rest}")
     if re.fullmatch(LABEL_PATTERN, name) is None:
-        hint = f"at most {LONGEST_LABEL} letters, digits and '-', as in hvd-01"
-        raise ValueError(f"{name!r} cannot be a host name\n{hint}")
+        hint = f"use at most {LONGEST_LABEL} letters, digits and '-', for example hvd-01"
+        raise ValueError(f"{name!r} is not a valid host name\n{hint}")
     if name.isdecimal():
-        raise ValueError(f"the host name {name!r} would be taken for an address\nas in node-{name}")
+        raise ValueError(f"the host name {name!r} could be mistaken for an address\nexample: node-{name}")
     return name
 
 
@@ -94,7 +94,7 @@ def host_name_of(vm_name: str) -> str:
 def check_domain(name: str) -> str:
     """Return the domain that makes a host name a full one."""
     if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
-        raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
+        raise ValueError(f"{name!r} is not a valid domain\nexample: example.com")
     return name
 
 
@@ -105,15 +105,15 @@ def check_time_server(name: str) -> str:
     except ValueError:
         pass
     if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
-        raise ValueError(f"{name!r} cannot be an NTP server\nas in ntp.example.com or 10.0.0.1")
+        raise ValueError(f"{name!r} is not a valid NTP server\nexample: ntp.example.com or 10.0.0.1")
     return name
 
 
 def check_user(name: str) -> str:
     """Return the name of an account as useradd takes it."""
     if re.fullmatch(USER_PATTERN, name) is None:
-        hint = "at most 32 of a-z, 0-9, '_' and '-', the first a letter or '_'"
-        raise ValueError(f"{name!r} cannot be the name of a Linux account\n{hint}")
+        hint = "use at most 32 of a-z, 0-9, '_' and '-', beginning with a letter or '_'"
+        raise ValueError(f"{name!r} is not a valid Linux account name\n{hint}")
     return name
 
 
@@ -123,19 +123,19 @@ def check_public_key(text: str) -> str:
     No message repeats it: somebody may have written a private one.
     """
     words = text.split()
-    shape = "as in ssh-ed25519 AAAAC3NzaC1lZDI1NTE5... anna@example.com"
+    shape = "example: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5... anna@example.com"
     if "PRIVATE KEY" in text:
         raise ValueError(
-            "this is a private key, and a public one belongs here\ntake the file that ends in .pub"
+            "this is a private key, but a public key is required\nuse the file with the extension .pub"
         )
     if len(words) < 2 or _KEY_KINDS.fullmatch(words[0]) is None or not is_printed(text):
-        raise ValueError(f"this is not a public key on one line\n{shape}")
+        raise ValueError(f"this is not a valid public key on a single line\n{shape}")
     try:
         content = base64.b64decode(words[1], validate=True)
     except (binascii.Error, ValueError):
         content = b""
     if not content[4:].startswith(words[0].encode()):
-        raise ValueError(f"what follows {words[0]} is not such a key\n{shape}")
+        raise ValueError(f"the text after {words[0]} is not a valid key of that type\n{shape}")
     return " ".join(words)
 
 
@@ -157,7 +157,7 @@ def _is_path(text: str) -> bool:
 def check_shell(text: str) -> str:
     """Return an account's shell; passwd divides its fields by colons, and useradd takes no blank there."""
     if re.fullmatch(SHELL_PATTERN, text) is None or ".." in text.split("/"):
-        raise ValueError(f"{text!r} cannot be a login shell\nwrite its whole path, as in /bin/bash")
+        raise ValueError(f"{text!r} is not a valid login shell\nuse its full path, for example /bin/bash")
     return text
 
 
@@ -165,10 +165,12 @@ def parse_elastic(text: str) -> tuple[int, int]:
     """Read `MIN:MAX`, how few and how many workers a training may go on with. Raises ValueError."""
     found = re.fullmatch(ELASTIC_PATTERN, text)
     if found is None:
-        raise ValueError(f"{text!r} is no range of workers\nas in 2:4: at least two, and up to four")
+        raise ValueError(
+            f"{text!r} is not a valid range of workers\nexample: 2:4 for at least two and up to four"
+        )
     least, most = int(found[1]), int(found[2])
     if least > most:
-        raise ValueError(f"{text!r} ends before it begins\nas in {most}:{least}")
+        raise ValueError(f"{text!r} has a minimum that is greater than its maximum\nexample: {most}:{least}")
     return least, most
 
 
@@ -181,34 +183,38 @@ def check_elastic(text: str) -> str:
 def check_folder(text: str) -> str:
     """Return a folder that the head can share with its workers: none that a system needs for itself."""
     if text.strip("/") and (re.fullmatch(FOLDER_PATTERN, text) is None or ".." in text.split("/")):
-        hint = "write an absolute path of letters, digits and the signs . _ + @ -, as in /srv/training"
-        raise ValueError(f"{text!r} cannot be a shared folder\n{hint}")
+        hint = (
+            "use an absolute path of letters, digits and the characters . _ + @ -, for example /srv/training"
+        )
+        raise ValueError(f"{text!r} is not a valid shared folder\n{hint}")
     first, *below = [part for part in text.split("/") if part] or [""]
     if not first or first in _OF_THE_SYSTEM or (first in _WITH_OTHERS_IN_THEM and not below):
-        raise ValueError(f"{text!r} belongs to the system of every guest\nas in /srv/training")
+        raise ValueError(f"{text!r} is a system folder in every guest\nexample: /srv/training")
     return text
 
 
 def check_registry_user(text: str) -> str:
     """Return the user of a registry; the login joins it to the password by a colon."""
     if not text or text.startswith("-") or not is_printed(text) or set(text) & set(": \u00a0"):
-        hint = "leave out blanks, line breaks, colons and a '-' before it"
-        raise ValueError(f"{text!r} cannot be the user of a registry\n{hint}")
+        hint = "do not use spaces, line breaks, colons or a leading '-'"
+        raise ValueError(f"{text!r} is not a valid registry user\n{hint}")
     return text
 
 
 def check_cuda_version(text: str) -> str:
     """Return a release of the CUDA Toolkit, major and minor: its packages are named by these."""
     if re.fullmatch(CUDA_PATTERN, text) is None:
-        raise ValueError(f'{text!r} is no release of the CUDA Toolkit\nwrite major and minor, as in "12.8"')
+        raise ValueError(
+            f'{text!r} is not a valid CUDA Toolkit release\nuse major and minor, for example "12.8"'
+        )
     return text
 
 
 def check_feature_type(number: int) -> int:
     """Return a FeatureType of gridd.conf that is licensed."""
     if number not in FEATURE_TYPES:
-        message = f"{number} is no FeatureType that a vGPU is licensed by"
-        raise ValueError(f"{message}\nwrite 4 for compute, 1 for vGPU, 2 for RTX Virtual Workstation")
+        message = f"{number} is not a valid FeatureType for licensing a vGPU"
+        raise ValueError(f"{message}\nuse 4 for compute, 1 for vGPU, 2 for RTX Virtual Workstation")
     return number
 
 
@@ -219,8 +225,8 @@ def check_package(text: str) -> str:
             return _without_login(text)
     elif text.strip("/") != "" and text.startswith("/") and is_printed(text) and ".." not in text.split("/"):
         return text
-    hint = "write an https:// address, or its whole path in the guest"
-    raise ValueError(f"{text!r} says not where the package is\n{hint}")
+    hint = "use an https:// address, or the full path in the guest"
+    raise ValueError(f"{text!r} is not a valid package location\n{hint}")
 
 
 def package_kind(text: str) -> str:
@@ -233,31 +239,35 @@ def check_url(text: str) -> str:
     if re.fullmatch(_URL, text):
         _without_login(text)
     if re.fullmatch(PLAIN_URL_PATTERN, text.rstrip("/")) is None:
-        hint = "as in https://packages.example.com/toolkit"
-        raise ValueError(f"{text!r} is not the address of a package source\n{hint}")
+        hint = "example: https://packages.example.com/toolkit"
+        raise ValueError(f"{text!r} is not a valid package source address\n{hint}")
     return text.rstrip("/")
 
 
 def _without_login(url: str) -> str:
     """Refuse an address that holds a login: it would stand in plans and in files that all may read."""
     if "@" in url.partition("://")[2].partition("/")[0]:
-        message = "an address with a login in it would be shown in plans and guests"
-        raise ValueError(f"{message}\nlet the guests fetch it without one, or put the file into the template")
+        message = "an address that contains a login would be shown in plans and guests"
+        raise ValueError(
+            f"{message}\nuse a location that requires no login, or include the file in the template"
+        )
     return url
 
 
 def check_sha256(text: str) -> str:
     """Return a checksum in lower case."""
     if re.fullmatch(SHA256_PATTERN, text) is None:
-        raise ValueError("a sha256 has 64 hexadecimal digits\ntake what sha256sum prints of the file")
+        raise ValueError(
+            "a sha256 must have 64 hexadecimal digits\nuse the value that sha256sum prints for the file"
+        )
     return text.lower()
 
 
 def check_image(text: str) -> str:
     """Return a reference to a container image."""
     if len(text) > _LONGEST_IMAGE or re.fullmatch(IMAGE_PATTERN, text) is None:
-        hint = "as in nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
-        raise ValueError(f"{text!r} cannot be an image's name\n{hint}")
+        hint = "example: nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
+        raise ValueError(f"{text!r} is not a valid image name\n{hint}")
     return text
 
 
@@ -276,15 +286,15 @@ def check_registry(text: str) -> str:
     """Return a registry's address: a name and perhaps a port, without https://."""
     if re.fullmatch(_REGISTRY, text) is None:
         bare = re.sub("^https?://", "", text).partition("/")[0]
-        hint = f"write {bare}" if bare != text and re.fullmatch(_REGISTRY, bare) else "as in nvcr.io"
-        raise ValueError(f"{text!r} is not the address of a registry\n{hint}")
+        hint = f"use {bare}" if bare != text and re.fullmatch(_REGISTRY, bare) else "example: nvcr.io"
+        raise ValueError(f"{text!r} is not a valid registry address\n{hint}")
     return text
 
 
 def check_shell_variable(name: str) -> str:
     """Return the name of an environment variable."""
     if re.fullmatch(SHELL_VARIABLE_PATTERN, name) is None:
-        raise ValueError(f"{name!r} cannot be the name of an environment variable\nas in NCCL_DEBUG")
+        raise ValueError(f"{name!r} is not a valid environment variable name\nexample: NCCL_DEBUG")
     return name
 
 
@@ -292,24 +302,26 @@ def parse_variable_value(value: object) -> str:
     """Return an environment variable's value as text; a file of the guest holds one on each line."""
     match value:
         case bool():
-            raise ValueError('an environment variable holds text\nquote it, as in "1" or "true"')
+            raise ValueError('an environment variable must be text\nquote it, for example "1" or "true"')
         case int() | float():
             return str(value)
         case str() if is_printed(value):
             return value
         case _:
-            raise ValueError("an environment variable holds text on one line\nquote it, without line breaks")
+            raise ValueError(
+                "an environment variable must be a single line of text\nquote it, and remove line breaks"
+            )
 
 
 def check_mount(text: str) -> str:
     """Return `source:target`, two paths."""
     source, colon, target = text.partition(":")
     if not colon or not target.strip("/") or not (_is_path(source) and _is_path(target)):
-        hint = "write two paths, as in /srv/data:/data"
-        raise ValueError(f"{text!r} is not a mount of a guest's folder in a container\n{hint}")
+        hint = "use two paths, for example /srv/data:/data"
+        raise ValueError(f"{text!r} is not a valid container mount of a guest folder\n{hint}")
     for own in ("/etc/vgpu-cfg", "/opt/vgpu-cfg", "/etc/hosts"):
         if target.rstrip("/") == own or target.startswith(f"{own}/"):
-            raise ValueError(f"{own} in the container is this tool's own\nchoose another target")
+            raise ValueError(f"{own} in the container is reserved for vgpu-cfg\nuse another target")
     return text
 
 
@@ -318,12 +330,12 @@ def parse_duration(value: object) -> int:
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     found = re.fullmatch(r"([0-9]{1,6}) ?([a-z]*)", text)
     if found is None or (found[2] and found[2] not in _SECONDS):
-        raise ValueError("a duration is a number and s, m or h\nas in 30m")
+        raise ValueError("a duration must be a number followed by s, m or h\nexample: 30m")
     if not found[2]:
-        raise ValueError(f"the duration {text} has no unit\nwrite {text}s or {text}m")
+        raise ValueError(f"the duration {text} has no unit\nexample: {text}s or {text}m")
     seconds = int(found[1]) * _SECONDS[found[2]]
     if not _SHORTEST_WAIT <= seconds <= _LONGEST_WAIT:
-        raise ValueError(f"{text} is not a time that a guest's first boot takes\nfrom 1m to 24h")
+        raise ValueError(f"{text} is out of range for a guest's first boot\nuse 1m to 24h")
     return seconds
 
 
@@ -333,7 +345,9 @@ def parse_rate(value: object) -> int:
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(Mbps|Gbps)", text)
     mbps = float(found[1]) * _MBPS[found[2]] if found is not None else 0.0
     if mbps < 1 or mbps != int(mbps):
-        raise ValueError("a rate is a whole number of Mbps, or a number of Gbps\nas in 10Gbps or 500Mbps")
+        raise ValueError(
+            "a rate must be a whole number of Mbps, or a number of Gbps\nexample: 10Gbps or 500Mbps"
+        )
     return int(mbps)
 
 

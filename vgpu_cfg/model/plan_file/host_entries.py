@@ -71,30 +71,30 @@ class DriverEntry(Frozen):
     """The NVIDIA host driver."""
 
     kind: Literal["nvd-aie", "vgpu"] = key(
-        "Of NVIDIA AI Enterprise, or of vGPU.", HOST_REBOOT, value="nvd-aie"
+        "The driver package: NVIDIA AI Enterprise (nvd-aie) or vGPU.", HOST_REBOOT, value="nvd-aie"
     )
-    version: Stated[Version] = key("A glob of versions, quoted.", HOST_REBOOT, "any")
+    version: Stated[Version] = key("The version, as a quoted glob.", HOST_REBOOT, "any")
     by: Literal["lifecycle", "esxcli", "hand"] = key(
-        "How it is installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
+        "The installation method: the cluster's image, vgpu-cfg with `depot`, or manual.",
         NEXT_RUN,
         value="hand",
     )
     depot: Depots = key(
-        "Offline bundles for by esxcli: paths on the host, or addresses.", HOST_REBOOT, value=tuple
+        "Offline bundles for `by: esxcli`: paths on the host, or addresses.", HOST_REBOOT, value=tuple
     )
 
 
 class FirmwareToolsEntry(Frozen):
     """NVIDIA's firmware tools: MFT, and NMST, its kernel module."""
 
-    version: Stated[Version] = key("A glob of versions of MFT, quoted.", HOST_REBOOT, "any")
+    version: Stated[Version] = key("The MFT version, as a quoted glob.", HOST_REBOOT, "any")
     by: Literal["lifecycle", "esxcli", "hand"] = key(
-        "How they are installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
+        "The installation method: the cluster's image, vgpu-cfg with `depot`, or manual.",
         NEXT_RUN,
         value="hand",
     )
     depot: Depots = key(
-        "Offline bundles for by esxcli, of MFT and of NMST: paths on the host, or addresses.",
+        "MFT and NMST offline bundles for `by: esxcli`: paths on the host, or addresses.",
         HOST_REBOOT,
         value=tuple,
     )
@@ -118,15 +118,15 @@ class BmcEntry(Frozen):
         value=dict,
     )
     user: Text = key("The BMC account; it must be allowed to control power.", NEXT_RUN, value="root")
-    password: Stated[NamedSecret] = key("The secret with its password.", NEXT_RUN)
+    password: Stated[NamedSecret] = key("The secret with the account's password.", NEXT_RUN)
     thumbprints: dict[Text, Text] = key(
-        "By host name, the SHA-256 of its BMC's certificate, instead of CA verification.",
+        "The SHA-256 thumbprint of each BMC's certificate, by host name, used instead of CA verification.",
         NEXT_RUN,
-        "verified by CA",
+        "CA verification",
         value=dict,
     )
     system: OptionalText = key(
-        "The Redfish ID of the server, if the BMC has several.", NEXT_RUN, "the only one"
+        "The server's Redfish ID, if the BMC manages several.", NEXT_RUN, "the only one"
     )
 
 
@@ -135,19 +135,21 @@ class AccessEntry(Frozen):
 
     ssh: Literal["off", "on", "open-and-close"] = key(
         (
-            "off: never. on: only if the service is already running. open-and-close: started, and stopped "
-            "afterwards."
+            "off: never. on: only if the service is already running. open-and-close: started, then stopped "
+            "afterward."
         ),
         NEXT_RUN,
         value="off",
     )
-    user: Text = key("The user of the shell.", NEXT_RUN, value="root")
+    user: Text = key("The shell user.", NEXT_RUN, value="root")
     password: Stated[NamedSecret] = key("The secret with the password.", NEXT_RUN)
     host_keys: Literal["known", "pin"] = key(
-        "known: only a key in known_hosts. pin: a host's first key is added there.", NEXT_RUN, value="known"
+        "known: only a key in known_hosts. pin: a host's first key is added to known_hosts.",
+        NEXT_RUN,
+        value="known",
     )
     bmc: BmcEntry = key(
-        "The servers' management controllers, which power them on after the shutdown of a cold boot.",
+        "The servers' management controllers, which power them on again during a cold boot.",
         NEXT_RUN,
         "none",
         value=BmcEntry,
@@ -160,11 +162,11 @@ class EstimateEntry(Frozen):
     """How many minutes things are thought to take: what does not end in `window` is not begun."""
 
     maintenance: Annotated[int, Field(ge=0)] = key(
-        "Entering and leaving maintenance mode, including all changes on the host.", NEXT_RUN, value=15
+        "Entering and exiting maintenance mode, including all changes on the host.", NEXT_RUN, value=15
     )
     reboot: Annotated[int, Field(ge=0)] = key("Each reboot of a host.", NEXT_RUN, value=15)
     vm: Annotated[int, Field(ge=0)] = key(
-        "A VM that is moved, or powered off and on again.", NEXT_RUN, value=5
+        "Each VM that is moved, or powered off and on again.", NEXT_RUN, value=5
     )
 
 
@@ -181,7 +183,7 @@ class DisruptionEntry(Frozen):
         value=frozenset({Disruption.MAINTENANCE, Disruption.REBOOT}),
     )
     canary: Annotated[int, Field(ge=0)] = key(
-        "The number of canary hosts; the others follow when these are done.", NEXT_RUN, value=0
+        "The number of canary hosts; the others follow when these are finished.", NEXT_RUN, value=0
     )
     vsan: Stated[Literal["ensureAccessibility", "noAction", "evacuateAllData"]] = key(
         "How vSAN data is handled in maintenance mode.", NEXT_RUN, "vSphere decides"
@@ -192,12 +194,12 @@ class DisruptionEntry(Frozen):
         "always",
     )
     estimate: EstimateEntry = key(
-        "Estimated duration of steps in minutes, used to check whether work fits the window.",
+        "Estimated duration of steps in minutes, used to check whether the work fits in the window.",
         NEXT_RUN,
         value=EstimateEntry,
     )
     power_off_own: bool = key(
-        "Whether VMs of this plan may be powered off if they cannot be migrated.",
+        "Whether VMs in this plan may be powered off if they cannot be migrated.",
         NEXT_RUN,
         "false",
         value=False,
@@ -212,14 +214,19 @@ class ClusterOptionsEntry(Frozen):
     """What vGPU VMs need of DRS and vCenter to be moved. It holds for the whole cluster."""
 
     evacuate_vgpu: Stated[bool] = key(
-        "Whether maintenance mode migrates VMs with vGPUs: DRS option VgpuMMAutomationTimeoutSecs at -1.",
+        "Whether maintenance mode migrates VMs with vGPUs (DRS option VgpuMMAutomationTimeoutSecs set to "
+        "-1).",
         LIVE,
         "unchanged",
     )
     hot_migrate: Stated[bool] = key(
-        "vCenter's vgpu.hotmigrate.enabled: vMotion of VMs with vGPUs.", LIVE, "unchanged"
+        "Whether vMotion of VMs with vGPUs is enabled (vCenter setting vgpu.hotmigrate.enabled).",
+        LIVE,
+        "unchanged",
     )
-    drs: dict[Text, DrsValue] = key("Other options of DRS by name. Empty text removes one.", LIVE, value=dict)
+    drs: dict[Text, DrsValue] = key(
+        "Other DRS options, by name. Empty text removes an option.", LIVE, value=dict
+    )
 
 
 class HostEntry(Frozen):
@@ -227,17 +234,17 @@ class HostEntry(Frozen):
 
     cluster: OptionalText = key("All hosts of this cluster, by name or inventory path.", NEXT_RUN)
     names: Texts = key(
-        "Globs of host names, or names with a range; with `cluster`, only its hosts. A name without a "
-        "match is an error.",
+        "Host names, as globs or ranges; with `cluster`, only hosts in that cluster. A name without a match "
+        "is an error.",
         NEXT_RUN,
         value=tuple,
     )
-    mode: Literal["enforce", "check"] = key("check: only report, make no changes.", NEXT_RUN, value="enforce")
+    mode: Literal["enforce", "check"] = key("check: report only, make no changes.", NEXT_RUN, value="enforce")
     prepare: Literal["from_vms", "none"] = key(
-        "from_vms: also make the settings that the plan's VMs require on their hosts; explicit settings "
+        "from_vms: also configure settings that the plan's VMs require on their hosts; explicit settings "
         "take precedence.",
         NEXT_RUN,
-        "from_vms in a plan with VMs, otherwise none",
+        "from_vms in a plan with VMs; otherwise, none",
         value="none",
     )
     graphics_type: Stated[HostGraphicsType] = key(
@@ -246,12 +253,12 @@ class HostEntry(Frozen):
         "unchanged",
     )
     assignment_policy: Stated[HostAssignmentPolicy] = key(
-        "How vGPUs are distributed over GPUs: breadth first, or depth first.",
+        "How vGPUs are distributed across GPUs: breadth first or depth first.",
         TakesEffect.SERVICE_RESTART,
         "unchanged",
     )
     ats: Stated[bool] = key(
-        "Address translation services: kernel option atsSupport.", HOST_REBOOT, "unchanged"
+        "Address Translation Services (kernel option atsSupport).", HOST_REBOOT, "unchanged"
     )
     gpus: GpuRules = key(
         "Rules for GPUs; the first match applies. GPUs without a match are not changed.", value=tuple
@@ -267,18 +274,20 @@ class HostEntry(Frozen):
         "The NVIDIA host driver and its installation method.", HOST_REBOOT, "not checked"
     )
     firmware_tools: Stated[FirmwareToolsEntry] = key(
-        "NVIDIA's firmware tools, required for `firmware` of NICs, and their installation method.",
+        "NVIDIA's firmware tools, required for NIC `firmware`, and their installation method.",
         HOST_REBOOT,
         "not checked",
     )
-    bios: Stated[BiosEntry] = key("Required BIOS settings of the server.", BY_HAND, "not checked")
+    bios: Stated[BiosEntry] = key("Required BIOS settings on the server.", BY_HAND, "not checked")
     licence: Stated[NamedSecret] = key("The secret with the host's vSphere license key.", LIVE, "unchanged")
     cluster_options: ClusterOptionsEntry = key(
         "DRS settings for vGPU VMs; requires `cluster`.", LIVE, value=ClusterOptionsEntry
     )
     access: AccessEntry = key("Access to the host's shell.", NEXT_RUN, value=AccessEntry)
     disruption: DisruptionEntry = key(
-        "Allowed disruption of hosts: what, when, and how many at a time.", NEXT_RUN, value=DisruptionEntry
+        "Allowed host disruption: which kinds, when, and how many hosts at a time.",
+        NEXT_RUN,
+        value=DisruptionEntry,
     )
 
     model_config = ConfigDict(
@@ -290,7 +299,7 @@ class NicDeviceEntry(Frozen):
     """Which physical NIC: any free one that has everything said here."""
 
     label: OptionalText = key(
-        "The hardware label that the host assigns to the NIC; the device is then Dynamic DirectPath."
+        "The hardware label that the host assigns to the NIC; the device then uses Dynamic DirectPath."
     )
     model: OptionalText = key("Part of the NIC's name: ConnectX-6 Dx.")
 
@@ -303,7 +312,7 @@ class NicEntry(Frozen):
     """
 
     network: OptionalText = key(
-        "The network's name or inventory path; it must exist. For a passthrough NIC it only documents the "
+        "The network's name or inventory path; it must exist. For a passthrough NIC, it only documents the "
         "cabling."
     )
     type: Literal["vmxnet3", "sriov", "passthrough", "pvrdma"] = key("The adapter type.", default="vmxnet3")
@@ -313,7 +322,7 @@ class NicEntry(Frozen):
         default="vCenter assigns one",
     )
     near: Literal["gpu", "any"] = key(
-        "gpu: a function on a NUMA node of the VM's GPUs, or none; any: on any node. Not for vmxnet3.",
+        "gpu: only a function on a NUMA node of the VM's GPUs; any: a function on any node. Not for vmxnet3.",
         default="near a GPU if one is free",
     )
     pin: PciAddress = key(
@@ -326,8 +335,8 @@ class NicEntry(Frozen):
         default="not configured",
     )
     rdma: Literal["gpudirect", "host"] = key(
-        "gpudirect: RDMA to and from GPU memory, including all required settings of host, VM, NIC and "
-        "guest. host: only with the guest's own memory.",
+        "gpudirect: RDMA to and from GPU memory, including all required settings for the host, VM, NIC and "
+        "guest. host: only to and from the guest's own memory.",
         default="no RDMA settings",
     )
 
@@ -370,9 +379,9 @@ class NicEntry(Frozen):
         if self.mac and self.is_many and "{k}" not in self.mac:
             yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list the NICs one by one"
         if self.ip not in (None, "dhcp", "pool") and self.is_many and "{k}" not in self.ip:
-            yield "one address cannot be used for several NICs\nadd {k} to it, or set pool"
+            yield "one address cannot be used for several NICs\nadd {k} to it, or set `ip: pool`"
         if self.ip == "pool" and "network" not in given:
-            yield "`ip: pool` requires a network, but this NIC names none\nadd `network`"
+            yield "`ip: pool` requires a network, but none is specified for this NIC\nadd `network`"
         yield from self._wrong_rdma()
         yield from self._wrong_device(given)
 
@@ -380,18 +389,18 @@ class NicEntry(Frozen):
         if "rdma" not in self.model_fields_set:
             return
         if self.kind == "vmxnet3":
-            yield "a vmxnet3 NIC has no RDMA\nset type: passthrough, sriov or pvrdma; or remove `rdma`"
+            yield "vmxnet3 does not support RDMA\nset type: passthrough, sriov or pvrdma; or remove `rdma`"
         if self.kind == "pvrdma" and self.rdma == "gpudirect":
-            yield "PVRDMA does not reach GPU memory\nwrite rdma: host, or type: passthrough or sriov"
+            yield "PVRDMA cannot access GPU memory\nset rdma: host, or type: passthrough or sriov"
 
     def _wrong_device(self, given: set[str]) -> Iterator[str]:
         if {"pin", "device"} <= given:
-            yield "with `pin` the PCI address alone decides\nremove `device`"
+            yield "`pin` already selects the NIC by its PCI address\nremove `device`"
         if self.pin and self.is_many and self.kind == "passthrough":
-            yield "`pin` names one NIC\nremove `count`, and list every NIC with its own `pin`"
+            yield "`pin` selects one NIC\nremove `count`, and list every NIC with its own `pin`"
         if "device" not in given:
             return
         if not (self.device.label or self.device.model):
-            yield "`device` says nothing\ngive a label or a model"
+            yield "`device` is empty\nset a label or a model"
         if self.device.label and self.kind == "sriov":
-            yield "a hardware `label` is of a NIC that is passed through whole\nwrite a `model` or a `pin`"
+            yield "a hardware `label` applies only to passthrough NICs\nset a `model` or a `pin`"

@@ -36,7 +36,7 @@ _DAY = "|".join(DAYS)
 WINDOW_PATTERN = rf"^({_DAILY}|({_DAY})(, ?({_DAY}))*) +\d\d:\d\d-\d\d:\d\d +\S+$"
 _WINDOW = re.compile(r"(?P<days>[^\s,]+(?:, ?[^\s,]+)*) +(?P<start>[^\s-]+)-(?P<end>[^\s-]+) +(?P<zone>\S+)")
 _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2})")
-_WINDOW_EXAMPLE = "as in Sat 22:00-04:00 Europe/Berlin, with days as Sat,Sun or daily"
+_WINDOW_EXAMPLE = "example: Sat 22:00-04:00 Europe/Berlin, where the days can also be Sat,Sun or daily"
 MINUTES_A_DAY = 24 * 60
 
 FIRMWARE_NAME_PATTERN = r"^[A-Z][A-Z0-9_]*(\[[0-9]+\])?$"
@@ -62,12 +62,12 @@ def split_window(text: str) -> WindowParts:
     """Take `Sat 22:00-04:00 Europe/Berlin` apart; the days may be several (`Sat,Sun`) or `daily`."""
     found = _WINDOW.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a window of time\n{_WINDOW_EXAMPLE}")
+        raise ValueError(f"{text!r} is not a valid maintenance window\n{_WINDOW_EXAMPLE}")
     start, end = _minutes(found["start"]), _minutes(found["end"])
     if start == MINUTES_A_DAY:
-        raise ValueError("a window cannot begin at 24:00\nwrite 00:00, and the day after")
+        raise ValueError("a window cannot begin at 24:00\nuse 00:00 on the next day")
     if start == end:
-        raise ValueError("a window that ends when it begins is never open\nwrite 00:00-24:00 for a whole day")
+        raise ValueError("a window cannot begin and end at the same time\nuse 00:00-24:00 for an entire day")
     return WindowParts(_days(found["days"]), start, end, _zone(found["zone"]))
 
 
@@ -86,8 +86,8 @@ def _days(text: str) -> frozenset[int]:
             near = [
                 day for day in (*DAYS, _DAILY) if day.casefold() in (word[:3].casefold(), word.casefold())
             ]
-            hint = f"write {near[0]}" if near else f"write {', '.join(DAYS)} or {_DAILY}"
-            hint = "list the days, as in Sat,Sun" if "-" in word else hint
+            hint = f"use {near[0]}" if near else f"use {', '.join(DAYS)} or {_DAILY}"
+            hint = "list the days, for example Sat,Sun" if "-" in word else hint
             raise ValueError(f"{word!r} is not a day of the week\n{hint}")
     return frozenset(DAYS.index(word) for word in words)
 
@@ -98,7 +98,7 @@ def _minutes(text: str) -> int:
         minutes = int(found[1]) * 60 + int(found[2])
         if int(found[2]) < 60 and minutes <= MINUTES_A_DAY:
             return minutes
-    raise ValueError(f"{text!r} is not a time of day\nwrite hours and minutes, from 00:00 to 24:00")
+    raise ValueError(f"{text!r} is not a valid time of day\nuse hours and minutes from 00:00 to 24:00")
 
 
 def _zone(name: str) -> str:
@@ -108,8 +108,8 @@ def _zone(name: str) -> str:
         known = sorted(zoneinfo.available_timezones())
         of_city = [zone for zone in known if zone.rpartition("/")[2].casefold() == name.casefold()]
         near = of_city or difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "as in Europe/Berlin or UTC"
-        raise ValueError(f"{name!r} is not a time zone that this machine knows\n{hint}") from None
+        hint = f"did you mean {near[0]}?" if near else "example: Europe/Berlin or UTC"
+        raise ValueError(f"this machine does not recognize the time zone {name!r}\n{hint}") from None
     return name
 
 
@@ -117,8 +117,8 @@ def check_firmware_name(name: str) -> str:
     """Return the name if mlxconfig prints parameters so: capitals, and an index for one of an array."""
     if re.fullmatch(FIRMWARE_NAME_PATTERN.strip("^$"), name) is None:
         near = re.sub(r"[^A-Z0-9_]", "_", name.upper())
-        hint = f"did you mean {near}?" if re.fullmatch("[A-Z][A-Z0-9_]*", near) else "as in ATS_ENABLED"
-        raise ValueError(f"{name!r} cannot be a firmware parameter of mlxconfig\n{hint}")
+        hint = f"did you mean {near}?" if re.fullmatch("[A-Z][A-Z0-9_]*", near) else "example: ATS_ENABLED"
+        raise ValueError(f"{name!r} is not a valid mlxconfig firmware parameter\n{hint}")
     return name
 
 
@@ -136,49 +136,50 @@ def parse_firmware_value(value: object) -> str:
         case str() if _FIRMWARE_WORD.fullmatch(value):
             return value
         case _:
-            hint = "write true, false, a whole number, or a word such as ETH"
-            raise ValueError(f"this is no value of a firmware parameter\n{hint}")
+            hint = "use true, false, an integer, or a word such as ETH"
+            raise ValueError(f"this is not a valid value for a firmware parameter\n{hint}")
 
 
 def parse_version(value: object) -> str:
     """Return the glob of a version; a number has lost what was written, `580.10` is 580.1 as one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(
-            'an unquoted version is a number, which drops zeros\nquote it, as in "580.10" or "580.*"'
+            'an unquoted version is read as a number, which drops zeros\nquote it, for example "580.10" or '
+            '"580.*"'
         )
     if not isinstance(value, str) or not value.strip() or " " in value.strip():
-        raise ValueError('a version is text with globs\nas in "580.95.*"')
+        raise ValueError('a version must be text, which can contain globs\nexample: "580.95.*"')
     return value.strip()
 
 
 def check_depot(text: str) -> str:
     """Return a depot's place if a host can find it: a path from its root, or an address."""
     if re.fullmatch(DEPOT_PATTERN.strip("^$"), text) is None:
-        hint = "write the whole path, as in /vmfs/volumes/ds1/driver.zip, or an https:// address"
-        raise ValueError(f"the host cannot find the depot {text!r}\n{hint}")
+        hint = "use the full path, such as /vmfs/volumes/ds1/driver.zip, or an https:// address"
+        raise ValueError(f"{text!r} is not a depot location that a host can access\n{hint}")
     return text
 
 
 def parse_interface_address(value: object) -> str | None:
     """Return an IPv4 address with its prefix, such as `10.111.0.21/24`; empty text is no address."""
     if not isinstance(value, str):
-        raise ValueError("an address is text such as 10.111.0.21/24")
+        raise ValueError("an address must be text such as 10.111.0.21/24")
     if not value:
         return None
     try:
         interface = ipaddress.IPv4Interface(value)
     except ValueError:
-        raise ValueError(f"{value!r} is not an IPv4 address with its prefix\nas in 10.111.0.21/24") from None
+        raise ValueError(f"{value!r} is not an IPv4 address with a prefix\nexample: 10.111.0.21/24") from None
     if "/" not in value:
-        raise ValueError(f"the address {value} has no prefix\nas in {value}/24")
+        raise ValueError(f"the address {value} has no prefix\nexample: {value}/24")
     network = interface.network
     if network.prefixlen < 31 and interface.ip in (network.network_address, network.broadcast_address):
         raise ValueError(
-            f"{value} is the address of a network, not of a host\nas in {network[1]}/{network.prefixlen}"
+            f"{value} is the address of a network, not of a host\nexample: {network[1]}/{network.prefixlen}"
         )
     if network.prefixlen == 32:
         raise ValueError(
-            f"with the prefix of {value} no other machine is on the network\nas in {interface.ip}/24"
+            f"with the prefix of {value}, no other machine can be on the network\nexample: {interface.ip}/24"
         )
     return str(interface)
 
@@ -191,21 +192,21 @@ def parse_vmknic_address(value: object) -> str | None:
 def check_vmnic(text: str) -> str:
     """Return the name of a physical NIC as ESXi gives it."""
     if re.fullmatch(VMNIC_PATTERN, text) is None:
-        raise ValueError(f"{text!r} is not the name of a NIC on a host\nas in vmnic4")
+        raise ValueError(f"{text!r} is not a valid name of a host NIC\nexample: vmnic4")
     return text
 
 
 def check_vmknic(text: str) -> str:
     """Return the name of a VMkernel NIC as ESXi gives it."""
     if re.fullmatch(VMKNIC_PATTERN, text) is None:
-        raise ValueError(f"{text!r} is not the name of a VMkernel NIC\nas in vmk2")
+        raise ValueError(f"{text!r} is not a valid name of a VMkernel NIC\nexample: vmk2")
     return text
 
 
 def parse_drs_value(value: object) -> str:
     """Return an option of DRS as text; empty text removes it."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError('an option of DRS is text or a whole number\nas in "-1"')
+        raise ValueError('a DRS option must be text or an integer\nexample: "-1"')
     return str(value)
 
 
@@ -213,7 +214,7 @@ def _secret_name(value: object) -> object:
     """Return the name. No message holds what stands there instead: it may be the secret itself."""
     if isinstance(value, str):
         return value
-    message = "a secret's name is text\nas in {secret: esxi}"
+    message = "a secret's name must be text\nexample: {secret: esxi}"
     raise ValueError(message)
 
 
@@ -223,14 +224,16 @@ SecretName = Annotated[Text, BeforeValidator(_secret_name, json_schema_input_typ
 class SecretUse(Frozen):
     """The name of one of the plan's `secrets`."""
 
-    secret: SecretName = Field(description="A name that stands under `secrets`.")
+    secret: SecretName = Field(description="A name from `secrets`.")
 
 
 def secret_use(value: object) -> object:
     """Refuse anything but a mapping, without repeating it."""
     if isinstance(value, Mapping | Frozen):
         return value
-    message = "a secret is named here, never written out\nas in {secret: esxi}, with esxi under `secrets`"
+    message = (
+        "use the name of a secret here, never its value\nexample: {secret: esxi}, with esxi under `secrets`"
+    )
     raise ValueError(message)
 
 
@@ -283,7 +286,7 @@ def one_or_list(what: str, single: type, written: Any) -> BeforeValidator:
 def _graphics_type(value: object) -> object:
     """Refuse esxcli's word by the one that is meant; vim and esxcli call the same type differently."""
     if isinstance(value, str) and value.replace(" ", "").casefold() == "sharedpassthru":
-        message = f"{value!r} is esxcli's word for a graphics type\nwrite sharedDirect"
+        message = f"{value!r} is esxcli's name for a graphics type\nuse sharedDirect"
         raise ValueError(message)
     return value
 

@@ -35,17 +35,17 @@ NEXT_RUN = TakesEffect.NEXT_RUN
 def parse_subnet(value: object) -> str:
     """Return a subnet such as `10.111.0.0/24`."""
     if not isinstance(value, str) or re.fullmatch(CIDR_PATTERN, value) is None:
-        raise ValueError("a subnet is an IPv4 address with its prefix\nas in 10.111.0.0/24")
+        raise ValueError("a subnet must be an IPv4 address with a prefix\nexample: 10.111.0.0/24")
     try:
         subnet = ipaddress.IPv4Network(value, strict=False)
     except ValueError:
-        raise ValueError(f"{value!r} is not an IPv4 subnet\nas in 10.111.0.0/24") from None
+        raise ValueError(f"{value!r} is not a valid IPv4 subnet\nexample: 10.111.0.0/24") from None
     if str(subnet) != value:
-        raise ValueError(f"{value} is an address in a subnet, not a subnet\nwrite {subnet}")
+        raise ValueError(f"{value} is an address in a subnet, not a subnet\nuse {subnet}")
     if subnet.prefixlen < _LARGEST_PREFIX:
-        raise ValueError(f"the subnet {value} is larger than any network of one's own\nas in 10.0.0.0/8")
+        raise ValueError(f"the subnet {value} is larger than any private network\nexample: 10.0.0.0/8")
     if subnet.prefixlen > _SMALLEST_PREFIX:
-        raise ValueError(f"the subnet {value} has no room for two machines\nas in {subnet[0]}/24")
+        raise ValueError(f"the subnet {value} is too small for two machines\nexample: {subnet[0]}/24")
     return value
 
 
@@ -55,10 +55,10 @@ def parse_pool(value: object) -> tuple[str, str]:
         value = "-".join(str(one) for one in value)
     found = _POOL.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise ValueError("a pool is its first and its last address\nas in 10.111.0.11-10.111.0.60")
+        raise ValueError("a pool must have the form FIRST-LAST\nexample: 10.111.0.11-10.111.0.60")
     first, last = parse_address(found["first"]), parse_address(found["last"])
     if ipaddress.IPv4Address(last) < ipaddress.IPv4Address(first):
-        raise ValueError(f"the pool ends at {last}, which is before {first}\nwrite {last}-{first}")
+        raise ValueError(f"the pool ends at {last}, which is before {first}\nuse {last}-{first}")
     return first, last
 
 
@@ -74,11 +74,11 @@ def _refuse_address(value: object) -> str:
     shown = repr(value) if isinstance(value, str) else "this"
     without = value.partition("/")[0] if isinstance(value, str) else ""
     hint = (
-        f"write {without}"
+        f"use {without}"
         if without != value and re.fullmatch(ADDRESS_PATTERN, without)
-        else "as in 10.111.0.1"
+        else "example: 10.111.0.1"
     )
-    raise ValueError(f"{shown} is not an IPv4 address\n{hint}")
+    raise ValueError(f"{shown} is not a valid IPv4 address\n{hint}")
 
 
 def parse_nic_address(value: object) -> str | None:
@@ -89,12 +89,14 @@ def parse_nic_address(value: object) -> str | None:
     if value in ("dhcp", "pool"):
         return str(value)
     if not isinstance(value, str):
-        raise ValueError("`ip` is dhcp, pool, or an address with its prefix\nas in 10.111.0.21/24")
+        raise ValueError("`ip` must be dhcp, pool, or an address with its prefix\nexample: 10.111.0.21/24")
     if "{k}" in value:
         parse_interface_address(value.replace("{k}", "1"))
         return value
     if value and not value[0].isdigit():
-        raise ValueError(f"{value!r} is neither dhcp nor pool nor an address\nan address is 10.111.0.21/24")
+        raise ValueError(
+            f"{value!r} is not dhcp, pool, or a valid address\nexample of an address: 10.111.0.21/24"
+        )
     return parse_interface_address(value)
 
 
@@ -133,39 +135,40 @@ class SwitchEntry(Frozen):
     """A distributed switch that may be made."""
 
     name: Text = Field(description="The switch's name.", json_schema_extra={"x-takes-effect": LIVE.value})
-    make: bool = key("Whether the switch is made where it does not exist.", LIVE, "false")
+    make: bool = key("Whether to create the switch if it does not exist.", LIVE, "false")
 
 
 class NetworkEntry(Frozen):
     """A network that must exist; VMs may use others too."""
 
-    name: Text = Field(description="The network's name; a range makes several.")
+    name: Text = Field(description="The network's name; a range creates several networks.")
     switch: Text | SwitchEntry = key(
-        "The distributed switch that the network is a portgroup of; it is made there where it is absent.",
+        "The distributed switch that contains the network's port group, which is created if missing.",
         LIVE,
-        "it is looked up, and never made",
+        "looked up, never created",
     )
     physical: bool = key(
-        "Whether it is only the cabling of NICs that are passed through, of which vSphere knows nothing.",
+        "Whether it only describes the cabling of passthrough NICs, which vSphere does not manage.",
         NEXT_RUN,
         "false",
     )
     vlan: Annotated[int, Field(ge=0, le=4094)] = key(
-        "The portgroup's VLAN; 0: none. Needs `switch`, or `physical`, where it is told and not set.",
+        "The port group's VLAN; 0: none. Requires `switch`, or `physical`, with which it is only reported.",
         LIVE,
         "unchanged",
     )
     mtu: Mtu = key(
-        "The largest packet in bytes: the switch's, and that of the guests' NICs. Needs `switch` or "
-        "`physical`.",
+        "The MTU in bytes, for the switch and the guests' NICs. Requires `switch` or `physical`.",
         LIVE,
         "unchanged",
     )
-    subnet: Subnet = key("The addresses on this network, as in 10.111.0.0/24.", IN_GUEST)
+    subnet: Subnet = key("The subnet of this network, such as 10.111.0.0/24.", IN_GUEST)
     pool: Pool = key(
-        "The first and the last address that `ip: pool` gives to NICs; both in `subnet`.", IN_GUEST
+        "The first and last address that `ip: pool` assigns to NICs; both in `subnet`.", IN_GUEST
     )
-    gateway: Gateway = key("The router that guests send to by default.", IN_GUEST, "none")
-    dns: Addresses = key("Name servers of guests that are given an address here.", IN_GUEST, "none")
+    gateway: Gateway = key("The guests' default gateway.", IN_GUEST, "none")
+    dns: Addresses = key(
+        "Name servers for guests that are assigned an address on this network.", IN_GUEST, "none"
+    )
 
     model_config = ConfigDict(json_schema_extra=_NEEDS_SWITCH)

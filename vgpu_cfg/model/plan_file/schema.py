@@ -24,7 +24,7 @@ def plan_file_schema() -> dict[str, Any]:
         definition["properties"] = {name: _templated(rule) for name, rule in definition["properties"].items()}
     properties = {name: _untitled(rule) for name, rule in made["properties"].items()}
     definitions["Templated"] = {
-        "description": "Text that holds a ${variable} or one of {n}, {i}, {k}.",
+        "description": "Text that contains a ${variable} or one of {n}, {i}, {k}.",
         "type": "string",
         "pattern": r"\$\{[^}]+\}|\{[nik]\}|\{[0-9]+\.\.[0-9]+\}",
     }
@@ -34,7 +34,7 @@ def plan_file_schema() -> dict[str, Any]:
         "description": made["description"],
         "type": "object",
         "properties": properties,
-        "patternProperties": {"^x-": {"description": "Ignored; a place for YAML anchors."}},
+        "patternProperties": {"^x-": {"description": "Ignored; use it for YAML anchors."}},
         "additionalProperties": False,
         "required": _REQUIRED,
         "$defs": dict(sorted(definitions.items())),

@@ -52,45 +52,45 @@ def check_proxy(text: str) -> str:
     """Return a proxy's address; a login stands beside it, so that it is never shown."""
     if "@" in text:
         raise ValueError("a proxy address must not contain a login\nuse `user` and `password` instead")
-    what = "is not the address of a proxy"
-    return _matching(PROXY_PATTERN, text, what, "as in http://proxy.example.com:3128").rstrip("/")
+    what = "is not a valid proxy address"
+    return _matching(PROXY_PATTERN, text, what, "example: http://proxy.example.com:3128").rstrip("/")
 
 
 def check_registry_mirror(text: str) -> str:
     """Return a registry mirror's address; docker takes a host and a port, and no path behind it."""
-    hint = "write its host and port alone, as in https://mirror.example.com:5000"
-    return _matching(REGISTRY_MIRROR_PATTERN, text, "is not the address of a registry mirror", hint).rstrip(
+    hint = "use only its host and port, for example https://mirror.example.com:5000"
+    return _matching(REGISTRY_MIRROR_PATTERN, text, "is not a valid registry mirror address", hint).rstrip(
         "/"
     )
 
 
 def check_package_source(text: str) -> str:
     """Return a base URL of dnf, in which yum's variables may stand."""
-    hint = "as in https://mirror.example.com/rocky/$releasever/BaseOS/$basearch/os"
-    return _matching(PACKAGE_SOURCE_PATTERN, text, "is not the address of a package source", hint).rstrip("/")
+    hint = "example: https://mirror.example.com/rocky/$releasever/BaseOS/$basearch/os"
+    return _matching(PACKAGE_SOURCE_PATTERN, text, "is not a valid package source address", hint).rstrip("/")
 
 
 def check_site_host(text: str) -> str:
     """Return a host of the site: a name, or a domain with a dot before it for all names below it."""
-    hint = "as in repo.example.com, or .example.com for every name below it"
-    found = _matching(SITE_HOST_PATTERN, text, "is not the name of a host", hint)
+    hint = "example: repo.example.com, or .example.com for all names below it"
+    found = _matching(SITE_HOST_PATTERN, text, "is not a valid host name", hint)
     return found.removeprefix("*").casefold()
 
 
 def check_direct(text: str) -> str:
     """Return what is reached without the proxy: a name, .domain, address, network or *."""
-    hint = "as in .example.com, 10.0.0.0/8 or repo.example.com"
+    hint = "example: .example.com, 10.0.0.0/8 or repo.example.com"
     return _matching(DIRECT_PATTERN, text, "is not allowed in no_proxy", hint)
 
 
 def check_suite(text: str) -> str:
     """Return a suite of an apt archive."""
-    return _matching(SUITE_PATTERN, text, "is no suite of an apt archive", "as in noble-updates")
+    return _matching(SUITE_PATTERN, text, "is not a valid suite of an apt archive", "example: noble-updates")
 
 
 def check_component(text: str) -> str:
     """Return a component of an apt archive."""
-    return _matching(COMPONENT_PATTERN, text, "is no component of an apt archive", "as in main")
+    return _matching(COMPONENT_PATTERN, text, "is not a valid component of an apt archive", "example: main")
 
 
 def parse_certificates(text: str) -> tuple[str, ...]:
@@ -99,7 +99,9 @@ def parse_certificates(text: str) -> tuple[str, ...]:
     Raises ValueError for anything else, above all for a private key; nothing of it is repeated.
     """
     if "PRIVATE KEY" in text:
-        raise ValueError("the file contains a private key\nname the file with only the CA's certificate")
+        raise ValueError(
+            "the file contains a private key\nspecify a file that contains only the CA's certificate"
+        )
     found: list[str] = []
     for part in text.split(_BEGIN)[1:]:
         body, end, _ = part.partition(_END)
@@ -170,7 +172,7 @@ class ProxyEntry(Frozen):
     """The proxy by which guests reach what is not of the site."""
 
     http: ProxyUrl = key("The proxy for http:// addresses.", IN_GUEST, "none")
-    https: ProxyUrl = key("The proxy for https:// addresses.", IN_GUEST, "that of http")
+    https: ProxyUrl = key("The proxy for https:// addresses.", IN_GUEST, "the same as http")
     no_proxy: Direct = key(
         "Destinations that bypass the proxy: names, .domains, addresses, networks.",
         IN_GUEST,
@@ -184,7 +186,7 @@ class ProxyEntry(Frozen):
 class AptEntry(Frozen):
     """A mirror of the distribution's apt archive, which keeps the distribution's own signatures."""
 
-    url: Url = key("Its address.", IN_GUEST)
+    url: Url = key("The mirror's address.", IN_GUEST)
     security: Url = key(
         "The location of security updates, which Debian keeps in a separate archive.",
         IN_GUEST,
@@ -193,7 +195,7 @@ class AptEntry(Frozen):
     suites: Suites = key(
         "The suites to use.",
         IN_GUEST,
-        "the release's own, and its -updates; Ubuntu: -security too",
+        "the release's own suite and -updates; Ubuntu: also -security",
         value=tuple,
     )
     components: Components = key(
@@ -221,13 +223,14 @@ class SiteEntry(Frozen):
         "Mirrors of container registries, by the registry that an image names.", IN_GUEST, "none", value=dict
     )
     ca: Texts = key(
-        "PEM files with certificates of the site's own CA; paths are relative to the file that names them.",
+        "PEM files with the certificates of the site's own CA; paths are relative to the file that names "
+        "them.",
         IN_GUEST,
         "none",
         value=tuple,
     )
     toolkit_repository: Url = key(
-        "The location of NVIDIA's container toolkit packages, for guests that do not set it.",
+        "The location of the NVIDIA Container Toolkit packages, for guests that do not set it.",
         IN_GUEST,
         "NVIDIA's",
     )
@@ -239,5 +242,8 @@ class SiteEntry(Frozen):
     )
     closed: bool = key("Whether staging may access only the site's hosts.", IN_GUEST, value=False)
     hosts: SiteHosts = key(
-        "Further hosts of the site; .example.com matches every name below it.", IN_GUEST, "none", value=tuple
+        "Additional hosts of the site; .example.com matches all names below it.",
+        IN_GUEST,
+        "none",
+        value=tuple,
     )

@@ -55,7 +55,7 @@ class RegistryEntry(Frozen):
         "A name under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
     )
     server: Registry = key("The registry's address, without https://.", IN_GUEST, "the image's registry")
-    user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; otherwise required")
+    user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken for nvcr.io; otherwise, required")
     password: Stated[NamedSecret] = key("The secret with the password or API key.", IN_GUEST)
 
 
@@ -74,10 +74,13 @@ class MonitoringEntry(Frozen):
         value="dcgm",
     )
     images: dict[MonitoringPart, NeededImage] = key(
-        "Other images than this release's, by component.", IN_GUEST, "pinned by this release", value=dict
+        "Images to use instead of this release's, by component.",
+        IN_GUEST,
+        "pinned by this release",
+        value=dict,
     )
     grafana_password: Stated[NamedSecret] = key(
-        "The secret with the password of Grafana's admin.", IN_GUEST, "Grafana is read-only"
+        "The secret with the password for Grafana's admin user.", IN_GUEST, "Grafana is read-only"
     )
 
 
@@ -95,7 +98,7 @@ class TrainingRoceEntry(Frozen):
 
     dscp: Annotated[int, Field(ge=0, le=63)] = key("The DSCP of RDMA packets.", IN_GUEST, value=26)
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) makes lossless.", IN_GUEST, value=3
+        "The priority for which flow control (PFC) prevents packet loss.", IN_GUEST, value=3
     )
 
 
@@ -108,7 +111,9 @@ class TrainingEntry(Frozen):
         IN_GUEST,
         value="horovod",
     )
-    image: Image = key("The container image that training runs in.", IN_GUEST, "none: in the guest itself")
+    image: Image = key(
+        "The container image that training runs in.", IN_GUEST, "none: training runs in the guest itself"
+    )
     archive: Package = key(
         "The source of the image instead of its registry: an address, or a path in the guest.",
         IN_GUEST,
@@ -116,37 +121,37 @@ class TrainingEntry(Frozen):
     )
     archive_sha256: Sha256 = key("The checksum of `archive`.", IN_GUEST, "not checked")
     workers: Texts = Field(
-        description="Globs of names of this plan's VMs, one or a list; in the order of the plan.",
+        description="Globs of this plan's VM names, one or a list; in the plan's order.",
         json_schema_extra={"x-takes-effect": IN_GUEST.value},
     )
     head: OptionalText = key(
-        "The VM of this plan that starts training, if it is not a worker.", IN_GUEST, "the first worker"
+        "The VM in this plan that starts training, if it is not a worker.", IN_GUEST, "the first worker"
     )
     slots: Stated[Count] = key("The number of processes per worker.", IN_GUEST, "one per GPU")
     rdma_network: OptionalText = key(
-        "The network that carries the training; every worker has a NIC with `rdma` on it.",
+        "The network for training traffic; every worker must have a NIC with `rdma` on it.",
         IN_GUEST,
         "the network of each worker's first NIC",
     )
     registry: Stated[
         Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)]
-    ] = key("The login at the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
+    ] = key("The login for the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
     max_restarts: Restarts = key(
-        "How often `train` restarts all processes after one has failed.", IN_GUEST, value=0
+        "How many times `train` restarts all processes after one fails.", IN_GUEST, value=0
     )
     elastic: Elastic = key(
         "The minimum and maximum number of workers, for example 2:4; for torchrun and horovod.",
         IN_GUEST,
-        "always all of them",
+        "always all workers",
     )
     port: Port = key("The port of the SSH server in the containers.", IN_GUEST, value=2222)
     keys: Stated[NamedSecret] = key(
-        "The secret, of at least 32 bytes, from which all SSH keys of the plan are derived.",
+        "The secret, at least 32 bytes long, from which all of the plan's SSH keys are derived.",
         IN_GUEST,
         "created and stored on this machine",
     )
     mounts: Mounts = key(
-        "Folders of the guest to mount in the container, for example /srv/data:/data.",
+        "Guest folders to mount in the container, for example /srv/data:/data.",
         IN_GUEST,
         "none",
         value=tuple,
@@ -162,5 +167,5 @@ class TrainingEntry(Frozen):
     monitoring: Annotated[MonitoringEntry | None, flag_or_mapping(bool | MonitoringEntry)] = key(
         "GPU metrics, with a dashboard: true, or a mapping.", IN_GUEST, "none"
     )
-    traffic: Stated[TrafficEntry] = key("Bandwidth of the management NIC.", IN_GUEST, "not limited")
+    traffic: Stated[TrafficEntry] = key("Bandwidth limits for the management NIC.", IN_GUEST, "not limited")
     roce: TrainingRoceEntry = key("Marking of RDMA packets.", IN_GUEST, value=TrainingRoceEntry)

@@ -32,39 +32,39 @@ MEMORY_STEP_MIB = 4
 def parse_size(text: object) -> int:
     """Return the MiB of a size such as `64GiB`."""
     if text is None:
-        message = "a size is missing here\nwrite one such as 64GiB, or remove the key"
+        message = "the size is missing\nexample: 64GiB; or remove the key"
         raise ValueError(message)
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        message = "a size is text such as 64GiB"
+        message = "a size must be text such as 64GiB"
         raise ValueError(message)
     found = _SIZE.fullmatch(str(text).strip())
     if found is None:
-        message = f"{str(text)!r} is not a size\nwrite a number and MiB, GiB or TiB, such as 64GiB"
+        message = f"{str(text)!r} is not a valid size\nuse a number with MiB, GiB or TiB, such as 64GiB"
         raise ValueError(message)
     number, unit = found.groups()
     if unit not in _UNITS_MIB:
         raise ValueError(_unit_complaint(str(text), number, unit))
     mib = float(number) * _UNITS_MIB[unit]
     if mib > _MOST_MIB:
-        message = f"the size {text} is more than any machine has\nless than a PiB"
+        message = f"the size {text} is too large\nuse less than 1 PiB"
         raise ValueError(message)
     if mib != int(mib):
-        message = f"{text} is not a whole number of MiB\nwrite it in a smaller unit"
+        message = f"{text} is not a whole number of MiB\nuse a smaller unit"
         raise ValueError(message)
     if mib <= 0:
-        message = "a size must be more than 0"
+        message = "a size must be greater than 0"
         raise ValueError(message)
     return int(mib)
 
 
 def _unit_complaint(text: str, number: str, unit: str) -> str:
     if not unit:
-        return f"the size {text} has no unit\nwrite {number}GiB"
+        return f"the size {text} has no unit\nexample: {number}GiB"
     binary = f"{unit[0].upper()}iB"
     if binary in _UNITS_MIB and unit.upper() in ("M", "G", "T", "MB", "GB", "TB", "MIB", "GIB", "TIB"):
-        hint = f"vSphere counts in powers of 1024: write {number}{binary}"
-        return f"the unit {unit!r} is not one of MiB, GiB, TiB\n{hint}"
-    return f"the unit {unit!r} is not one of MiB, GiB, TiB\nwrite it in one of these"
+        hint = f"vSphere uses powers of 1024; use {number}{binary}"
+        return f"{unit!r} is not a valid unit\n{hint}"
+    return f"{unit!r} is not a valid unit\nuse MiB, GiB or TiB"
 
 
 def size_text(mib: int) -> str:
@@ -79,7 +79,7 @@ def parse_memory(text: object) -> int:
     if mib % MEMORY_STEP_MIB:
         below, above = mib - mib % MEMORY_STEP_MIB, mib - mib % MEMORY_STEP_MIB + MEMORY_STEP_MIB
         near = f"{below}MiB or {above}MiB" if below else f"{above}MiB"
-        message = f"memory of {text} is not a multiple of {MEMORY_STEP_MIB} MiB\nwrite {near}"
+        message = f"memory must be a multiple of {MEMORY_STEP_MIB} MiB, and {text} is not\nuse {near}"
         raise ValueError(message)
     return mib
 
@@ -88,7 +88,7 @@ def parse_pci_address(text: str) -> str:
     """Return a PCI address as `dddd:bb:dd.f`; `3b:00.0` is short for segment 0000."""
     found = _PCI_ADDRESS.fullmatch(text.strip().lower())
     if found is None:
-        message = f"{text!r} is not a PCI address\nwrite it as 0000:3b:00.0"
+        message = f"{text!r} is not a valid PCI address\nexample: 0000:3b:00.0"
         raise ValueError(message)
     segment, bus, slot, function = found.groups()
     return f"{segment or '0000'}:{bus}:{slot}.{function}"
@@ -98,7 +98,9 @@ def parse_pci_ids(text: str) -> tuple[int, int]:
     """Return vendor and device id of `10de:20f1`."""
     found = _PCI_IDS.fullmatch(text.strip().lower())
     if found is None:
-        message = f"{text!r} is not a vendor and a device id\nwrite both in hexadecimal, as in 10de:20f1"
+        message = (
+            f"{text!r} is not a valid vendor and device ID\nuse hexadecimal digits, for example 10de:20f1"
+        )
         raise ValueError(message)
     return int(found[1], 16), int(found[2], 16)
 
@@ -109,10 +111,10 @@ def parse_mac(text: str) -> str:
     if _MAC.fullmatch(sample) is None:
         tidy = re.sub(r"[^0-9a-f]", "", sample)
         hint = ":".join(tidy[n : n + 2] for n in range(0, 12, 2)) if len(tidy) == 12 else "00:50:56:01:02:03"
-        message = f"{text!r} is not a MAC address\nwrite it as {hint}"
+        message = f"{text!r} is not a valid MAC address\nexample: {hint}"
         raise ValueError(message)
     if int(sample[:2], 16) & 1:
-        message = f"{text} is a multicast address, which no NIC can have"
+        message = f"{text} is a multicast address, which cannot be assigned to a NIC"
         raise ValueError(message)
     return text.strip().lower()
 
@@ -121,8 +123,8 @@ def parse_secret(value: object) -> SecretReference:
     """Return a reference to a secret. No message holds the value: it may be the secret itself."""
     kinds = get_args(SecretReference.model_fields["kind"].annotation)
     shape = (
-        "a secret is a reference, never the value\n"
-        "write env:NAME, file:PATH, keyring:NAME, command:WORDS, age:PATH or sops:PATH#KEY"
+        "a secret must be a reference, never the value\nuse env:NAME, file:PATH, keyring:NAME, "
+        "command:WORDS, age:PATH or sops:PATH#KEY"
     )
     if not isinstance(value, str):
         raise ValueError(shape)
@@ -130,13 +132,13 @@ def parse_secret(value: object) -> SecretReference:
     if not colon or kind not in kinds:
         raise ValueError(shape)
     if not rest.strip():
-        message = f"the reference {kind}: names nothing\n{shape.splitlines()[1]}"
+        message = f"the reference {kind}: is incomplete\n{shape.splitlines()[1]}"
         raise ValueError(message)
     if kind == "env" and not _ENVIRONMENT_NAME.fullmatch(rest):
-        message = "what follows env: is not the name of an environment variable\nas in env:NGC_KEY"
+        message = "the text after env: is not a valid environment variable name\nexample: env:NGC_KEY"
         raise ValueError(message)
     if kind == "sops" and not all(part.strip() for part in rest.partition("#")):
-        message = "what follows sops: is not a file and a key in it\nas in sops:secrets.yaml#ngc"
+        message = "the text after sops: must be a file and a key in it\nexample: sops:secrets.yaml#ngc"
         raise ValueError(message)
     return SecretReference.model_validate({"kind": kind, "value": rest.strip()})
 
@@ -149,8 +151,8 @@ CHECK_PATTERN = "^VG[0-9]{3}$"
 def check_plan_name(name: str) -> str:
     """Return the name if it can be an owner mark and part of a rule's name."""
     if re.search(PLAN_NAME_PATTERN, name) is None or name.endswith("\n"):
-        hint = "at most 63 letters, digits, '.', '_' and '-', such as horovod-a100"
-        message = f"{name!r} cannot be a plan's name\n{hint}"
+        hint = "use at most 63 letters, digits, '.', '_' and '-', such as horovod-a100"
+        message = f"{name!r} is not a valid plan name\n{hint}"
         raise ValueError(message)
     return name
 
@@ -158,8 +160,8 @@ def check_plan_name(name: str) -> str:
 def check_plan_id(text: str) -> str:
     """Return a plan's id in small letters."""
     if not is_id(text):
-        hint = "the first apply makes it, and writes it into the file beside this one that ends in .id"
-        message = f"{text!r} is no plan id, which is a UUID\n{hint}"
+        hint = "the first apply creates it and writes it to a file with the extension .id in the same folder"
+        message = f"{text!r} is not a valid plan ID; it must be a UUID\n{hint}"
         raise ValueError(message)
     return text.lower()
 
@@ -167,7 +169,7 @@ def check_plan_id(text: str) -> str:
 def check_variable_name(name: str) -> str:
     """Return the name if `${name}` can be written with it."""
     if re.fullmatch(VARIABLE_PATTERN, name) is None:
-        message = f"{name!r} cannot be a name here\nbegin with a letter; then letters, digits, '_' and '-'"
+        message = f"{name!r} is not a valid name\nuse a letter, then letters, digits, '_' and '-'"
         raise ValueError(message)
     return name
 
@@ -175,7 +177,7 @@ def check_variable_name(name: str) -> str:
 def check_code(code: str) -> str:
     """Return the code if a finding can have it."""
     if re.fullmatch(CHECK_PATTERN, code) is None:
-        message = f"{code!r} is not the code of a check\nas in VG031"
+        message = f"{code!r} is not a valid check code\nexample: VG031"
         raise ValueError(message)
     return code
 
@@ -186,14 +188,14 @@ def check_vm_name(name: str) -> str:
         message = "a VM's name must not be empty"
         raise ValueError(message)
     if name != name.strip():
-        message = f"the VM name {name!r} begins or ends with a blank\nremove it"
+        message = f"the VM name {name!r} begins or ends with a space\nremove it"
         raise ValueError(message)
     if len(name) > LONGEST_VM_NAME:
-        message = f"the VM name {name[:20]!r}... has {len(name)} characters\nat most {LONGEST_VM_NAME}"
+        message = f"the VM name {name[:20]!r}... has {len(name)} characters\nuse at most {LONGEST_VM_NAME}"
         raise ValueError(message)
     wrong = sorted({letter for letter in name if letter in _NOT_IN_NAMES or not letter.isprintable()})
     if wrong:
         shown = " ".join(repr(letter)[1:-1] for letter in wrong)
-        message = f"the VM name {name!r} holds {shown}\nuse letters, digits, '-', '_' and '.'"
+        message = f"the VM name {name!r} contains {shown}\nuse letters, digits, '-', '_' and '.'"
         raise ValueError(message)
     return name
