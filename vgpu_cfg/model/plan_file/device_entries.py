@@ -52,8 +52,8 @@ class GpuMatch(Frozen):
     """Which GPUs of a host are meant: all that is said must hold."""
 
     model: OptionalText = key("Part of the board or device name: A100, L40S.", default="any")
-    pci_id: PciAddress = key("The NIC at this PCI address.", default="any")
-    numa: Stated[Node] = key("NICs on this NUMA node.", default="any")
+    pci_id: PciAddress = key("The GPU at this PCI address.", default="any")
+    numa: Stated[Node] = key("GPUs on this NUMA node.", default="any")
 
 
 class NicMatch(Frozen):

@@ -49,7 +49,7 @@ def _check_one(
     try:
         address = parse_nic_address(counted(nic.ip, k) or "")
     except ValueError:
-        message = f"with {{k}} at {k}, {nic.ip} is not an address"
+        message = f"with {{k}} = {k}, {nic.ip} is not a valid address"
         yield layers.fault((*loc, "ip"), message, "list the NICs one by one")
         return
     if networks is None:

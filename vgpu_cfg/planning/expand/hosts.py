@@ -222,14 +222,14 @@ def _check_disruption(
         message = f"`{what}` is allowed, but maintenance mode, which it requires, is not"
         yield part.fault((*loc, "allow", 0), message, f"set [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
-        message = f"`canary` is {disruption.canary}, but `names` has {len(names)} hosts"
+        message = f"`canary` is {disruption.canary}, but `names` contains {len(names)} hosts"
         yield part.fault((*loc, "canary"), message, f"set at most {len(names)}")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     options = entry.cluster_options
     if "cluster_options" in entry.model_fields_set and not entry.cluster:
-        message = "`cluster_options` apply to a whole cluster, but this entry does not specify one"
+        message = "`cluster_options` applies to an entire cluster, but this entry does not specify one"
         yield part.fault(("cluster_options",), message, "add `cluster`")
     if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
         message = f"`evacuate_vgpu` and {_EVACUATION} set the same DRS option"
@@ -334,7 +334,7 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
         yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "set true, or remove it")
     functions = firmware.get("NUM_OF_VFS", "")
     if functions.isdecimal() and int(functions) < (rule.vfs or 0):
-        message = f"NUM_OF_VFS is {functions}, less than `vfs` ({rule.vfs})"
+        message = f"NUM_OF_VFS is {functions}, which is less than `vfs` ({rule.vfs})"
         yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"set at least {rule.vfs}")
 
 

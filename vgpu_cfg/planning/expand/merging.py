@@ -94,7 +94,7 @@ def _filled(part: Part, value: Any, member: Member, loc: Loc, faults: list[Docum
 def _filled_text(part: Part, text: str, member: Member, loc: Loc, faults: list[DocumentFault]) -> str:
     if "{k}" in text and not (loc and loc[0] in _COUNTED_KEYS):
         faults.append(
-            part.fault(loc, "{k} counts the devices of one item of `gpus` or `nics`", "use {n} or {i}")
+            part.fault(loc, "{k} is a device's number within an item of `gpus` or `nics`", "use {n} or {i}")
         )
     try:
         return fill(text, member)

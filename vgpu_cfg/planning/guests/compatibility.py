@@ -122,7 +122,7 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
     if not number:
         return _unknown("the host's driver is unknown", "esxcli software vib list on the host")
     if branch is None:
-        return _unknown(f"R{number} is not in any document", _NOTES)
+        return _unknown(f"R{number} is not documented", _NOTES)
     for name, board in facts.boards if facts.has_vgpus else ():
         end = known.end_of(board, name)
         if end is not None and branch.release > end.release:
@@ -158,7 +158,7 @@ def _guest(facts: StackFacts, number: str) -> BranchVerdict:
 
 def _licence(number: str) -> BranchVerdict:
     servers = load_driver_branches().licence_servers
-    which = f"no document states the DLS version for R{number or '?'}"
+    which = f"the DLS version is not documented for R{number or '?'}"
     why = f"{which}; {servers.note} ({servers.source})"
     return _unknown(why, _DLS)
 

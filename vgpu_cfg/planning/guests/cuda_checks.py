@@ -47,7 +47,7 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     least, own = LEAST_OF_MAJOR.get(int(version.partition(".")[0])), OWN_DRIVER.get(version)
     if branch is not None and least is not None and branch < least:
         message = f"CUDA {version} requires driver branch {least} or later, but {who} is {branch}"
-        remedy = "use an older toolkit release in `guest.cuda`, or a later driver in `guest.driver`"
+        remedy = "use an earlier toolkit release in `guest.cuda`, or a later driver in `guest.driver`"
         findings.refuse_vm(Code.CUDA_DRIVER_OLD, vm, message, remedy)
     elif own is None:
         message = f"the driver that CUDA {version} requires is unknown: the release is not in the catalog"

@@ -171,7 +171,7 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
             f"the guest's driver is from branch {branch}, and it is unconfirmed whether {host} with "
-            f"{host_branch} supports it. If not, the vGPU does not load"
+            f"{host_branch} supports it. If it does not, the vGPU does not load"
         )
         remedy = f"use a package from branch {host_branch} in `guest.driver`, or test with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
@@ -315,7 +315,7 @@ def check_rotation(
     marks = marks_of(desired.identity, observed).values()
     if keys.former and keys.is_over(marks):
         message = f"every guest has the new keys, but {home} still contains the old ones"
-        findings.add(Code.STAYS_VALID, subject, message, f"remove the seeds after the first in {home}")
+        findings.add(Code.STAYS_VALID, subject, message, f"remove all seeds except the first from {home}")
     elif KEYS in rotate and not keys.former and all(keys_in(one) <= {keys.now} for one in marks):
         message = f"`--rotate keys`: every guest already has the keys in {home}"
         remedy = (
@@ -344,4 +344,4 @@ def check_replaced(
             case _:
                 continue
         message = f"its current {what} remains valid until you revoke it"
-        findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one in {where}")
+        findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")

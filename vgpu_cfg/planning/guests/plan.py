@@ -149,7 +149,7 @@ class GuestPlanner:
             update,
             knowledge,
             again=self.options.rotate,
-            other="new keys" if held is Held.FORMER else "other secret",
+            other="new keys" if held is Held.FORMER else "secret changed",
         )
         check_replaced(resolved, update, changes, self.options.rotate, self.findings)
         kinds = {kind for change in changes for kind in change.modules}
@@ -165,7 +165,7 @@ class GuestPlanner:
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"
         message = f"it {why}; its guest is staged in the next run when it is powered on"
-        remedy = "apply again when it is running"
+        remedy = "run `apply` again when it is running"
         if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
             message += ", but cloud-init's first boot has passed by then"
             remedy = "let the plan power it on first, or set `guest.login` for later access"
@@ -208,7 +208,7 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         why = failed.why or "the guest does not report a reason"
         message = f"{failed.name} failed in the guest: {why}"
         remedy = (
-            "check /var/log/vgpu-cfg.log in the guest, fix the problem, and apply again; completed "
+            "check /var/log/vgpu-cfg.log in the guest, fix the problem, and run `apply` again; completed "
             "modules are not repeated"
         )
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
@@ -216,9 +216,9 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         if module.state == "hand":
             message = f"{module.name} requires a manual step: {module.why or 'the guest gives no details'}"
             remedy = (
-                "restart the host; apply then continues"
+                "restart the host; `apply` then continues"
                 if module.name == FIRMWARE
-                else "complete the step, and apply again"
+                else "complete the step, and run `apply` again"
             )
             findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
         if module.state == "warned":

@@ -151,7 +151,7 @@ def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Kno
 
 
 def stage_guest(
-    update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "other secret"
+    update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "secret changed"
 ) -> tuple[StageGuest, ...]:
     """Return the changes that bring outdated modules; none if there are none, or the VM does not run.
 
@@ -255,7 +255,7 @@ def _why(
     if fingerprint_of(module, knowledge.fingerprints) not in (None, staged.fingerprint):
         return other
     if host_keys_fingerprint(module, knowledge.host_keys) != staged.host_keys:
-        return "other host keys"
+        return "host keys changed"
     return "delivered again" if module.kind in again else ""
 
 

@@ -302,7 +302,7 @@ def _remedy(resolved: ResolvedHost) -> str:
     if access.ssh == "off":
         return "set `access: {ssh: open-and-close}`, then use `plan --open-shell`"
     if facts.lockdown not in ("", NO_LOCKDOWN):
-        return "disable lockdown mode while reading"
+        return "disable lockdown mode while settings are read"
     if access.ssh == "on" and not facts.is_ssh_running:
         return "start the host's SSH service, then plan again"
     return OPEN_SHELL

@@ -192,7 +192,7 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
     if room >= count:
         return
     if room:
-        found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM needs")
+        found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM requires")
     for code, text in refused:
         found.add(code, text)
     if not room and not refused:

@@ -192,7 +192,7 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
     """Report the keys that the plan file no longer states for a VM: they are not managed now."""
     if dropped := dropped_keys(vm):
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
-        message = f"no longer managed, because it was removed from the plan file: {words}"
+        message = f"removed from the plan file, so no longer managed: {words}"
         remedy = (
             "the current value is kept; to change it, add the key again. This message is shown until the VM "
             "next changes"

@@ -55,8 +55,8 @@ def plan_customization(
     if spec is None:
         message = f"the customization specification {guest.spec!r} could not be read"
         remedy = (
-            "grant the account VirtualMachine.Provisioning.ReadCustSpecs on the root folder; a recording "
-            "contains no specifications"
+            "grant the account VirtualMachine.Provisioning.ReadCustSpecs on the root folder; recordings "
+            "contain no specifications"
         )
         findings.refuse_vm(Code.CUSTOMIZATION_UNREAD, resolved.desired, message, remedy)
         return None

@@ -177,7 +177,7 @@ def assess_changes(
         remedy = "these disks are not changed; detach the unmanaged disks, or set `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if disks.grows and resolved.base.snapshot_moid is not None:
-        message = "a disk of a VM with snapshots cannot grow"
+        message = "a disk cannot grow while the VM has snapshots"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
         message = (

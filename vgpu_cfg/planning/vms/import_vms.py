@@ -112,7 +112,7 @@ def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> 
         own = listed(map(disk_text, disks.own)) if disks.others else f"all ({sizes})"
         edits.append(Edit(key="own disks", after=own))
     if disks is not None and disks.others:
-        edits.append(Edit(key="disks of others", after=listed(map(disk_text, disks.others))))
+        edits.append(Edit(key="unmanaged disks", after=listed(map(disk_text, disks.others))))
     return mark_vm(verb, vm, edits, pairs, mark)
 
 
@@ -176,12 +176,12 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
             f"it has the owner mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
         )
         remedy = (
-            f"have the other plan release it: `vgpu-cfg forget` with {mark.plan}'s plan file, --only "
+            f"release it from the other plan: run `vgpu-cfg forget` with {mark.plan}'s plan file and --only "
             f"{quote(found.name)}"
         )
         yield message, remedy
     elif mark is not None:
-        message = f"it already belongs to this plan, as its VM {mark.vm}"
+        message = f"it already belongs to this plan as VM {mark.vm}"
         yield message, f"change its name back to {mark.vm}, in vCenter or in the plan file"
     elif found.name != wanted.name:
         message = f"its name in vCenter is {found.name!r}, which vCenter treats as the same name"
@@ -218,5 +218,5 @@ def refuse_nothing(
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
     message = f"no VM in the plan file exists{matching}"
     subject = Subject(kind="plan", name=desired.name)
-    remedy = "use a VM's name or glob, or host:NAME"
+    remedy = "specify a VM name or glob, or host:NAME"
     findings.add(Code.NOTHING_SELECTED, subject, message, remedy, severity)

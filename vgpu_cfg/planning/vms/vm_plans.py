@@ -326,7 +326,7 @@ class VmPlanner:
         highest = highest_version(host)
         if base is not None and highest is not None and base > highest:
             message = f"the template has hardware version {base}, but {host.name} supports up to {highest}"
-            remedy = "use a template with an older version, or specify newer hosts"
+            remedy = "use a template with an earlier hardware version, or specify newer hosts"
             self.findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
         if base is None:
             return common

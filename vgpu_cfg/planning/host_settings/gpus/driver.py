@@ -130,7 +130,8 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     if wanted.by == "lifecycle":
         return (
             f"add the components {name} {wanted.version} and nvd-gpu-mgmt-daemon from the same release to "
-            f"the cluster's image, then remediate {view.host.name} (which takes it down and reboots it)"
+            f"the cluster's image, then remediate {view.host.name} (which takes it out of service and "
+            "reboots it)"
         )
     lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(view, wanted)]
     return (

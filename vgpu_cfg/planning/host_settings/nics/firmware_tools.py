@@ -73,8 +73,8 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     what = f"NVIDIA's firmware tools (the MFT and NMST components, {wanted.version})"
     if wanted.by == "lifecycle":
         return (
-            f"add {what} to the cluster's image, then remediate {view.host.name} (which takes it down and "
-            "reboots it)"
+            f"add {what} to the cluster's image, then remediate {view.host.name} (which takes it out of "
+            "service and reboots it)"
         )
     lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(wanted)]
     return f"install {what} from the same release; {'; then '.join(lines)}; then reboot"

@@ -128,7 +128,7 @@ def _check_unified_memory(
                 remedy = "remove `uvm`, or `nvlink`"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
             else:
-                remedy = "remove `uvm` if the GPUs should be peers"
+                remedy = "remove `uvm` if the GPUs must be NVLink peers"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy)
     findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be migrated with vMotion")
 
@@ -158,4 +158,4 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))
             message = f"{what} requires API version {needed}, but this vCenter has {api_version}"
-            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or use other devices")
+            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "upgrade vCenter, or use other devices")

@@ -144,7 +144,7 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
             f"virtual function of {', '.join(dict.fromkeys(virtual))} on {host.name}: no vMotion, HA "
             "restart or live snapshot"
         )
-        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 supports them, without RDMA")
+        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 NICs support these features, but not RDMA")
 
 
 def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int | None]:

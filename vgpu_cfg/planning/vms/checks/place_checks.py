@@ -186,7 +186,7 @@ def check_host(
         message = (
             f"powered-off VMs outside the plan need its GPUs, which vCenter does not reserve: {listed(off)}"
         )
-        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "inform their owners, or choose another host")
+        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "inform the VMs' owners, or use another host")
     for name in unread:
         message = f"{name} uses a GPU, but its devices could not be read; the GPU is counted as full"
         findings.add(Code.HOLDER_UNKNOWN, subject, message, "grant the account read access to the VM")
@@ -262,10 +262,10 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     boards = [host.gpus[index].board for index in fit.gpus]
     is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
     if is_group and all(board is not None and board.is_nvswitch for board in boards):
-        message = f"{guide}; its NVSwitch documents require a device group instead"
+        message = f"{guide}; NVIDIA's NVSwitch documentation requires a device group instead"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
     elif is_group:
-        message = f"{guide}; for vSphere 8, NVIDIA AI Enterprise documents device groups without such a limit"
+        message = f"{guide}; for vSphere 8, NVIDIA AI Enterprise documents device groups without this limit"
         remedy = "check with `nvidia-smi topo -m` in the guest that NVLink connects the GPUs"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy, Severity.WARNING)
     else:

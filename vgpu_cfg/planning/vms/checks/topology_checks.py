@@ -151,7 +151,7 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
         remedy = (
             "select them with `pin`"
             if fit.slots
-            else "keep other VMs of the plan away from them; see `place.hosts`"
+            else "keep the plan's other VMs off these GPUs; see `place.hosts`"
         )
         findings.add_vm(Code.ONE_NODE_WOULD_DO, resolved.desired, message, remedy)
         return

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 _READ = "grant the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
-_READ += "; a recording contains no storage policies"
+_READ += "; recordings contain no storage policies"
 
 
 def named_policies(vm: DesiredVm, *, is_new: bool) -> frozenset[str]:

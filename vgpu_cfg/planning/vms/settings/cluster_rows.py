@@ -94,7 +94,7 @@ def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
     if vm.cluster is None:
         return None
     message = f"`{key}` is set, but {vm.cluster.name} is a standalone host"
-    return Objection(Code.NO_CLUSTER, message, f"remove `{key}`, or name a cluster")
+    return Objection(Code.NO_CLUSTER, message, f"remove `{key}`, or specify a cluster")
 
 
 def _drs_flags(value: SettingValue) -> tuple[str, ...]:

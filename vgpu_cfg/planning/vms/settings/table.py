@@ -74,7 +74,7 @@ HARDWARE_SETTINGS = (
         read=lambda detail: detail.hardware_version,
         same=lambda value, detail: (detail.hardware_version or 0) >= int(value),
         text=lambda value: f"vmx-{value}",
-        default="the latest version supported by all hosts of the cluster, for a VM without a template",
+        default="the latest version supported by all hosts in the cluster, for a VM without a template",
         is_of_creation=True,
         govc=lambda value: ("vm.upgrade", f"-version={value}"),
         undo="can be undone only with a snapshot taken beforehand",
