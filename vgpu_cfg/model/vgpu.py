@@ -136,7 +136,7 @@ def _complaint(text: str) -> str:
         return f"in vSphere, the vGPU name {text!r} is spelled {spelled!r}"
     if not spelled.startswith(("grid_", "nvidia_")):
         return (
-            f"{text!r} is not a valid vGPU name: it must begin with 'grid_' or 'nvidia_', as in "
+            f"{text!r} is not a valid vGPU name: it must begin with 'grid_' or 'nvidia_', like "
             "'grid_a100-40c'"
         )
     if re.search(r"-[0-9]+$", spelled):

@@ -167,7 +167,7 @@ class UsersModule(ModuleBase):
 
 
 def _user_text(user: UserEntry) -> str:
-    keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
+    keys = "1 SSH key" if len(user.keys) == 1 else f"{len(user.keys)} SSH keys"
     return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
 
 

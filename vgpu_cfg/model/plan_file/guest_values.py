@@ -165,9 +165,7 @@ def parse_elastic(text: str) -> tuple[int, int]:
     """Read `MIN:MAX`, how few and how many workers a training may go on with. Raises ValueError."""
     found = re.fullmatch(ELASTIC_PATTERN, text)
     if found is None:
-        raise ValueError(
-            f"{text!r} is not a valid range of workers\nexample: 2:4 for at least two and up to four"
-        )
+        raise ValueError(f"{text!r} is not a valid range of workers\nexample: 2:4 for two to four")
     least, most = int(found[1]), int(found[2])
     if least > most:
         raise ValueError(f"{text!r} has a minimum that is greater than its maximum\nexample: {most}:{least}")
@@ -183,9 +181,7 @@ def check_elastic(text: str) -> str:
 def check_folder(text: str) -> str:
     """Return a folder that the head can share with its workers: none that a system needs for itself."""
     if text.strip("/") and (re.fullmatch(FOLDER_PATTERN, text) is None or ".." in text.split("/")):
-        hint = (
-            "use an absolute path of letters, digits and the characters . _ + @ -, for example /srv/training"
-        )
+        hint = "use an absolute path of letters, digits and . _ + @ -, for example /srv/training"
         raise ValueError(f"{text!r} is not a valid shared folder\n{hint}")
     first, *below = [part for part in text.split("/") if part] or [""]
     if not first or first in _OF_THE_SYSTEM or (first in _WITH_OTHERS_IN_THEM and not below):
@@ -204,9 +200,7 @@ def check_registry_user(text: str) -> str:
 def check_cuda_version(text: str) -> str:
     """Return a release of the CUDA Toolkit, major and minor: its packages are named by these."""
     if re.fullmatch(CUDA_PATTERN, text) is None:
-        raise ValueError(
-            f'{text!r} is not a valid CUDA Toolkit release\nuse major and minor, for example "12.8"'
-        )
+        raise ValueError(f'{text!r} is not a valid CUDA Toolkit release\nuse MAJOR.MINOR, as in "12.8"')
     return text
 
 
@@ -248,18 +242,14 @@ def _without_login(url: str) -> str:
     """Refuse an address that holds a login: it would stand in plans and in files that all may read."""
     if "@" in url.partition("://")[2].partition("/")[0]:
         message = "an address that contains a login would be shown in plans and guests"
-        raise ValueError(
-            f"{message}\nuse a location that requires no login, or include the file in the template"
-        )
+        raise ValueError(f"{message}\nuse a location without a login, or include the file in the template")
     return url
 
 
 def check_sha256(text: str) -> str:
     """Return a checksum in lower case."""
     if re.fullmatch(SHA256_PATTERN, text) is None:
-        raise ValueError(
-            "a sha256 must have 64 hexadecimal digits\nuse the value that sha256sum prints for the file"
-        )
+        raise ValueError("a sha256 must have 64 hexadecimal digits\nuse the output of sha256sum")
     return text.lower()
 
 
@@ -309,7 +299,7 @@ def parse_variable_value(value: object) -> str:
             return value
         case _:
             raise ValueError(
-                "an environment variable must be a single line of text\nquote it, and remove line breaks"
+                "an environment variable must be a single line of text\nquote it without line breaks"
             )
 
 
@@ -345,9 +335,7 @@ def parse_rate(value: object) -> int:
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(Mbps|Gbps)", text)
     mbps = float(found[1]) * _MBPS[found[2]] if found is not None else 0.0
     if mbps < 1 or mbps != int(mbps):
-        raise ValueError(
-            "a rate must be a whole number of Mbps, or a number of Gbps\nexample: 10Gbps or 500Mbps"
-        )
+        raise ValueError("a rate must be in whole Mbps, or in Gbps\nexample: 10Gbps or 500Mbps")
     return int(mbps)
 
 

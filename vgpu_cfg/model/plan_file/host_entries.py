@@ -144,9 +144,7 @@ class AccessEntry(Frozen):
     user: Text = key("The shell user.", NEXT_RUN, value="root")
     password: Stated[NamedSecret] = key("The secret with the password.", NEXT_RUN)
     host_keys: Literal["known", "pin"] = key(
-        "known: only a key in known_hosts. pin: a host's first key is added to known_hosts.",
-        NEXT_RUN,
-        value="known",
+        "known: only a key in known_hosts. pin: a host's first key is added to it.", NEXT_RUN, value="known"
     )
     bmc: BmcEntry = key(
         "The servers' management controllers, which power them on again during a cold boot.",
@@ -214,19 +212,14 @@ class ClusterOptionsEntry(Frozen):
     """What vGPU VMs need of DRS and vCenter to be moved. It holds for the whole cluster."""
 
     evacuate_vgpu: Stated[bool] = key(
-        "Whether maintenance mode migrates VMs with vGPUs (DRS option VgpuMMAutomationTimeoutSecs set to "
-        "-1).",
+        "Whether maintenance mode migrates VMs with vGPUs (DRS option VgpuMMAutomationTimeoutSecs = -1).",
         LIVE,
         "unchanged",
     )
     hot_migrate: Stated[bool] = key(
-        "Whether vMotion of VMs with vGPUs is enabled (vCenter setting vgpu.hotmigrate.enabled).",
-        LIVE,
-        "unchanged",
+        "Whether vMotion of VMs with vGPUs is enabled (vCenter's vgpu.hotmigrate.enabled).", LIVE, "unchanged"
     )
-    drs: dict[Text, DrsValue] = key(
-        "Other DRS options, by name. Empty text removes an option.", LIVE, value=dict
-    )
+    drs: dict[Text, DrsValue] = key("Other DRS options, by name. Empty text removes one.", LIVE, value=dict)
 
 
 class HostEntry(Frozen):
@@ -285,9 +278,7 @@ class HostEntry(Frozen):
     )
     access: AccessEntry = key("Access to the host's shell.", NEXT_RUN, value=AccessEntry)
     disruption: DisruptionEntry = key(
-        "Allowed host disruption: which kinds, when, and how many hosts at a time.",
-        NEXT_RUN,
-        value=DisruptionEntry,
+        "Allowed host disruption: which kinds, when, and how many at a time.", NEXT_RUN, value=DisruptionEntry
     )
 
     model_config = ConfigDict(

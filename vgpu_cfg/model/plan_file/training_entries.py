@@ -151,10 +151,7 @@ class TrainingEntry(Frozen):
         "created and stored on this machine",
     )
     mounts: Mounts = key(
-        "Guest folders to mount in the container, for example /srv/data:/data.",
-        IN_GUEST,
-        "none",
-        value=tuple,
+        "Guest folders to mount in the container, for example /srv/data:/data.", IN_GUEST, "none", value=tuple
     )
     environment: dict[ShellVariable, VariableValue] = key(
         "Environment variables for training.", IN_GUEST, "none", value=dict, propertyNames=SHELL_VARIABLES

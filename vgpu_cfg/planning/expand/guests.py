@@ -169,10 +169,10 @@ def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     for index, name in enumerate(names):
         if name == MACHINE_USER:
             message = f"the account {MACHINE_USER!r} is reserved for vgpu-cfg"
-            yield layers.fault(("guest", "users", index), message, "choose another name")
+            yield layers.fault(("guest", "users", index), message, "use another name")
         if name in names[:index]:
             message = f"the account {name!r} is listed twice"
-            yield layers.fault(("guest", "users", index), message, "keep one")
+            yield layers.fault(("guest", "users", index), message, "keep only one")
 
 
 def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:

@@ -275,7 +275,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
         message = "there are two `grow` items, and `grow` always applies to the template's first disk"
-        yield layers.fault(("disks", index), message, "keep one")
+        yield layers.fault(("disks", index), message, "keep only one")
     yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
         yield from _check_counted_mac(nic, index, layers)
@@ -309,7 +309,9 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
 def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     place = keys.place
     if place.spread is Spread.GPUS and not keys.gpus:
-        yield layers.fault(("place", "spread"), "`spread: gpus` requires `gpus` in the VM", "use hosts")
+        yield layers.fault(
+            ("place", "spread"), "`spread: gpus` requires `gpus` in the VM", "use `spread: hosts`"
+        )
     if place.spread is Spread.NUMA and not _has_nodes(keys):
         message = "`spread: numa` requires the VM to be bound to a NUMA node"
         hint = "add `gpus`, or set `numa: node`; or spread over hosts"

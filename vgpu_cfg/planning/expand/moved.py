@@ -38,7 +38,7 @@ def expand_moved(part: Part | None, vms: Collection[str]) -> MovedExpansion:
         for before, after in _pairs(item, out):
             if before in steps:
                 message = f"{before!r} is listed twice under `moved`"
-                out.faults.append(item.fault(("from",), message, "keep one of the items"))
+                out.faults.append(item.fault(("from",), message, "keep only one of the items"))
                 continue
             steps[before], places[before] = after, item
     if not out.faults:

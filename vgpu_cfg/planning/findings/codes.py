@@ -81,12 +81,7 @@ class Code(StrEnum):
     POWER_ON_ORDER = "VG116", "the VMs fit, but ESXi's choice of GPUs may keep one from starting", _E, _R
     POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan need the same GPUs", _I, _D
     HOLDER_UNKNOWN = "VG118", "a GPU is used by a VM that could not be read", _W, _D
-    CLASSES_CANNOT_SHARE = (
-        "VG119",
-        "vGPUs of different series can share a GPU only on 8.0 U2 and later",
-        _E,
-        _D,
-    )
+    CLASSES_CANNOT_SHARE = "VG119", "vGPUs of two series can share a GPU only on 8.0 U2 and later", _E, _D
     MIXED_BOARDS = "VG120", "vGPUs of different boards or series in one VM", _E, _D
     MULTI_VGPU_NEEDS_FULL = (
         "VG121",
@@ -180,12 +175,7 @@ class Code(StrEnum):
     EXPIRES_SOON = "VG263", "a VM expires within a week", _W, _O
     EXPIRES_NEXT = "VG264", "a VM expires today or tomorrow", _W, _O
     GPUS_RESERVED = "VG265", "a plan uses GPUs that are reserved for others", _E, _O
-    RESERVED_FIRST = (
-        "VG266",
-        "GPUs are reserved for a plan that has not started yet; no VM is created",
-        _I,
-        _O,
-    )
+    RESERVED_FIRST = "VG266", "GPUs are reserved for a plan that has not started; no VM is created", _I, _O
     RESERVATION_ENDED = "VG267", "a plan's reservation has ended", _W, _O
     CANNOT_RESERVE = "VG268", "a plan's reservation cannot be determined", _E, _O
     DISKS_OF_OTHERS = "VG269", "a VM to be deleted has disks that the plan did not create", _W, _D
@@ -204,7 +194,7 @@ class Code(StrEnum):
     DRS_MAY_MOVE = "VG309", "DRS may move a VM away from its NUMA node's GPU", _W, _R
     NUMA_ELSEWHERE = "VG310", "a VM is bound to a different NUMA node than its GPU", _W, _D
     FIXED_PASSTHROUGH = "VG311", "fixed passthrough prevents vMotion, HA restarts and live snapshots", _W, _D
-    SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs that should be separate on the same GPU", _W, _R
+    SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs to be separated on the same GPU", _W, _R
     ELSEWHERE = "VG313", "a VM runs on a host that the plan would not choose", _W, _O
     RULE_WITHOUT_DRS = "VG314", "without DRS, no rule keeps the VMs in place", _I, _R
     NUMA_NODE_ABSENT = "VG315", "no host has the specified NUMA node", _E, _D
@@ -221,12 +211,7 @@ class Code(StrEnum):
     HOSTS_EXCLUDED = "VG332", "`place.not_hosts` excludes every host", _E, _O
     HOST_FORBIDDEN = "VG333", "a VM is on a host that `place` excludes", _W, _D
     RULE_OF_OTHERS = "VG334", "a DRS rule outside the plan excludes the VM from its host", _W, _D
-    SPREAD_NUMA_NOT_PROMISED = (
-        "VG335",
-        "ESXi may place VMs that should be separate on the same NUMA node",
-        _W,
-        _R,
-    )
+    SPREAD_NUMA_NOT_PROMISED = "VG335", "ESXi may place VMs to be separated on the same NUMA node", _W, _R
     PACK_UNMET = "VG336", "VMs that should run together are on different hosts", _I, _O
     KEEP_FREE_UNMET = "VG337", "fewer hosts are free of GPU VMs than required", _W, _O
 

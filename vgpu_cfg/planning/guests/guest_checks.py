@@ -77,9 +77,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
             "cloud-init is the only way to access it; if the template does not include cloud-init, the run "
             f"stops after waiting {spec.wait_seconds // 60} min"
         )
-        remedy = (
-            "make sure that the template includes cloud-init, or set `guest.login` for another access method"
-        )
+        remedy = "make sure the template includes cloud-init, or set `guest.login` for another access method"
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
     elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
         minutes = update.spec.wait_seconds // 60
@@ -103,9 +101,7 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
-        message = (
-            "no license is specified for its vGPUs; their performance is reduced 20 minutes after startup"
-        )
+        message = "no license is specified for its vGPUs; performance is reduced 20 minutes after startup"
         remedy = "set guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(resolved, update, findings)
@@ -231,10 +227,7 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
         keys = ", ".join(f"`{key}`" for key in clashes)
         message = f"its `user_data` conflicts with the plan on {keys}"
         findings.refuse_vm(
-            Code.USER_DATA_CLASHES,
-            resolved.desired,
-            message,
-            "remove the conflicting keys from the user data",
+            Code.USER_DATA_CLASHES, resolved.desired, message, "remove them from the user data"
         )
 
 
@@ -297,9 +290,7 @@ def check_keys(
         remedy = remedy_foreign(desired, is_former=keys.reaches(mark))
         findings.add_vm(Code.KEYS_FOREIGN, vm, message, remedy)
     elif held is Held.FORMER and update.will_run and not (keys.reaches(mark) or update.spec.login.user):
-        message = (
-            "its keys cannot be replaced, because the key that vgpu-cfg uses to log in to it no longer exists"
-        )
+        message = "its keys cannot be replaced because the key that vgpu-cfg logs in with no longer exists"
         remedy = f"append its current seed after the new one in {keys_home(desired)}, or set `guest.login`"
         findings.add_vm(Code.KEYS_NOT_ROTATED, vm, message, remedy)
 

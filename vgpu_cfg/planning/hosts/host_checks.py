@@ -103,9 +103,7 @@ def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], finding
     for key, packages in (("driver", entry.driver), ("firmware_tools", entry.firmware_tools)):
         if packages is None or packages.by != "esxcli" or key not in changing:
             continue
-        message = (
-            f"its software is managed by the image of cluster {cluster.name}, so esxcli must not be used"
-        )
+        message = f"its software is managed by cluster {cluster.name}'s image, so esxcli must not be used"
         what = "the driver's component" if key == "driver" else "the MFT and NMST components"
         remedy = f"add {what} to the image and remediate; in the plan file, set `{key}: {{by: lifecycle}}`"
         findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
@@ -259,10 +257,7 @@ def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
                 f"{version} on {listed(names)}" for version, names in sorted(versions.items())
             )
             subject = Subject(kind="cluster", name=group[0].view.cluster.name)
-            remedy = (
-                "use the same version on all hosts, because vGPU VMs can migrate only between hosts with the "
-                "same version"
-            )
+            remedy = "use the same version on all hosts, because vGPU VMs cannot migrate between versions"
             findings.add(Code.DRIVERS_DIFFER, subject, reported, remedy)
 
 

@@ -218,9 +218,7 @@ def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members:
         for (vm, is_planned), gpus in holders.items()
     )
     why = f": {listed(words, shown=6)}" if holders else ": none of them are available for vGPUs"
-    found.add(
-        Code.NVLINK_GROUP_BROKEN, f"no set of {len(members)} NVLink-connected GPUs is completely free{why}"
-    )
+    found.add(Code.NVLINK_GROUP_BROKEN, f"no set of {len(members)} NVLink-connected GPUs is free{why}")
 
 
 def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
@@ -228,8 +226,7 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
     match code:
         case Code.NOT_CREATABLE_NOW:
             return (
-                f"cannot currently create {need.name}, according to "
-                f"vCenter{(f' ({holders})' if holders else '')}"
+                f"cannot create {need.name} now, according to vCenter{(f' ({holders})' if holders else '')}"
             )
         case Code.GPU_FULL:
             is_full = all(gpu.refuse(held.need) is not None for held in gpu.held if held.need is not None)
@@ -245,10 +242,7 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
         case Code.GPU_NOT_IN_MIG_MODE:
             return f"is not in MIG mode{f' ({holders})' if holders else ''}"
         case Code.CLASSES_CANNOT_SHARE:
-            return (
-                f"is running another series ({holders}), and ESXi {host.host.version} does not support "
-                "mixing series"
-            )
+            return f"is running another series ({holders}); ESXi {host.host.version} cannot mix series"
         case Code.HOLDER_UNKNOWN:
             return f"is in use, but its usage could not be determined ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
@@ -306,10 +300,7 @@ def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.PASSTHROUGH_NOT_ACTIVE:
             return "passthrough is not enabled for it, or is pending a restart"
         case Code.PASSTHROUGH_SERVES_VGPUS:
-            return (
-                "is being used for vGPUs: "
-                f"{'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
-            )
+            return f"is used for vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
             what = f": {listed(nics)} is a NIC; use `nics` for it" if nics else ""
@@ -331,10 +322,7 @@ def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> s
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
             return f"runs ESXi {host.host.version}, but {names} requires {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
-            return (
-                f"runs vSphere {host.host.version}, where multiple vGPUs in a VM must use full-framebuffer "
-                "profiles"
-            )
+            return f"runs vSphere {host.host.version}, where multi-vGPU VMs require full-framebuffer profiles"
         case Code.NVLINK_GROUP_ABSENT:
             offered = listed((group.name for group in host.host.device_groups), shown=6)
             return f"does not offer a device group of {names}{f', only {offered}' if offered else ''}"

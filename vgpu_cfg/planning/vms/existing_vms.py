@@ -156,9 +156,7 @@ def assess_changes(
     elif cycle and not options.allow_power_cycle:
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
-        message = (
-            f"{listed(keys, shown=6)} cannot be changed while the VM is running; a power cycle is required"
-        )
+        message = f"{listed(keys, shown=6)} cannot be changed while it is running; a power cycle is required"
         if resolved.move is not None and resolved.move.why_cold:
             message += f"; moving it also requires powering it off, because {resolved.move.why_cold}"
         remedy = "to allow it, add --allow-power-cycle"
@@ -170,20 +168,14 @@ def assess_changes(
     if disks.missing:
         what = counted(len(disks.missing), "disk")
         others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
-        message = (
-            f"`disks` contains {what} that cannot be reliably matched to one of the VM's disks; it has "
-            f"{others}"
-        )
+        message = f"`disks` contains {what} that cannot be clearly matched to a disk; the VM has {others}"
         remedy = "these disks are not changed; detach the unmanaged disks, or set `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if disks.grows and resolved.base.snapshot_moid is not None:
         message = "a disk cannot grow while the VM has snapshots"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
-        message = (
-            "it uses BIOS firmware, but GPUs require EFI, and its installed operating system would not boot "
-            "with EFI"
-        )
+        message = "it uses BIOS firmware, but GPUs require EFI, and its installed OS would not boot with EFI"
         remedy = "recreate the VM from an EFI template: delete it, and run the plan again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):

@@ -198,7 +198,7 @@ def _rule_edits(
     found: VmHostRule | None, vm_group: str, host_group: HostGroup, *, is_mandatory: bool
 ) -> Iterator[Edit]:
     if found is not None and found.vm_group != vm_group:
-        yield Edit(key="rule of", before=found.vm_group or "nobody", after=vm_group)
+        yield Edit(key="rule of", before=found.vm_group or "none", after=vm_group)
     if found is None or found.host_group != host_group.name:
         yield Edit(
             key="hosts", before=None if found is None else found.host_group or "none", after=host_group.name

@@ -187,9 +187,7 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
         message = f"its name in vCenter is {found.name!r}, which vCenter treats as the same name"
         yield message, f"use the name {found.name}"
     elif not found.instance_uuid:
-        message = (
-            "vCenter does not report its instance UUID, which is required to distinguish a VM from a copy"
-        )
+        message = "vCenter does not report its instance UUID, which distinguishes a VM from a copy"
         yield message, "make sure that its host is connected and that the account has read access to it"
 
 

@@ -219,7 +219,7 @@ def _apart(rule: ClusterRule, vm: Vm, host: Host, observed: Inventory) -> str:
     running = [other for other in known if other.is_on]
     if rule.kind == "anti_affinity":
         names = [other.name for other in running if other.host_moid == host.moid]
-        return f"{listed(names)} runs there" if names else ""
+        return f"{listed(names)} runs on that host" if names else ""
     names = [other.name for other in running if other.host_moid != host.moid]
     return f"{listed(names)} runs on another host" if names else ""
 

@@ -81,7 +81,7 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
                 f"{host.name} runs ESXi {host.version}, but using NVSwitch between {board.name} GPUs in a "
                 f"VM requires {'.'.join(map(str, since))} or later"
             )
-            findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
+            findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "upgrade ESXi")
     choosable = resolved.choosable
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
         message = (

@@ -53,7 +53,7 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
             )
             return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
-            shown = f"connects at most {one.largest}" if one.largest else "connects none"
+            shown = f"connects at most {one.largest}" if one.largest else "does not connect any"
             message = (
                 f"vCenter offers {one.group}, but according to `nvidia-smi topo -m`, NVLink {shown} of "
                 "these GPUs"

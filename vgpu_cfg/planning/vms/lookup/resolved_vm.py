@@ -259,7 +259,7 @@ def leave_protected(resolved: ResolvedVm, protected: Mapping[str, Covering], fin
     is_named = bool(resolved.desired.clusters) and resolved.existing is None
     for cluster in resolved.clusters if is_named else ():
         if (covering := protected.get(cluster.moid)) is not None:
-            remedy = covering.remedy("name another cluster", "name another cluster")
+            remedy = covering.remedy("specify another cluster", "specify another cluster")
             findings.refuse_vm(Code.PROTECTED, resolved.desired, covering.message, remedy)
     if protected:
         resolved.clusters = tuple(one for one in resolved.clusters if one.moid not in protected)
