@@ -97,7 +97,7 @@ class Code(StrEnum):
     UVM_NO_MIGRATION = "VG127", "unified memory disables vMotion", _I, _D
     NOT_CREATABLE_NOW = "VG128", "vCenter does not currently report the profile as creatable", _E, _R
     PASSTHROUGH_NOT_ACTIVE = "VG130", "the device is not in passthrough mode", _E, _D
-    GPU_IN_PASSTHROUGH = "VG131", "every GPU that offers the profile is passed through", _E, _D
+    GPU_IN_PASSTHROUGH = "VG131", "every GPU that offers the profile is in passthrough mode", _E, _D
     PASSTHROUGH_ABSENT = "VG132", "no host has a GPU at this PCI address", _E, _D
     PASSTHROUGH_TAKEN = "VG133", "the device to pass through is in use", _E, _D
     LABEL_UNKNOWN = "VG134", "no device has the specified label, model or IDs", _E, _D
