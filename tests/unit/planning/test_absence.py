@@ -66,7 +66,9 @@ def test_without_another_gpu_it_is_off() -> None:
     (one,) = without(f"gpu:esx-01/{A}", hosts(1, vms)).vms
     assert (one.vm, one.drained.how.value, one.died.to) == ("a", "off", "")
     assert (
-        one.drained.why == one.died.why == "neither its host nor any other host in its cluster has capacity for it"
+        one.drained.why
+        == one.died.why
+        == "neither its host nor any other host in its cluster has capacity for it"
     )
 
 
@@ -226,7 +228,10 @@ def test_the_last_uplink_takes_its_networks_along_and_one_of_two_does_not() -> N
     assert (one.died.dies, one.died.loses, one.died.to) == (False, ("vm-network",), "esx-02")
     (uplink,) = cut.uplinks
     assert (uplink.is_last, uplink.names, uplink.vmknics) == (True, ("vm-network",), ("vmk0 (management)",))
-    assert "the management network of esx-01 uses this NIC: vCenter would lose contact with the host" in cut.notes
+    assert (
+        "the management network of esx-01 uses this NIC: vCenter would lose contact with the host"
+        in cut.notes
+    )
     kept = without("nic:esx-01/vmnic2", with_nics(vms, "vmnic2", "vmnic3"))
     assert (kept.vms, [one.up for one in kept.uplinks]) == ((), [("vmnic3",)])
     assert without("nic:esx-01/vmnic2", with_nics(vms, "vmnic3")).uplinks == ()
@@ -287,7 +292,11 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
 @pytest.mark.parametrize(
     ("word", "message", "remedy"),
     [
-        ("esx-01", "'esx-01' does not identify a host, cluster, GPU or NIC", "use `host:esx-01`; kinds: host:NAME"),
+        (
+            "esx-01",
+            "'esx-01' does not identify a host, cluster, GPU or NIC",
+            "use `host:esx-01`; kinds: host:NAME",
+        ),
         ("hots:esx-01", "does not specify what to remove", "did you mean `host:esx-01`?"),
         ("", "'' does not identify a host, cluster, GPU or NIC", "kinds: host:NAME"),
         ("gpu:esx-01", "'gpu:esx-01' does not name a GPU", "use `gpu:esx-01/PCI`"),

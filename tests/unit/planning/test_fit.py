@@ -96,7 +96,11 @@ def test_mixed_sizes_go_beside_each_other_in_their_mode_alone(mode: str, count: 
 @pytest.mark.parametrize(
     ("host", "code", "text"),
     [
-        ({"gpus": [a100(type="shared")]}, Code.NOT_SHARED_DIRECT, "1 GPU not set to graphics type sharedDirect"),
+        (
+            {"gpus": [a100(type="shared")]},
+            Code.NOT_SHARED_DIRECT,
+            "1 GPU not set to graphics type sharedDirect",
+        ),
         ({"gpus": [a100(passthrough=True)]}, Code.GPU_IN_PASSTHROUGH, "1 GPU passed through"),
         ({"gpus": [a100(sharing="mig")]}, Code.GPU_IN_MIG_MODE, "1 GPU in MIG mode"),
         ({"gpus": [{"board": "L40S", "pci": A}]}, Code.NO_SUCH_BOARD, "has L40S"),

@@ -152,7 +152,10 @@ def test_a_whole_function_is_one_running_vms() -> None:
         (
             NicNeed(WHOLE),
             (cut(FIRST, 0, passthrough_pending=True),),
-            (Code.NIC_NOT_READY, f"{FIRST}: not in passthrough mode; {FIRST} will be available after a restart"),
+            (
+                Code.NIC_NOT_READY,
+                f"{FIRST}: not in passthrough mode; {FIRST} will be available after a restart",
+            ),
         ),
         (NicNeed(VIRTUAL), (cut(FIRST, 0),), (Code.NIC_NOT_READY, f"no virtual functions on {FIRST}")),
         (NicNeed(VIRTUAL), (cut(FIRST, 1),), None),

@@ -273,7 +273,10 @@ STANDING = estate(vm_at("vm-1"))
     [
         (of_vm(UpgradeVm, hardware_version=21), "a hardware version cannot be downgraded"),
         (of_vm(DestroyVm), "a deleted VM and its disks cannot be restored"),
-        (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "components installed in the guest are not removed"),
+        (
+            of_vm(StageGuest, spec=GUEST, modules=("hosts",)),
+            "components installed in the guest are not removed",
+        ),
         (of_vm(AwaitCustomization, wait_seconds=60), "customization in the guest cannot be undone"),
         (of_vm(MarkVm, spec=VmSpec(), mark="none"), "the VM no longer has a mark"),
         (ManualStep(id="by hand", subject=Subject(kind="host", name="esx-01"), text="turn it"), "by hand"),

@@ -130,7 +130,10 @@ def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
 
     taken = given_back(b=small("esx-01", "grid_a100-40c", on=[A]))
     assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
-    assert "it cannot be moved back to esx-01: neither its host nor any other host" in taken.diagnostics[0].message
+    assert (
+        "it cannot be moved back to esx-01: neither its host nor any other host"
+        in taken.diagnostics[0].message
+    )
     assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
 
 

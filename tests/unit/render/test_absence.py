@@ -109,7 +109,12 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
     assert seen or estate not in ("mixed-fleet", "bridges-2xa100", "nic-groups")
 
 
-STARTS = {"vmotion": "by vMotion", "cold": "moved while powered off", "restart": "restarted on", "stays": "stay"}
+STARTS = {
+    "vmotion": "by vMotion",
+    "cold": "moved while powered off",
+    "restart": "restarted on",
+    "stays": "stay",
+}
 
 
 @pytest.mark.parametrize("estate", ESTATES)

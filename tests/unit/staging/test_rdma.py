@@ -133,7 +133,9 @@ def test_a_firmware_without_the_parameter_is_too_old(guest: Sandbox) -> None:
     mlxconfig(guest, row="SRIOV_EN")
     ran = guest.run(guest.stage(FIRMWARE), "apply")
     assert ran.status == 1
-    assert ran.why == "the firmware of the NIC 0000:03:00.0 does not list ATS_ENABLED: it is too old, update it"
+    assert (
+        ran.why == "the firmware of the NIC 0000:03:00.0 does not list ATS_ENABLED: it is too old, update it"
+    )
 
 
 def test_without_nvidias_tool_the_open_one_is_installed(guest: Sandbox) -> None:

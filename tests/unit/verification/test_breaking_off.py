@@ -27,15 +27,23 @@ def test_ctrl_c_while_measuring_stops_the_server_first() -> None:
 
 def test_a_connection_that_breaks_while_measuring_stops_the_server_too() -> None:
     scene = make_scene()
-    scene.answer("timeout", by=GuestError("the connection broke", subject="hvd-01", remedy="run the command again"))
+    scene.answer(
+        "timeout", by=GuestError("the connection broke", subject="hvd-01", remedy="run the command again")
+    )
     result = found_in(scene.run(Choice(only=("bandwidth",))), "bandwidth", "hvd-01 -> hvd-02")
-    assert (result.code, result.observed, result.remedy) == ("VG657", "the connection broke", "run the command again")
+    assert (result.code, result.observed, result.remedy) == (
+        "VG657",
+        "the connection broke",
+        "run the command again",
+    )
     assert STOP in scene.guest("hvd-02").asked
 
 
 def test_a_probe_is_taken_away_where_training_fails() -> None:
     scene = make_scene()
-    scene.answer("env", by=GuestError("the connection broke", subject="hvd-01", remedy="run the command again"))
+    scene.answer(
+        "env", by=GuestError("the connection broke", subject="hvd-01", remedy="run the command again")
+    )
     scene.run(Choice(only=("allreduce",)))
     for name in ("hvd-01", "hvd-02"):
         assert scene.guest(name).asked[-1] == ("rm", "-f", "/opt/vgpu-cfg/verify-allreduce.py")

@@ -153,9 +153,7 @@ def test_a_vm_of_the_plan_with_a_vgpu_is_moved_and_one_that_can_be_moved_is_told
     add_vm(server, "new")
     report, events = run(server, enter(evacuates=("planned",)))
     assert statuses(report) == {"enter esx-01": "done"}
-    assert "DRS also migrates VMs started there after planning: new" in [
-        event.message for event in events
-    ]
+    assert "DRS also migrates VMs started there after planning: new" in [event.message for event in events]
 
 
 def test_a_vm_elsewhere_or_switched_off_is_in_nobodys_way() -> None:
