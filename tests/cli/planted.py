@@ -212,7 +212,7 @@ PLANTED = (
     ),
     Planted(
         "guest-mtu",
-        "the one NIC worker has MTU 1500",
+        "the NIC of one worker has MTU 1500",
         _mtu(2, 1500),
         ("MTU", "1500"),
         code="VG664",
@@ -268,7 +268,7 @@ PLANTED = (
     ),
     Planted(
         "lost-address",
-        "the one NIC worker lost its IPv4 address and its GID",
+        "the NIC of one worker lost its IPv4 address and its GID",
         _addresses(2),
         (r"(?i)no (ipv4 )?address|no .*gid|has none|10\.111\.0\.12",),
         code="VG664",
@@ -282,7 +282,7 @@ PLANTED = (
     ),
     Planted(
         "nic-firmware",
-        "the one NIC worker has older firmware than the other's",
+        "the NIC of one worker has older firmware than the other's",
         _fault(2, "firmware", "22.31.1014"),
         ("(?i)firmware", r"22\.31\.1014"),
         code="VG692",

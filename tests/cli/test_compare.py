@@ -51,4 +51,4 @@ def test_options_that_do_not_go_together(vgpu_cfg: CommandLine, words: list[str]
 def test_what_is_no_recording_is_told_with_its_place(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", *LAB, "--compare", "examples/full-vgpu.yaml")
     assert ran.code == 3
-    assert "examples/full-vgpu.yaml:1:1: this is no recording" in ran.err
+    assert "examples/full-vgpu.yaml:1:1: not a valid recording: " in ran.err

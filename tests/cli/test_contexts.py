@@ -146,14 +146,14 @@ def test_what_differs_anywhere_differs(contexts: CommandLine) -> None:
     [
         (["inventory", "--html", "page.html"], "requires a single vCenter; specify one context"),
         (["inventory", "--gpus", "--watch"], "terminal"),
-        (["inventory", "--compare", "old.json"], "works with one vCenter"),
+        (["inventory", "--compare", "old.json"], "requires a single vCenter; specify one context"),
         (["inventory", "--server", "lab:bare"], "omit it when --context names several"),
         (["inventory", "--thumbprint", "aa"], "omit it when --context names several"),
         (["inventory", "--from", "old.json"], "omit it when --context names several"),
-        (["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"], "works with one vCenter"),
-        (["fit", "--without", "host:esx-a100-01"], "works with one vCenter"),
-        (["status", PLAN, "--html", "page.html"], "works with one vCenter"),
-        (["status", PLAN, "--output", "junit"], "works with one vCenter"),
+        (["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"], "requires a single vCenter; specify one context"),
+        (["fit", "--without", "host:esx-a100-01"], "requires a single vCenter; specify one context"),
+        (["status", PLAN, "--html", "page.html"], "requires a single vCenter; specify one context"),
+        (["status", PLAN, "--output", "junit"], "requires a single vCenter; specify one context"),
     ],
 )
 def test_what_is_of_one_vcenter_is_refused_for_several(

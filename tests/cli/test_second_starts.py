@@ -35,7 +35,7 @@ def test_what_a_second_start_would_take_is_in_the_total(seed: str, vgpu_cfg: Com
     text = plan_of(1).replace("lab:nvlink-4xa100", "lab:two-a100").replace("a100d-80c", "a100-40c")
     plan = vgpu_cfg.write("plan.yaml", text.replace("cpus: 24", "cpus: 8"))
     told = vgpu_cfg.done("plan", plan).out
-    assert "TOTAL  1 new VM, about 2 tasks, or 5 with 1 second start\n" in told
+    assert "TOTAL  1 new VM, about 2 tasks, or 5 if 1 VM must restart\n" in told
     done = vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE="random", VGPU_CFG_LAB_SEED=seed)
     counted = re.search(r"DONE in .*, (\d+) tasks", done.out)
     assert counted is not None

@@ -173,7 +173,7 @@ def test_settings_of_the_user_are_out_of_sight(
 def test_what_cannot_be_read_is_told_as_the_command_line_tells_it(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"plan\.yaml:11:10: unknown variable 'network'"):
         PlanFile(SITE / "plan.yaml")
-    with pytest.raises(AssertionError, match="this is no recording"):
+    with pytest.raises(AssertionError, match="not a valid recording"):
         RecordedVCenter(SITE / "plan.yaml")
     with pytest.raises(AssertionError, match="did you mean 'two-a100'"):
         LabEstate("two-a10", tmp_path)

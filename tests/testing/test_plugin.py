@@ -110,9 +110,9 @@ def test_recording(vgpu_recording): ...
     done.stdout.fnmatch_lines(
         [
             "plan.yaml:11:10: unknown variable 'network'*",
-            "@pytest.mark.vgpu_plan: got an unexpected keyword argument 'variable'; it is written*",
-            'vgpu_recording: nothing is named; write @pytest.mark.vgpu_recording("...") above the test, or*',
-            "site.yaml:1:1: this is no recording*",
+            "@pytest.mark.vgpu_plan: got an unexpected keyword argument 'variable'; the syntax is vgpu_plan*",
+            'vgpu_recording: no value specified; add @pytest.mark.vgpu_recording("...") to the test, or*',
+            "site.yaml:1:1: not a valid recording*",
         ]
     )
     done.stdout.no_fnmatch_line("*Traceback*")

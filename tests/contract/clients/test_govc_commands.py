@@ -1,7 +1,7 @@
 """All that govc can do, against the lab and vcsim: what works, what is refused, and that nothing crashes it.
 
 `govc.txt` beside this file has the commands, in their order, with what each comes to on the two servers.
-A command that is refused says why: the lab answers a method that with is not installed in it a fault of vSphere,
+A command that is refused says why: the lab answers a method that it does not have with a fault of vSphere,
 and its REST side with a status.
 """
 

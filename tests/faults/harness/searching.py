@@ -93,7 +93,7 @@ def search(ground: Ground) -> tuple[int, dict[str, list[str]]]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Search; the exit code says whether no findings."""
+    """Search; the exit code says whether nothing was found."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("scenario", choices=SEARCHED)

@@ -180,7 +180,7 @@ def test_a_stop_in_the_middle_of_a_vm_names_it_as_half_made() -> None:
     report, _ = run(server, create("a"), stop=lambda: bool(server.calls))
     assert [method for method, _ in server.calls] == ["create_vm"]
     assert statuses(report) == {"create a": "failed"}
-    assert tuple(map(str, report.left_behind)) == ("a: created, but lacks firmware",)
+    assert tuple(map(str, report.left_behind)) == ("a: created, but without firmware",)
 
 
 def test_the_first_ctrl_c_waits_for_what_runs() -> None:
@@ -251,7 +251,7 @@ def test_a_plan_with_errors_is_not_run() -> None:
 
 def test_a_plan_that_prepares_hosts_is_not_run_without_what_changes_them() -> None:
     server = estate()
-    with pytest.raises(ValueError, match="needs what changes them"):
+    with pytest.raises(ValueError, match="prepares hosts requires `hosts`"):
         run(server, create("a"), host_makers.enter())
     assert server.calls == []
 

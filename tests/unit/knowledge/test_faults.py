@@ -141,7 +141,7 @@ def test_a_text_about_something_else_stays_unknown(text: str) -> None:
 def test_every_row_names_its_source_and_admits_what_is_recalled() -> None:
     assert [row.key for row in ROWS if len(row.source) <= 10] == []
     inferred = [row.key for row in ROWS if row.confidence is Confidence.INFERRED]
-    assert [row.key for row in ROWS if "recalled" in row.source] == inferred
+    assert [row.key for row in ROWS if "from memory" in row.source] == inferred
 
 
 @pytest.mark.parametrize(

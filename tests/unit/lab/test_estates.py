@@ -141,8 +141,8 @@ def test_devices_are_made_when_somebody_asks() -> None:
     [
         ("about: a", "about: a\nclusterz: []", 2, "unknown key 'clusterz'"),
         ("board: A100", "board: A10O", 7, "no board 'A10O'"),
-        ("board: A100", "bord: A100", 7, "'board' is missing"),
-        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "not a PCI address"),
+        ("board: A100", "bord: A100", 7, "missing key 'board'"),
+        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "is no PCI address"),
         ("{board: A100}", "{board: A100, numa: 2}", 5, "no NUMA node 2"),
         ("{board: A100}", "{board: A100, count: 2, pci_id: '0000:21:00.0'}", 7, "one pci_id"),
         ("{board: A100}", "{board: A100, mode: quick}", 7, "mode"),
@@ -155,7 +155,7 @@ def test_devices_are_made_when_somebody_asks() -> None:
         ("- {name: t}", "- {name: t}\n- {name: t}", 10, "two 't'"),
         ("- {name: t}", "- {name: t, datastore: x}", 9, "no datastore 'x'"),
         ("- {name: t}", "- {name: t, host: x}", 9, "no host 'x'"),
-        ("- {name: t}", "- {name: t}\nvms:\n- {name: v, gpus: [grid_a100_40c]}", 11, "not a vGPU name"),
+        ("- {name: t}", "- {name: t}\nvms:\n- {name: v, gpus: [grid_a100_40c]}", 11, "is not a valid vGPU name"),
         ("- {name: t}", "- {name: t}\nvms:\n- {name: v, cluster: x}", 11, "no cluster 'x'"),
         (
             "- {name: t}",

@@ -56,11 +56,11 @@ def test_what_is_nested_is_named_with_its_parent() -> None:
     [
         ("", "an empty response"),
         ("<reflect:response></reflect:response>", "an empty response"),
-        ("done", "no XML"),
-        ("<obj><Name>a</obj>", "broken XML"),
+        ("done", "not XML"),
+        ("<obj><Name>a</obj>", "malformed XML"),
         ("<obj/><obj/>", "several results"),
-        ('<obj xsi:type="xsd:string">done</obj>', "a plain result"),
-        ('<obj xsi:type="ArrayOfDataObject"><Name>a</Name></obj>', "other things than DataObject"),
+        ('<obj xsi:type="xsd:string">done</obj>', "a single value, but a list was expected"),
+        ('<obj xsi:type="ArrayOfDataObject"><Name>a</Name></obj>', "a list with items other than DataObject"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><obj>&a;</obj>', "document type"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_word_that_only_begins_like_unlicensed_is_no_licence() -> None:
 
 def test_a_day_that_is_none_is_an_error() -> None:
     text = printed("guest-query-a100-40c-licensed.txt").replace("2026-12-3 ", "2026-13-3 ")
-    with pytest.raises(UnreadableOutput, match="no moment"):
+    with pytest.raises(UnreadableOutput, match="not a date"):
         parse_guest_query(text)
 
 

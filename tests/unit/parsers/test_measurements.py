@@ -31,7 +31,7 @@ def test_gpu_memory_is_proven_by_what_was_allocated() -> None:
 
 
 def test_megabytes_are_not_taken_for_gigabits() -> None:
-    with pytest.raises(UnreadableOutput, match="no Gb/sec"):
+    with pytest.raises(UnreadableOutput, match="unit is not Gb/sec"):
         parse_bandwidth(printed("ib-write-bw-in-megabytes.txt"))
 
 

@@ -75,7 +75,7 @@ def test_several_devices_answer_each_for_itself() -> None:
         ("mt4119_pciconf0", "True"),
         ("mt4123_pciconf0", "False"),
     ]
-    with pytest.raises(UnreadableOutput, match="2 devices answered"):
+    with pytest.raises(UnreadableOutput, match="2 devices responded, but one was queried"):
         parse_firmware(printed("mlxconfig-two-devices.txt"))
 
 
@@ -86,11 +86,11 @@ HEAD = "Configurations:   Default   Current   Next Boot\n"
     ("text", "said"),
     [
         ("", "printed nothing"),
-        ("hello\n", "not understood"),
+        ("hello\n", "unknown format"),
         (HEAD, "no parameter"),
         (HEAD + "   SRIOV_EN   True(1)   True(1)\n", "not a parameter with 3 values"),
         (HEAD + "   SRIOV_EN   a b   True(1)   True(1)\n", "not a parameter with 3 values"),
-        (HEAD + "   SRIOV_EN   0   0   0\n   SRIOV_EN   0   0   0\n", "already listed"),
+        (HEAD + "   SRIOV_EN   0   0   0\n   SRIOV_EN   0   0   0\n", "duplicate parameter"),
         ("Configurations:   Today   Tomorrow\n", "columns"),
         ("Device type:    ConnectX5\n", "no parameter"),
     ],
@@ -121,9 +121,9 @@ def test_mst_may_list_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no table"),
-        ("hello\n", "no table"),
-        ("DEVICE_TYPE MST PCI RDMA NET NUMA\nConnectX5 somewhere 02:00.0\n", "no device"),
+        ("", "no device table"),
+        ("hello\n", "no device table"),
+        ("DEVICE_TYPE MST PCI RDMA NET NUMA\nConnectX5 somewhere 02:00.0\n", "not a device"),
         ("-E- mst is not loaded\n", "mst is not loaded"),
     ],
 )

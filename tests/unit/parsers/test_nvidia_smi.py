@@ -93,7 +93,7 @@ def test_what_is_no_report_is_an_error(text: str) -> None:
 
 def test_a_gpu_that_stands_there_twice_is_an_error() -> None:
     text = printed("query-m60-old-driver-na.txt")
-    with pytest.raises(UnreadableOutput, match="already listed"):
+    with pytest.raises(UnreadableOutput, match="duplicate GPU"):
         parse_query(text + text)
 
 
@@ -139,10 +139,10 @@ def test_csv_without_a_header_needs_the_names() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("index, name\n0, A100, 40 GB\n", "3 cells where 2"),
+        ("index, name\n0, A100, 40 GB\n", "3 columns, but 2 were expected"),
         ("index, index\n0, 1\n", "no header"),
         ("index, pci.bus_id\n0, somewhere\n", "not a PCI address"),
-        ('index, name\n0, "never closed\n', "no CSV"),
+        ('index, name\n0, "never closed\n', "not CSV"),
         ('Field "mig.mode" is not a valid field to query.\n', "not a valid field"),
     ],
 )

@@ -89,7 +89,7 @@ def test_clocks_are_kept_by_others_or_by_nobody() -> None:
         ("HW Power Brake Slowdown       : Not Active", "HW Power Brake Slowdown : Active", "Power Brake"),
         ("SW Thermal Slowdown           : Not Active", "SW Thermal Slowdown : Active", "SW Thermal"),
         ("Current                           : 16x", "Current : 8x", "8 of 16 lanes"),
-        ("Reset Required                    : No", "Reset Required : Yes", "must be reset"),
+        ("Reset Required                    : No", "Reset Required : Yes", "GPU reset required"),
     ],
 )
 def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:

@@ -54,7 +54,7 @@ def test_an_error_says_what_where_and_what_to_do() -> None:
     assert isinstance(error, ReachError)
     assert error.message == "nvidia-smi -q: no GPU section: 'hello'"
     assert error.subject == "output of nvidia-smi -q, line 3"
-    assert "by hand" in error.remedy
+    assert "manually" in error.remedy
     assert (error.tool, error.line, error.number, error.exit_code) == ("nvidia-smi -q", "hello", 3, 5)
 
 

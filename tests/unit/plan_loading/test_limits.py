@@ -55,7 +55,7 @@ def test_what_is_no_file_is_never_waited_for(plan: Path) -> None:
     Path(f"{plan}.id").unlink()
     assert "it is a pipe, socket or device" in fault_of(plan)
     os.mkfifo(f"{plan}.id")
-    with pytest.raises(OSError, match="a device"):
+    with pytest.raises(OSError, match="it is a pipe, socket or device"):
         read_bytes("/dev/zero", Limit("", 10))
     with pytest.raises(DocumentError, match="pipe"):
         load_recording(Path(f"{plan}.id"))
@@ -66,7 +66,7 @@ def test_a_recording_is_bounded_packed_and_unpacked(tmp_path: Path, monkeypatch:
     (tmp_path / "r.json").write_bytes(b" " * 100_001)
     (tmp_path / "r.json.gz").write_bytes(gzip.compress(b" " * 10_000_000))
     for name in ("r.json", "r.json.gz"):
-        with pytest.raises(DocumentError, match="exceeds 100,000 bytes; VGPU_CFG_MOST_DATA_BYTES"):
+        with pytest.raises(DocumentError, match="exceeds 100,000 bytes; to change the limit, set VGPU_CFG_MOST_DATA_BYTES"):
             load_recording(tmp_path / name)
 
 
@@ -99,7 +99,7 @@ def test_long_ranges_are_written_out_as_short_ones_are() -> None:
 
 def test_of_very_many_faults_the_first_are_told_and_the_rest_counted(plan: Path) -> None:
     plan.write_text(HEADER + "".join(f"key_{number}: 1\n" for number in range(1500)))
-    with pytest.raises(DocumentError, match="1500 faults") as caught:
+    with pytest.raises(DocumentError, match="1500 errors") as caught:
         load_plan(plan)
     assert (len(caught.value.shown), caught.value.left_out) == (100, 1400)
 
@@ -139,7 +139,7 @@ def test_a_file_of_elsewhere_is_not_read_without_leave(
     plan.write_text(HEADER + naming.format(name))
     told = fault_of(plan)
     assert (
-        "is outside the plan file's folder (move it to the plan file's folder; VGPU_CFG_READ_FOLDERS" in told
+        "is outside the plan file's folder (move it to the plan file's folder, or add its folder to VGPU_CFG_READ_FOLDERS)" in told
     )
     assert "hunter2" not in told
     plan.write_text(HEADER + naming.format(name.replace("shadow", "absent").replace("link", "lin")))

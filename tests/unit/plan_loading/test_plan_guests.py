@@ -192,8 +192,8 @@ def test_a_specification_alone_stages_nothing(guest: str, staged: bool, load: Lo
     ("keys", "message"),
     [
         ("guest: {spec: farm, by: cloud-init}", "`spec` is for guests without cloud-init"),
-        ("guest: {spec: farm, time: ntp.lab}", "sets only host name and addresses, not `time`"),
-        ("guest: {spec: farm, users: anna}", "sets only host name and addresses, not `users`"),
+        ("guest: {spec: farm, time: ntp.lab}", "sets only the host name and addresses, not `time`"),
+        ("guest: {spec: farm, users: anna}", "sets only the host name and addresses, not `users`"),
         (
             "guest: {spec: farm}, nics: [{type: passthrough, ip: dhcp}]",
             "a customization specification cannot configure a passthrough NIC",

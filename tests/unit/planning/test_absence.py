@@ -143,7 +143,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
         "c": small("esx-01", on=[B], **own),
     }
     (note,) = without("host:esx-01", hosts(2, vms)).notes
-    assert "ESXi could choose GPUs so that an incoming VM finds none" in note
+    assert "ESXi's choice may leave no GPU for an incoming VM" in note
     assert without("host:esx-01", hosts(2, {"a": vms["a"], "c": vms["c"]})).notes == ()
 
 
@@ -199,7 +199,7 @@ def test_a_virtual_function_keeps_its_vm_from_vmotion_and_its_address_from_any_m
     assert ways(found) == {"pinned": ("off", "", "")}
     (one,) = found.vms
     assert (one.functions, one.died.dies, one.died.by_ha) == (1, None, False)
-    assert "an SR-IOV virtual function with a fixed address" in one.drained.why
+    assert "a NIC virtual function with a fixed address binds it to the host" in one.drained.why
     assert any("is not verified" in note for note in found.notes)
     assert ways(without(f"nic:esx-01/{OTHER}", observed)) == {"any": ("cold", "esx-02", "esx-02")}
 
@@ -297,20 +297,20 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
             "'esx-01' does not identify a host, cluster, GPU or NIC",
             "use `host:esx-01`; kinds: host:NAME",
         ),
-        ("hots:esx-01", "does not specify what to remove", "did you mean `host:esx-01`?"),
+        ("hots:esx-01", "'hots:esx-01' does not identify a host, cluster, GPU or NIC", "did you mean `host:esx-01`?"),
         ("", "'' does not identify a host, cluster, GPU or NIC", "kinds: host:NAME"),
-        ("gpu:esx-01", "'gpu:esx-01' does not name a GPU", "use `gpu:esx-01/PCI`"),
-        ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
-        ("gpu:esx-01/*", "matches 2 GPUs, but exactly one is required", f"name one: gpu:esx-01/{A}"),
-        ("host:esx-*", "matches 2 hosts", "name one: esx-01, esx-02"),
+        ("gpu:esx-01", "'gpu:esx-01' does not specify a GPU", "use `gpu:esx-01/PCI`"),
+        ("gpu:esx-01/99:00.0", "no GPU on esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
+        ("gpu:esx-01/*", "matches 2 GPUs, but exactly one is required", f"specify one: gpu:esx-01/{A}"),
+        ("host:esx-*", "matches 2 hosts", "specify one: esx-01, esx-02"),
         ("gpu:/21:00.0", "no host specified", "run `vgpu-cfg inventory` to list the hosts"),
         ("nic:/vmnic2", "no host specified", "run `vgpu-cfg inventory` to list the hosts"),
-        ("nic:esx-01/", "'nic:esx-01/' does not name a NIC", "use `nic:esx-01/VMNIC`"),
-        ("cluster:", "does not specify what to remove", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
+        ("nic:esx-01/", "'nic:esx-01/' does not specify a NIC", "use `nic:esx-01/VMNIC`"),
+        ("cluster:", "'cluster:' does not identify a host, cluster, GPU or NIC", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
         ("cluster:*", "cluster * not found", "available clusters: gpu"),
         ("cluster:gqu", "cluster gqu not found", "did you mean 'gpu'?"),
         ("gpu", "'gpu' does not identify a host, cluster, GPU or NIC", "use `cluster:gpu`;"),
-        ("nic:esx-01", "'nic:esx-01' does not name a NIC", "use `nic:esx-01/VMNIC`"),
+        ("nic:esx-01", "'nic:esx-01' does not specify a NIC", "use `nic:esx-01/VMNIC`"),
         ("nic:esx-01/vmnic4", "NIC vmnic4 not found on esx-01", "run `vgpu-cfg inventory` to list the NICs"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
     ],

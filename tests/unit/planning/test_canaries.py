@@ -105,7 +105,7 @@ def test_a_canary_that_runs_as_planned_has_no_problem() -> None:
     [
         ({}, "a: no longer in vCenter"),
         ({"a": own(SMALL, on=[], power="poweredOff")}, "a: not running"),
-        ({"a": own("grid_a100-20c")}, "would have to be repeated"),
+        ({"a": own("grid_a100-20c")}, "would be required again"),
         ({"a": own(SMALL, host="esx-02")}, "a: runs on esx-02, planned for esx-01"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_canary_that_is_not_as_planned_is_told(vms: dict[str, Any], told: str)
     ("row", "told"),
     [
         ({}, []),
-        ({"connection": "notResponding"}, ["esx-01: no response from the host"]),
+        ({"connection": "notResponding"}, ["esx-01: does not respond"]),
         ({"maintenance": True}, ["esx-01: in maintenance mode"]),
     ],
 )

@@ -57,7 +57,7 @@ def vm(name: str = "db", network: str | None = "dvportgroup-1", **more: Any) -> 
 def test_no_mtu_is_lowered_under_a_vmkernel_nic_that_has_more(found: dict[str, Any], told: str) -> None:
     changes, diagnostics = planned(inhabited(found), LOWER)
     assert (changes, codes(diagnostics)) == ([], ["VG535"])
-    assert diagnostics[0].message.endswith(f"use more: {told}")
+    assert diagnostics[0].message.endswith(f"NICs on it use a larger one: {told}")
     assert diagnostics[0].severity == "error"
 
 
@@ -153,4 +153,4 @@ def test_of_what_was_not_read_a_warning_tells(vms: Any, unread: Any, told: str) 
     changes, diagnostics = planned(inhabited(vms=vms, unread=unread), OTHER_VLAN)
     assert [one.id for one in changes] == ["network roce-111"]
     assert [(one.code, one.severity) for one in diagnostics] == [("VG514", "warning")]
-    assert diagnostics[0].message.endswith(f"could not be read for {told}")
+    assert diagnostics[0].message.endswith(f"unreadable on {told}")

@@ -162,7 +162,7 @@ def test_an_alarm_that_somebody_edited_is_told_and_reserves_nothing() -> None:
     kept = observed.reservations.model_copy(update={"kept": (edited,)})
     found = read_calendar(observed, load_catalog(), kept)
     assert (found.rows, found.unread) == ((), (one.alarm_name,))
-    assert "it was edited." in plain(render_reservations(found, "vc", 120))
+    assert "was edited and no longer contains a valid reservation." in plain(render_reservations(found, "vc", 120))
 
 
 def test_the_table_tells_who_holds_what_till_when_and_what_is_free_then() -> None:
@@ -172,8 +172,8 @@ def test_the_table_tells_who_holds_what_till_when_and_what_is_free_then() -> Non
     text = plain(render_reservations(found, "vc", 120))
     for line in (
         "a     gpu      A100      3  2026-11-22 21:04  2026-11-25 21:04  later  anna",
-        "gpu      A100   now                  4     1         0     3",
-        "gpu      A100   2026-11-24 21:04     4     1         4    -1",
+        "gpu      A100   now                  4       1         0     3",
+        "gpu      A100   2026-11-24 21:04     4       1         4    -1",
     ):
         assert line in text
     assert read_calendar(observed, load_catalog(), observed.reservations, lambda _: False).rows == ()

@@ -72,7 +72,7 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"firmware": "bios"},
             ConditionKind.FIRMWARE,
-            "firmware bios, requires EFI",
+            "firmware is bios, but must be EFI (a guest installed in BIOS mode will no longer boot)",
             "device.boot -vm {} -firmware efi",
         ),
         (
@@ -96,19 +96,19 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "64"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB 64, must be 128",
+            "pciPassthru.64bitMMIOSizeGB 64; must be 128",
             "vm.change",
         ),
         (
             {"extra_config": {"pciPassthru.use64bitMMIO": "TRUE"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB is not set, must be 128",
+            "pciPassthru.64bitMMIOSizeGB is not set; must be 128",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "much"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB much, must be 128",
+            "pciPassthru.64bitMMIOSizeGB much; must be 128",
             "vm.change",
         ),
         ({"hardware_version": 22}, ConditionKind.HARDWARE_VERSION, "esx-01 supports up to 21", ""),
@@ -178,7 +178,7 @@ def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
 
 def test_gpus_of_another_graphics_type() -> None:
     found = assessed(*estate({"gpus": [a100(type="shared")]}))
-    assert found[ConditionKind.GRAPHICS_TYPE].says == "GPU graphics types is shared, must be sharedDirect"
+    assert found[ConditionKind.GRAPHICS_TYPE].says == "the GPUs' graphics type is shared; must be sharedDirect"
     assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
 
@@ -199,7 +199,7 @@ def test_a_gpu_that_is_taken_names_its_holder(wanted: str, running: str, why: st
     holder = {"host": "esx-01", "gpus": [running], "on": [A], "memory_gib": 16}
     found = assessed(*estate(vms={"early": holder}, vgpus=(VgpuDevice(key=13000, profile=wanted),)))
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
-    assert found[ConditionKind.GPU_ROOM].says == f"no GPU of esx-01 can run {wanted} now: {A} {why}"
+    assert found[ConditionKind.GPU_ROOM].says == f"no GPU on esx-01 can currently run {wanted}: {A} {why}"
 
 
 def test_a_second_gpu_that_is_free_is_room() -> None:
@@ -256,7 +256,7 @@ def test_a_device_that_is_passed_through_and_free(device: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("host", "device", "says"),
     [
-        (PASSED, {"pci_id": B}, f"esx-01 has no device {B}"),
+        (PASSED, {"pci_id": B}, f"esx-01 does not have a device {B}"),
         (None, {"pci_id": A}, f"{A} is not in passthrough mode"),
         (
             {"gpus": [a100(passthrough_pending=True)]},
@@ -264,8 +264,8 @@ def test_a_device_that_is_passed_through_and_free(device: dict[str, Any]) -> Non
             f"{A} is not in passthrough mode, pending reboot",
         ),
         (PASSED, {"pci_id": A, "system_id": "other"}, f"{A} was configured for another host (systemId)"),
-        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 has no device with the specified IDs"),
-        (PASSED, {"allowed": A100_IDS, "label": "small"}, "esx-01 has no device labelled small"),
+        (PASSED, {"allowed": ((0x10DE, 0x1234),)}, "esx-01 does not have a device with the specified IDs"),
+        (PASSED, {"allowed": A100_IDS, "label": "small"}, "esx-01 does not have a device labeled small"),
         (
             {"gpus": [a100(passthrough_pending=True)]},
             {"allowed": A100_IDS},

@@ -92,7 +92,7 @@ def test_no_vm_goes_to_a_host_that_is_cordoned_too() -> None:
     )
     refused = drain(observed.model_copy(update={"hosts": hosts}))
     assert findings(refused) == [("VG546", "a")]
-    assert "esx-02 is cordoned" in refused.diagnostics[0].message
+    assert "(esx-02 is at least partly cordoned)" in refused.diagnostics[0].message
 
 
 def test_what_a_context_protects_is_neither_moved_nor_switched_off() -> None:
@@ -112,7 +112,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
     }
     plan = drain(that_move(make_inventory({"hosts": rows, "vms": vms})))
     assert findings(plan) == [("VG549", "esx-01")]
-    assert "ESXi could choose GPUs so that an incoming VM finds none" in plan.diagnostics[0].message
+    assert "ESXi's choice may leave no GPU for an incoming VM" in plan.diagnostics[0].message
     without = drain(that_move(make_inventory({"hosts": rows, "vms": {"a": vms["a"], "c": vms["c"]}})))
     assert findings(without) == []
     moves = [change for change in without.changes if change.kind == "relocate_vm"]

@@ -256,9 +256,9 @@ def damaged() -> list[tuple[str, bytes, str]]:
     good = recorded((call("QueryA"), ONE)).model_dump(mode="json")
     compressed = gzip.compress(json.dumps(good).encode())
     return [
-        ("r.json", b"", "no recording"),
-        ("r.json", b"\xff\xfe\x00", "no recording"),
-        ("r.json", b'{"format": 1,', "no recording"),
+        ("r.json", b"", "not a valid recording: Expecting value"),
+        ("r.json", b"\xff\xfe\x00", "not a recording: the file is not text"),
+        ("r.json", b'{"format": 1,', "not a valid recording: Expecting property name"),
         ("r.json", b"[]", "no exchanges"),
         ("r.json", json.dumps({**good, "format": 9}).encode(), "format 9"),
         ("r.json", json.dumps({**good, "exchanges": [{"call": "x"}]}).encode(), "damaged at exchanges.0.key"),

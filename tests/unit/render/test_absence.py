@@ -71,7 +71,7 @@ def said(row: dict[str, Any]) -> list[str]:
         ("off", False): "off",
         ("stays", False): "stays",
     }[drained["how"], drained["to"] is not None]
-    after = f"starts on {died['to']}" if died["to"] else "cannot restart"
+    after = f"restarts on {died['to']}" if died["to"] else "cannot restart"
     return [way, after if died["dies"] is not False else f"runs on without {', '.join(died['loses'])}"]
 
 
@@ -101,7 +101,7 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
         assert sums["starts"] == sum(row["died"]["to"] is not None for row in rows.values())
         if rows:
             (total,) = (line for line in text.splitlines() if line.startswith("TOTAL"))
-            assert f"TOTAL    {counted(len(rows), 'VM')}, in maintenance " in total
+            assert f"TOTAL    {counted(len(rows), 'VM')}, maintenance: " in total
             assert all(f"{sums[way]} {start}" in total for way, start in STARTS.items() if sums[way])
         assert all(f"{count} × {name}" in text for name, count in data["gpus"].items())
         assert all(note in text for note in data["notes"])
@@ -227,7 +227,7 @@ def test_who_does_not_leave_a_gpu_stays_drawn_on_it_and_it_takes_nobody_else() -
     )
     assert ([one.vm for one in gpu.pieces], gpu.obstacle, gpu.mode) == (["research-01"], "away", "same size")
     assert [(one.kind, one.words) for one in died.marks if one.subject == "vm"] == [
-        ("cycled", "dies; could be restarted on esx-a100-01.lab")
+        ("cycled", "fails; could be restarted on esx-a100-01.lab")
     ]
 
 

@@ -144,7 +144,7 @@ def test_the_numbers_are_those_of_json_and_text(estate: str) -> None:
         assert f"{gpu['use']['power_watts']} W" in line
     unmeasured = len(data["gpus"]) - len(measured)
     assert told(site, "vgpu_cfg_gpus_not_measurable") == {(): unmeasured}
-    assert (f"{unmeasured} of " in text and "vCenter reports nothing for them" in text) == (
+    assert (f"{unmeasured} of " in text and "vCenter reports no data for them" in text) == (
         0 < unmeasured < len(data["gpus"])
     )
     idle = {one["vm"] for one in data["idle"]}

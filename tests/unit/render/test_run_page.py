@@ -56,7 +56,7 @@ def test_its_figures_are_those_of_the_text_and_its_times_are_utc() -> None:
     assert tiles[0] == ("done", "in 2 s")
     assert [" ".join(one) for one in tiles[1:]] == run_counts(plan, report)
     assert "21:04:12 UTC" in part(page, "steps")
-    assert "Nothing." in part(page, "left")
+    assert "<li>None.</li>" in part(page, "left")
     assert "failed-title" not in page
 
 

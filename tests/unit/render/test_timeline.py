@@ -43,7 +43,7 @@ def folded(plan: Plan) -> dict[str, str]:
 def test_vms_that_go_alike_are_one_row() -> None:
     found = folded(plan_of("guest-of-the-guides-pair"))
     assert [(names, text.split(", ")[:2]) for names, text in found.items()] == [
-        ("hvd-{01..02}", ["made", "powered on"])
+        ("hvd-{01..02}", ["created", "powered on"])
     ]
 
 

@@ -83,11 +83,11 @@ def test_status_names_it_too() -> None:
 
 def test_the_runbook_finds_it_out_first() -> None:
     text = render_runbook(plan_of(WITH_CHANGES), setting)
-    assert "- [ ] find out what is not known of esx-01: [first](#find-out-first)\n- [ ] 1. " in text
+    assert "- [ ] check the unknown settings of esx-01: [check first](#check-first)\n- [ ] 1. " in text
     assert "| ECC 0000:21:00.0 | enabled | readable only with nvidia-smi" in text
     assert "nvidia-smi -i 0000:21:00.0 -q | grep -A 2 -i 'ecc mode'" in text
     assert text.index("## Check first") < text.index("## Disruption")
-    assert "find out" not in render_runbook(known(plan_of(WITH_CHANGES)), setting).casefold()
+    assert "check first" not in render_runbook(known(plan_of(WITH_CHANGES)), setting).casefold()
 
 
 def known(plan: Plan) -> Plan:

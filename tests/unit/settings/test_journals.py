@@ -67,7 +67,7 @@ def test_what_is_none_is_told_with_its_place(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = configure(f"current: prod\nsyslog: {text!r}\n", tmp_path, monkeypatch)
-    with pytest.raises(DocumentError, match="this is not a syslog server") as met:
+    with pytest.raises(DocumentError, match="is not a valid syslog address") as met:
         journal_settings()
     assert met.value.subject == f"{path}:2:9"
     monkeypatch.setenv("VGPU_CFG_SYSLOG", text)

@@ -39,7 +39,7 @@ def test_a_seed_is_made_once_and_read_by_every_later_run(path: Path) -> None:
 def test_a_seed_never_replaces_another(path: Path) -> None:
     first, second = new_seeds(path), new_seeds(path)
     first.keep()
-    with pytest.raises(LoginFailed, match="meanwhile"):
+    with pytest.raises(LoginFailed, match="another run has changed the plan's keys in the meantime"):
         second.keep()
     found = read_seeds(path)
     assert found is not None
@@ -68,7 +68,7 @@ def test_a_file_that_holds_no_seed_is_refused_and_not_shown(path: Path, content:
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")
     path.chmod(0o600)
-    with pytest.raises(LoginFailed, match="not a seed") as caught:
+    with pytest.raises(LoginFailed, match="the file does not contain a valid key seed") as caught:
         read_seeds(path)
     assert not content or content not in caught.value.message
 
@@ -90,7 +90,7 @@ def test_a_secret_for_a_seed_must_be_long_enough_and_is_kept_nowhere() -> None:
     seed = seeds_of_secret("KEYS", "x" * 32)
     seed.keep()
     assert (seed.value, seed.path, seed.former) == (b"x" * 32, None, ())
-    with pytest.raises(LoginFailed, match="31 bytes; 32 are required") as caught:
+    with pytest.raises(LoginFailed, match="too short to derive keys: 31 of 32 bytes") as caught:
         seeds_of_secret("KEYS", "y" * 31)
     assert "yyy" not in caught.value.message
 
@@ -140,7 +140,7 @@ def test_what_was_kept_meanwhile_is_not_written_over(path: Path) -> None:
     known = read_seeds(path)
     assert known is not None
     known.renewed().keep()
-    with pytest.raises(LoginFailed, match="meanwhile"):
+    with pytest.raises(LoginFailed, match="another run has changed the plan's keys in the meantime"):
         known.renewed().keep()
 
 

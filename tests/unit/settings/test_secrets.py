@@ -104,7 +104,7 @@ def test_a_plans_file_that_never_ends_is_not_read(tmp_path: Path, kind: Literal[
     os.mkfifo(tmp_path / "pipe")
     for path in (str(tmp_path / "pipe"), "/dev/zero"):
         store = SecretStore({"mine": SecretReference(kind=kind, value=path)}, tmp_path)
-        with pytest.raises(LoginFailed, match="a pipe, a socket or a device"):
+        with pytest.raises(LoginFailed, match="it is a pipe, socket or device"):
             store.find("mine")
 
 
@@ -203,7 +203,7 @@ def test_a_plans_command_is_run_once_and_only_where_it_is_asked_for(tmp_path: Pa
     }
     store = SecretStore(references, tmp_path)
     assert store.find("told") is None
-    with pytest.raises(LoginFailed, match="does not run commands of a plan file"):
+    with pytest.raises(LoginFailed, match="does not run commands from a plan file"):
         store.get("told")
     assert not (tmp_path / "runs").exists()
     store.allow_commands()

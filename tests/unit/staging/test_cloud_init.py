@@ -131,7 +131,7 @@ def test_too_much_is_refused_and_the_largest_named() -> None:
     noise = random.Random(1).randbytes(70_000).hex()  # noqa: S311 - text that does not pack, no secret
     files = [GuestFile(path="/srv/large", content=noise), GuestFile(path="/srv/small", content="x")]
     with pytest.raises(
-        GuestError, match=r"guestinfo takes 65,535; the largest: /srv/large \([\d,]+ bytes\)"
+        GuestError, match=r"guestinfo accepts 65,535; the largest files: /srv/large \([\d,]+ bytes\)"
     ) as caught:
         guest_info(context(spec_of(LimitsModule())), files)
     assert caught.value.subject == "hvd-01"
@@ -203,7 +203,7 @@ def test_a_clash_is_refused(text: str, told: str) -> None:
         ("#!/bin/sh\necho\n", "does not begin with #cloud-config"),
         ("a: 1\n", "does not begin with #cloud-config"),
         ("#cloud-config\na: 1\na: 2\n", "user_data:3:1: invalid YAML: found duplicate key"),
-        ("#cloud-config\n- a\n", "the text must be a mapping"),
+        ("#cloud-config\n- a\n", "the content must be a mapping"),
         ("#cloud-config\na: [1\n", "user_data:3:1: invalid YAML"),
         ("#cloud-config\na: !!python/name:os.system x\n", "invalid YAML"),
     ],
@@ -276,5 +276,5 @@ def test_the_mark() -> None:
 
 
 def test_a_short_seed_is_refused() -> None:
-    with pytest.raises(GuestError, match="has 5 bytes; 32 are required"):
+    with pytest.raises(GuestError, match="has 5 bytes; at least 32 required"):
         Stager(b"short", {}, {})

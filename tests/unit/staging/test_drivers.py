@@ -203,7 +203,7 @@ def test_a_package_of_the_other_family(guest: Sandbox) -> None:
     guest.write("/srv/driver.rpm", "")
     guest.stand_in("apt-get")
     ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm")), "apply")
-    assert (ran.status, ran.why) == (1, "the driver package is an .rpm, and this guest takes none")
+    assert (ran.status, ran.why) == (1, "the driver's package is an .rpm, and this guest takes none")
 
 
 def test_no_space_for_the_driver(guest: Sandbox) -> None:
@@ -318,5 +318,5 @@ def test_a_token_without_a_value_or_a_type_that_is_none() -> None:
         with pytest.raises(GuestError, match="the client configuration token has no value"):
             stage_module(LICENCE, context(spec_of(LICENCE), **secrets))
     module = LicenceModule(token="lic", feature_type=3)
-    with pytest.raises(GuestError, match="knows no FeatureType 3"):
+    with pytest.raises(GuestError, match="does not support FeatureType 3"):
         stage_module(module, context(spec_of(module), lic=TOKEN))

@@ -163,7 +163,7 @@ def test_a_nic_that_is_not_there_is_named(guest: Sandbox) -> None:
     guest.stand_in("netplan")
     guest.stand_in("sleep")
     ran = guest.run(guest.stage(MODULE), "apply")
-    assert (ran.status, ran.why) == (1, "the NIC 00 not found on guest:50:56:00:00:01")
+    assert (ran.status, ran.why) == (1, "the guest has no NIC 00:50:56:00:00:01")
 
 
 def test_addresses_that_do_not_come_are_named(wired: Sandbox) -> None:

@@ -123,7 +123,7 @@ def test_a_password_is_readable_by_root_alone_and_lies_nowhere_else(sandbox: San
 
 def test_a_password_that_nobody_knows() -> None:
     module = SiteModule(proxy=LOGIN)
-    with pytest.raises(GuestError, match="password of the proxy"):
+    with pytest.raises(GuestError, match="the proxy password has no value"):
         stage_module(module, context(spec_of(module)))
 
 

@@ -92,7 +92,7 @@ def test_other_frameworks_are_not_asked_for_it(framework: Framework) -> None:
 @pytest.mark.parametrize(
     ("framework", "words", "printed", "told"),
     [
-        ("torchrun", ("sh",), failing("", 127), "does not have torchrun"),
+        ("torchrun", ("sh",), failing("", 127), "torchrun is not installed in nvcr.io/"),
         (
             "torchrun",
             ("sh",),
@@ -100,7 +100,7 @@ def test_other_frameworks_are_not_asked_for_it(framework: Framework) -> None:
             "No module named 'torch'",
         ),
         ("torchrun", ("sh",), "torch 2.6.0\ncuda none\nnccl none\ndistributed yes\n", "CUDA none"),
-        ("mpi", ("mpirun",), failing("", 127), "does not have mpirun"),
+        ("mpi", ("mpirun",), failing("", 127), "mpirun is not installed in nvcr.io/"),
         ("mpi", ("mpirun",), "HYDRA build details:\n    Version:   4.0.2\n", "MPICH"),
     ],
     ids=["no torchrun", "no torch", "for CPUs", "no mpirun", "MPICH"],

@@ -59,7 +59,7 @@ def test_what_the_plan_asks_for_and_was_skipped_is_no_pass_on_the_page() -> None
     view = view_report(whole, past_run(whole), exit_code=0)
     assert view.sums.left_out == len(asked) > 0
     assert view.sums.not_asked == len(whole.in_state(CheckState.SKIPPED)) - len(asked) > 0
-    assert "readable only in the host's shell" in " ".join(one.why for one in asked)
+    assert "readable only from the host's shell" in " ".join(one.why for one in asked)
     assert not [one for one in asked if "the plan" in one.why]
     assert '<div class="tile warn"><p class="value">0</p><p class="what">exit code' in (
         render_verification_page(whole, verification_data(whole), view)

@@ -18,6 +18,7 @@ GENERAL_ROWS = (
         remedy="run the same command again: it replans from the current state",
         source="vSphere API reference: ConcurrentAccess",
         faults=frozenset({"ConcurrentAccess"}),
+        words="somebody else changed it",
     ),
     FaultRow(
         "duplicate-name",

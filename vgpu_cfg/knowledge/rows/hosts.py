@@ -403,5 +403,6 @@ GPU_ROWS = (
             " verified"
         ),
         confidence=Confidence.INFERRED,
+        words="vCenter hears nothing from it",
     ),
 )

@@ -6,11 +6,13 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
+from vgpu_cfg.changes.kinds.guest import StageGuest
 from vgpu_cfg.changes.reckoning import lacking
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.guests.modules import branch_of_package
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.guests.modules import DriverModule, branch_of_package
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
@@ -258,14 +260,20 @@ def _training(situation: Situation) -> Iterator[Candidate]:
         driver = vm.guest.driver if vm.guest is not None else None
         package = (driver.package if driver is not None else None) or ""
         own = branch_of_package(package)
-        for found in situation.errors(Code.GUEST_DRIVER_BRANCH):
-            words = found.message.partition(" takes ")[2].partition(":")[0].split(" or ")
-            for branch in (word.strip() for word in words if word.strip().isdigit()):
-                if own:
-                    says = f"{vm.line} with a guest driver of branch {branch}; add version and checksum"
-                    new = {"package": package.replace(own, branch), "sha256": "0" * 64}
-                    edits = situation.set_key(vm, ("guest.driver", new))
-                    yield Candidate(FixKind.LEAVE, says, edits=edits)
+        for branch in _branches(situation, vm) if own else ():
+            says = f"{vm.line} with a guest driver of branch {branch}; add version and checksum"
+            new = {"package": package.replace(own, branch), "sha256": "0" * 64}
+            edits = situation.set_key(vm, ("guest.driver", new))
+            yield Candidate(FixKind.LEAVE, says, edits=edits)
+
+
+def _branches(situation: Situation, vm: DesiredVm) -> tuple[str, ...]:
+    """Return the guest driver branches that the host of a VM supports, newest first."""
+    for change in situation.plan.changes:
+        if isinstance(change, StageGuest) and change.vm.name == vm.name:
+            module = change.spec.get(DriverModule)
+            return module.branches if module is not None else ()
+    return ()
 
 
 def _site(situation: Situation) -> Iterator[Candidate]:

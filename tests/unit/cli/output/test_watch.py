@@ -42,9 +42,9 @@ def test_it_goes_on_until_ctrl_c_and_keeps_what_it_had() -> None:
     first, second, third = out.getvalue().split("Press Ctrl-C to stop.")[:3]
     assert "first at 60x8" in first
     assert "first at 60x7" in second
-    assert "not read: nobody answers (vc)" in second
+    assert "could not be read: nobody answers (vc)" in second
     assert "third at 60x8" in third
-    assert "not read" not in third
+    assert "could not be read" not in third
 
 
 def test_what_is_taller_than_the_window_is_cut() -> None:

@@ -159,7 +159,7 @@ def test_what_cannot_be_sent_stops_the_run_before_anything_is_touched() -> None:
 
 def test_a_plan_with_guests_takes_what_reaches_them() -> None:
     server, _ = guests_of("hvd-01")
-    with pytest.raises(ValueError, match="reaches them"):
+    with pytest.raises(ValueError, match="sets up guests requires `guests`"):
         Run(plan_of(*new_with_guest("hvd-01")), server, server, server, locks=undisputed()).carry_out()
 
 
@@ -170,7 +170,7 @@ def test_without_cloud_init_the_bundle_goes_through_a_shell() -> None:
     server, guests = guests_of("hvd-01", has_cloud_init=False)
     report, events = run_guests(server, guests, *new_with_guest("hvd-01"))
     assert statuses(report)["stage hvd-01"] == "done"
-    assert "cloud-inno response from the host; using a shell instead" in [event.message for event in events]
+    assert "cloud-init does not respond; using a shell instead" in [event.message for event in events]
     options = options_of(server, "hvd-01")
     assert len(parse_mark(options[GUEST_MARK_KEY])) == 3
     assert options[SEED_KEY] == "---"
@@ -192,7 +192,7 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
     found = report.outcomes[-1]
     assert found.message == (
-        "hvd-01: no report from the guest within 30 min: cloud-inno response from the host, and no shell is "
+        "hvd-01: no report from the guest within 30 min: cloud-init does not respond, and no shell is "
         "available: the guest does not let vgpu-cfg in"
     )
     assert "datasource_list" in found.remedy
@@ -264,7 +264,7 @@ def test_a_login_that_is_refused_is_not_tried_again() -> None:
 def test_what_does_not_begin_is_told() -> None:
     server, guests = staged_vm(starts=False)
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "does not start" in report.outcomes[0].message
+    assert "guest setup did not start" in report.outcomes[0].message
 
 
 def test_an_earlier_staging_is_let_come_to_its_end() -> None:
@@ -293,7 +293,7 @@ def test_a_mark_that_does_not_show_is_not_confirmed() -> None:
     apply = server._apply
     server._apply = lambda moid, spec: apply(moid, spec.model_copy(update={"extra_config": {}}))  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "does not show the mark" in report.outcomes[0].message
+    assert "does not have the mark of the guest setup" in report.outcomes[0].message
 
 
 def test_a_guest_that_says_done_without_a_module_is_not_believed() -> None:
@@ -315,7 +315,7 @@ def test_a_vm_that_is_off_is_not_staged() -> None:
     server, guests = staged_vm()
     server.change_vm("hvd-01", power_state=PowerState.OFF)
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "a guest can be set up only while it is running" in report.outcomes[0].message
+    assert "its guest can be set up only while it is running" in report.outcomes[0].message
     assert guests.connections == []
 
 

@@ -38,9 +38,9 @@ def test_a_device_that_did_not_rebind_is_written_and_waits_for_a_reboot(
 def test_what_waits_is_told_with_the_way_on() -> None:
     error = not_shown(REF, [assessed(enabled=True, active=False)])
     assert error.message.endswith("is set to passthrough, pending reboot")
-    assert error.remedy.startswith("the next plan restarts the host to activate it")
+    assert error.remedy.startswith("the next run restarts the host to activate it")
 
 
 def test_what_does_not_show_is_somebody_elses_doing() -> None:
     missing = [assessed(enabled=True, active=False), assessed(enabled=False, active=False)]
-    assert not_shown(REF, missing).remedy.startswith("check who else changes this")
+    assert not_shown(REF, missing).remedy.startswith("check what else changes this")

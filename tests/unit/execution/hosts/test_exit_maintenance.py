@@ -131,7 +131,7 @@ def test_a_host_does_not_leave_while_a_setting_is_not_in_force_and_says_why_it_s
     assert host.maintenance
     assert host.alarms == {"demo": "sets ats"}
     assert host.mark is not None
-    assert host.mark.reason.startswith("leave esx-01: esx-01 does not show the requested settings")
+    assert host.mark.reason.startswith("leave esx-01: esx-01 does not have the requested settings")
     assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {host.mark.reason}",)
 
 
@@ -164,7 +164,7 @@ def test_a_failed_change_leaves_the_host_down_with_its_reason() -> None:
     mark = server.host("esx-01").mark
     assert mark is not None
     assert mark.reason.startswith(
-        "set live on esx-01: the is not installed in esx-01 requested settings: live is off"
+        "set live on esx-01: esx-01 does not have the requested settings: live is off"
     )
     assert server.host("esx-01").alarms == {"demo": "sets ats"}
     assert tuple(map(str, report.left_behind)) == (f"esx-01: in maintenance mode: {mark.reason}",)

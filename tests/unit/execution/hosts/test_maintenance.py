@@ -121,7 +121,10 @@ def test_a_host_that_would_not_end_in_the_window_is_not_begun_and_the_next_one_m
             "it uses a device of this host",
         ),
         ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device of this host"),
-        ({"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)}, "it has a vGPU, and was moved here after"),
+        (
+            {"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)},
+            "it has a vGPU and was moved to this host after planning",
+        ),
     ],
 )
 def test_a_vm_that_cannot_be_moved_stops_it_by_its_name(devices: dict[str, Any], words: str) -> None:

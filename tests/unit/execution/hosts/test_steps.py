@@ -99,7 +99,7 @@ def test_a_value_that_does_not_show_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").deaf = {"live"}
     report, _ = run(server, change(LIVE))
-    assert only(report).message == "the is not installed in esx-01 requested settings: live is off, not on"
+    assert only(report).message == "esx-01 does not have the requested settings: live is off, not on"
     assert only(report).readings[0].configured == "off"
 
 
@@ -317,7 +317,7 @@ def test_a_restarted_service_brings_what_waited_for_it_and_a_second_one_is_not_n
     server = estate()
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
     assert statuses(report) == {"set graphics on esx-01": "done", "restart esx-01": "done"}
-    assert report.outcomes[0].message == "pending xorg restart"
+    assert report.outcomes[0].message == "pending restart of xorg"
     assert report.outcomes[1].readings[0].runtime == "sharedDirect"
     assert server.host("esx-01").mark is None
     report, _ = run(server, restart())
@@ -351,7 +351,7 @@ def test_a_service_that_brings_nothing_is_not_confirmed() -> None:
     server = estate()
     server.host("esx-01").stuck = {"graphics"}
     report, _ = run(server, *in_order(change(GRAPHICS), restart()))
-    assert "graphics is set to sharedDirect, pending xorg restart" in report.outcomes[1].message
+    assert "graphics is set to sharedDirect, pending restart of xorg" in report.outcomes[1].message
 
 
 def test_a_service_that_the_host_does_not_have_fails() -> None:

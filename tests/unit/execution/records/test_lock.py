@@ -115,7 +115,7 @@ def test_a_process_that_has_ended_on_this_machine_is_known_to_have(tmp_path: Pat
         locks.take(DEMO)
         assert [lock.holder and lock.holder.run for lock in keeper.held.values()] == ["two"]
     assert "run dead" in said[0]
-    assert "has ended without releasing its locks" in said[0]
+    assert "ended without releasing its locks; removing them" in said[0]
 
 
 @pytest.mark.parametrize(("times", "waits"), [(3, 3), (1000, 300)])

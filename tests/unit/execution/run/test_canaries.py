@@ -139,7 +139,7 @@ def test_what_is_out_of_service_comes_back(answer: dict[str, Any], on_failure: O
 
 def test_a_plan_with_canaries_needs_who_verifies_them() -> None:
     server = estate()
-    with pytest.raises(ValueError, match="verifies"):
+    with pytest.raises(ValueError, match="requires `pass_canary`"):
         Run(plan_of(*CHANGES, canaries=(CANARY,)), server, server, server, locks=undisputed()).carry_out()
     assert server.calls == []
 

@@ -75,7 +75,7 @@ def test_the_reason_why_a_wave_stopped_stands_at_every_host_that_was_spared() ->
     messages = {outcome.message for outcome in report.outcomes if "01" not in outcome.change_id}
     (message,) = messages
     assert message.startswith(
-        "the wave stopped: esx-01: the is not installed in esx-01 requested settings: ats is FALSE"
+        "the wave stopped: esx-01: esx-01 does not have the requested settings: ats is FALSE"
     )
     assert [host.maintenance for host in server.hosts.values()] == [True, False, False]
     assert server.asked("enter_maintenance") == [("enter_maintenance", "esx-01")]

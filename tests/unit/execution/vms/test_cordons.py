@@ -45,7 +45,7 @@ def test_what_somebody_cordoned_meanwhile_is_left_alone() -> None:
     server = server_with(OTHERS.text)
     found = outcome(server, cordon())
     assert found.status == "failed"
-    assert "another user has meanwhile cordoned part of esx-01" in found.message
+    assert "another user has since cordoned part of esx-01" in found.message
     assert server.host_attributes["host-1"] == {CORDON_ATTRIBUTE: OTHERS.text}
     assert outcome(server, cordon(OTHERS)).status == "done"  # that one was seen, and told
 
@@ -53,7 +53,7 @@ def test_what_somebody_cordoned_meanwhile_is_left_alone() -> None:
 def test_a_cordon_that_does_not_show_is_no_cordon() -> None:
     found = outcome(server_with(drops=frozenset({"host_attributes"})), cordon())
     assert found.status == "failed"
-    assert "does not show vgpu_cfg.cordon" in found.message
+    assert "does not have the new values for vgpu_cfg.cordon" in found.message
 
 
 def test_it_is_given_back_by_clearing_the_attribute() -> None:

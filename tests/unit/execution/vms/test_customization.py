@@ -42,7 +42,7 @@ def test_it_ends_well(told: tuple[CustomizationSeen, ...]) -> None:
 def test_one_that_fails_is_told_in_vcenters_words() -> None:
     found = outcome(RUNNING, FAILED)
     assert found.status == "failed"
-    assert found.message == "customise a: An error occurred while customizing VM a."
+    assert found.message == "customize a: An error occurred while customizing VM a."
     assert found.cause == "the guest's network could not be set up"
     assert found.remedy.startswith("see /var/log/imc.log in the guest; customization runs only once")
 

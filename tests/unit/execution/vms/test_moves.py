@@ -106,7 +106,7 @@ def test_a_vm_that_does_not_show_where_it_was_moved_is_a_failure() -> None:
     server = own(power_state=PowerState.ON)
     server.moves_to = "host-9"
     report, _ = run(server, moved(server))
-    assert "does not appear on esx-02 after its move" in report.outcomes[0].message
+    assert "is not on esx-02 after its migration" in report.outcomes[0].message
 
 
 @pytest.mark.parametrize("change", [vm_changes.move, existing_vms.switch_off])

@@ -98,7 +98,7 @@ def test_a_mark_under_a_former_name_keeps_its_maker_and_its_date() -> None:
 def test_a_plan_without_an_id_marks_nothing() -> None:
     server = estate()
     plan = plan_of(create("hvd-01"), desired=DesiredPlan(name="demo", vcenter="prod"))
-    with pytest.raises(ValueError, match="needs an id"):
+    with pytest.raises(ValueError, match="requires an ID"):
         Run(plan, server, server, server, locks=undisputed()).carry_out()
     assert server.calls == []
 

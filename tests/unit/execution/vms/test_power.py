@@ -60,7 +60,7 @@ def test_a_vm_that_got_a_gpu_of_another_node_is_pinned_there() -> None:
     assert affinity(server, "a") == "1"
     assert server.vm("a").is_on
     assert report.outcomes[1].message == f"GPU {NODE_1} on NUMA node 1"
-    assert any("affinity 0: power-on 1 of 8, again" in event.message for event in events)
+    assert any("affinity 0: power-on 1/8; retrying" in event.message for event in events)
 
 
 def test_a_host_that_chooses_anew_each_time_is_followed() -> None:
@@ -150,7 +150,7 @@ def test_the_gpu_that_a_vm_held_before_is_not_taken_for_its_new_one() -> None:
 def test_a_host_that_never_forgets_what_a_vm_held_is_not_confirmed() -> None:
     server = estate(choices=[NODE_1], shows_released_for=1e6)
     report, _ = run(server, create("a"), power_on("a", pin=pin()))
-    assert "still shows GPU" in report.outcomes[1].message
+    assert "its host still shows it as using GPU" in report.outcomes[1].message
     assert not server.vm("a").is_on
 
 
@@ -171,7 +171,7 @@ def test_drs_may_start_a_vm_elsewhere(with_pin: bool, status: str) -> None:
     server = estate(starts_on="host-2", choices=[NODE_0])
     report, _ = run(server, create("a"), power_on("a", pin=pin() if with_pin else None))
     assert statuses(report)["power on a"] == status
-    assert "another host" in report.outcomes[1].message
+    assert "started on a different host than planned" in report.outcomes[1].message
 
 
 def test_a_vm_that_runs_already_needs_nothing_but_is_not_moved_about() -> None:

@@ -66,7 +66,7 @@ def test_what_a_clone_dropped_is_set_by_one_upgrade_and_one_reconfigure() -> Non
     assert [method for method, _ in server.calls] == ["create_vm", "upgrade_vm", "reconfigure_vm"]
     assert shows_all(server, "hvd-01")
     assert statuses(report) == {"create hvd-01": "done"}
-    assert any("the server ignored version, firmware" in event.message for event in events)
+    assert any("vCenter ignored version, firmware" in event.message for event in events)
 
 
 def test_a_dropped_hardware_version_alone_takes_no_reconfigure() -> None:
@@ -86,7 +86,7 @@ def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     server._apply = without_firmware  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run(server, create("hvd-01"))
     assert statuses(report) == {"create hvd-01": "failed"}
-    assert report.outcomes[0].message == "the is not installed in hvd-01 requested settings: firmware"
+    assert report.outcomes[0].message == "hvd-01 does not have the requested settings: firmware"
     assert tuple(map(str, report.left_behind)) == ("hvd-01: created, but lacks firmware",)
 
 
@@ -159,7 +159,7 @@ def test_vcenter_itself_refuses_what_moved_at_the_last_moment() -> None:
     add_own_vm(server, "hvd-01", "vm-7")
     server.failures["reconfigure_vm", 1] = ("ConcurrentAccess", "The object has been changed.")
     report, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(settings={"cpus": 32})))
-    assert "somebody changed the VM" in report.outcomes[0].cause
+    assert "the VM was changed after vgpu-cfg read its state" in report.outcomes[0].cause
 
 
 def in_power_cycle(server: FakeVCenter, spec: VmSpec) -> Report:

@@ -38,7 +38,7 @@ def test_tags_change_hands() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"attach": (DAILY,)}, "it lacks Backup/daily"),
+        ({"attach": (DAILY,)}, "it is missing Backup/daily"),
         ({"detach": (WEEKLY,)}, "it still has Backup/weekly"),
     ],
 )

@@ -49,8 +49,8 @@ def fits(stack: VmStack, name: str) -> tuple[str, str]:
         (replace(FACTS, boards=(V100,)), "595", "host driver", ("yes", "no")),
         (replace(FACTS, boards=(V100,)), "580", "host driver", ("yes", "yes")),
         (replace(FACTS, host_branch=""), "595", "host driver", ("unknown", "unknown")),
-        (FACTS, "595", "licence server", ("yes", "unknown")),
-        (replace(FACTS, licence="Unlicensed"), "595", "licence server", ("unknown", "unknown")),
+        (FACTS, "595", "license server", ("yes", "unknown")),
+        (replace(FACTS, licence="Unlicensed"), "595", "license server", ("unknown", "unknown")),
         (FACTS, "595", "image CUDA", ("yes", "yes")),
         (replace(FACTS, cuda="13.0.1", guest_branch="570"), "580", "image CUDA", ("no", "no")),
         (replace(FACTS, cuda="13.0.1", guest_branch="550"), "595", "image CUDA", ("no", "yes")),
@@ -80,7 +80,7 @@ def test_what_is_known_names_its_source_and_what_is_not_says_what_to_ask() -> No
 
 def test_without_an_image_nothing_of_one_is_asked() -> None:
     names = [part.name for part in stack_of(replace(FACTS, image=""), "595").parts]
-    assert names == ["host driver", "guest driver", "licence server", "gpu-operator"]
+    assert names == ["host driver", "guest driver", "license server", "gpu-operator"]
 
 
 @pytest.mark.parametrize(

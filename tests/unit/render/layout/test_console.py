@@ -95,7 +95,7 @@ def test_every_fault_of_a_document_is_on_a_line_of_its_own() -> None:
     assert plain(render_error(DocumentError(faults), 80)) == (
         "plan.yaml:3:1: unknown key 'vm' (did you mean 'vms'?)\n"
         "plan.yaml:13:5: unknown key 'x'\n"
-        "ERROR  2 faults in plan.yaml\n"
+        "ERROR  2 errors in plan.yaml\n"
         "DO     fix the file, then run `vgpu-cfg validate` on it\n"
     )
     assert plain(render_error(DocumentError(faults[:1]), 80)) == (

@@ -48,7 +48,7 @@ def test_what_is_long_is_cut_and_counted() -> None:
     assert len(text.encode()) <= MOST_BYTES
     assert "Rejected, 400 errors" in text
     assert "more\n\n</details>" in text
-    assert "Not all is shown here, as a comment may hold 65,536 bytes" in text
+    assert "This output is truncated because comments are limited to 65,536 bytes; for the full plan" in text
 
 
 def test_a_file_with_very_many_faults_is_cut_too() -> None:

@@ -53,7 +53,7 @@ def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> Non
         notes=("first", "second"),
     )
     assert "\n  also     firmware bios, needs EFI\n" in text
-    assert "\n  open     size not read\n" in text
+    assert "\n  unknown  size not read\n" in text
     assert "\n  note     first\n           second\n" in text
     assert "\n  cause    no known failure found\n" in text
 
@@ -62,7 +62,7 @@ def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
     explanation = explanation_of("vgpu-plugin")
     assert explanation is not None
     text = shown(explanation=explanation, ruled_out=(assessment("EFI"),))
-    assert "current configuration does not show this" in " ".join(text.split())
+    assert "The VM's current configuration does not confirm this" in " ".join(text.split())
     assert "verify   grep vmiop_log vmware.log," in text
     assert "\n  remedy   " in text
     assert all(len(line) <= 96 for line in text.splitlines())

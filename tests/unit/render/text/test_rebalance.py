@@ -21,7 +21,7 @@ def test_moves_tell_how_long_they_stop_a_vm_and_why_it_must_be_off() -> None:
     assert "COLD b: unified memory is on" in text
     assert "b must be powered off during the move" in text
     assert "in this order" in text
-    assert "DOUBT" not in text
+    assert "RISK" not in text
     assert "HINT" not in text
 
 
@@ -32,7 +32,7 @@ def test_doubts_hints_and_who_stays_are_said() -> None:
             RebalanceResult.MOVES, ("w",), (HOT,), uncertain_starts=("on esx-02 all fit",), restarts=restarts
         )
     )
-    assert "DOUBT on esx-02 all fit" in text
+    assert "RISK on esx-02 all fit" in text
     assert "w fits, subject to the risk above" in text
     assert (
         "HINT if ESXi selects another GPU, restarting a on esx-01 or b on esx-01 makes room without a move"

@@ -15,7 +15,7 @@ ROWS = [
 
 def test_what_else_differs_stands_beside_where_there_is_room() -> None:
     assert plain(render_unlike(ROWS, 100)) == (
-        "  STEPS  VM             HOST    GPU                    CPUS  ELSE\n"
+        "  STEPS  VM             HOST    GPU                    CPUS  OTHER\n"
         "    3-4  bio-02         esx-01  probably 0000:21:00.0  8\n"
         "    5-6  chem-{01..02}  esx-02  0000:e2:00.0                 nodeAffinity 1*, folder lab\n"
     )

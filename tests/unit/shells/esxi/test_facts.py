@@ -178,7 +178,7 @@ def test_links_are_asked_by_the_matrix_and_the_table() -> None:
         ),
         (
             {TOPO: said("topo-4xa100-two-bridges.txt"), INDEX: ShellResult(status=0, stdout="oops")},
-            "not a PCI address",
+            "unknown PCI address of GPU0",
         ),
         ({TOPO: said("query-driver-not-loaded.txt", 9)}, "communicate with the NVIDIA driver"),
     ],
@@ -234,7 +234,7 @@ def test_a_host_without_instances_is_asked_no_addresses(name: str) -> None:
                 LGI: said("mig-lgi-two-instances.txt"),
                 INDEX: ShellResult(status=0, stdout="\n".join(TABLE.splitlines()[:2])),
             },
-            "no address of GPU2",
+            "no address for GPU2",
         ),
     ],
 )

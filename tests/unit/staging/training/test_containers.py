@@ -270,7 +270,7 @@ def test_a_login_that_no_command_line_can_carry_is_refused(guest: Sandbox, more:
 
 
 def test_a_password_that_is_not_known_is_asked_for(guest: Sandbox) -> None:
-    with pytest.raises(GuestError, match=r"the password of nvcr\.io has no value"):
+    with pytest.raises(GuestError, match=r"the password for nvcr\.io has no value"):
         guest.bring(registry(), context_for(registry()))
 
 

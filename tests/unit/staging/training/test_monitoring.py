@@ -109,7 +109,7 @@ def test_the_dashboard_is_grafanas(guest: Sandbox) -> None:
     assert f"{ETC}/dashboards:{provider['options']['path']}:ro" in mounted
     titles = [panel["title"] for panel in panels]
     for subject in (
-        "GPU utilisation",
+        "GPU utilization",
         "Framebuffer",
         "NVLink",
         "PCIe",

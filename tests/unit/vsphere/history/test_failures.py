@@ -254,7 +254,7 @@ def test_a_log_that_does_not_come_is_an_error(status: int, error: type[VCenterEr
 
 
 def test_a_vm_whose_files_nobody_knows_is_an_error() -> None:
-    with pytest.raises(NotFound, match="does not report where"):
+    with pytest.raises(NotFound, match="does not report the location of the VM's files"):
         read_log((200, {}, LOG), files={})
 
 

@@ -276,13 +276,17 @@ def without(path: str, faults: Mapping[str, Any]) -> Item:
             Item("CustomFieldsManager", "x", {}, {"field": LACKING}),
             "custom attributes: .* System.Read",
         ),
-        (without("", {"customValue": LACKING}), FIELDS, "custom attributes: the account lacks System.Read"),
+        (
+            without("", {"customValue": LACKING}),
+            FIELDS,
+            "custom attributes: the account does not have System.Read",
+        ),
         (without("config.service.service", {}), FIELDS, "does not report the host's services$"),
         (without("config.firewall.ruleset", {}), FIELDS, "does not report the host's firewall rules$"),
         (
             without("config.network.vnic", {"config.network.vnic": LACKING}),
             FIELDS,
-            "VMkernel NICs: the account lacks System.Read",
+            "VMkernel NICs: the account does not have System.Read",
         ),
     ],
 )

@@ -121,8 +121,8 @@ def test_a_setting_that_no_name_finds_is_absent(answers: list[Answer]) -> None:
     [
         (BROKEN, VCenterError, "kernel list: Unable to find setting"),
         (SILENT, HostSilent, "HostNotConnected"),
-        (LACKING, VCenterError, "kernel list: the account lacks Host.Config.Image"),
-        (executed("no xml"), ReachError, "kernel list: no XML"),
+        (LACKING, VCenterError, "kernel list: the account does not have Host.Config.Image"),
+        (executed("no xml"), ReachError, "kernel list: not XML"),
     ],
 )
 def test_kernel_settings_that_cannot_be_read_are_no_absent_ones(
@@ -175,7 +175,9 @@ def test_software_that_neither_way_tells_gives_both_reasons() -> None:
         "RetrieveManagedMethodExecuter": executer(),
         "ExecuteSoap": BROKEN,
     }
-    with pytest.raises(VCenterError, match=r"lacks Host\.Config\.Image.*; esxcli software vib list: Unable"):
+    with pytest.raises(
+        VCenterError, match=r"does not have Host\.Config\.Image.*; esxcli software vib list: Unable"
+    ):
         ask(FactGroup.SOFTWARE, answers)
 
 

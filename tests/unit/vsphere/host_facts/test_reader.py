@@ -175,7 +175,7 @@ def test_a_refusal_concerns_one_group() -> None:
     found, _ = read(["host-1"], {"QueryConfiguredModuleOptionString": lacking})
     assert found.hosts["host-1"].unread == {
         FactGroup.MODULES: "reading the options of kernel modules: "
-        "the account lacks Host.Config.Settings on host-1"
+        "the account does not have Host.Config.Settings on host-1"
     }
     assert found.hosts["host-1"].groups == ALL_GROUPS - {FactGroup.MODULES}
 

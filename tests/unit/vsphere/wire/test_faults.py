@@ -37,9 +37,9 @@ def message(text: str) -> Any:
         (
             vim.fault.NoPermission(object=HOST, privilegeId="Host.Config.Settings"),
             NotPermitted,
-            "lacks Host.Config.Settings on host-9",
+            "does not have Host.Config.Settings on host-9",
         ),
-        (vim.fault.NoPermission(), NotPermitted, "does not name"),
+        (vim.fault.NoPermission(), NotPermitted, "a privilege that vCenter does not specify"),
         (vim.fault.RestrictedVersion(msg="Licence."), VCenterError, "RestrictedVersion"),
         (vmodl.fault.ManagedObjectNotFound(obj=vim.VirtualMachine("vm-3")), NotFound, "vm-3"),
         (vim.fault.ConcurrentAccess(msg="Changed."), VCenterError, "Changed."),

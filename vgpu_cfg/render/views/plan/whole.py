@@ -172,7 +172,7 @@ def plan_counts(plan: Plan) -> list[str]:
         words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
     tasks = sum(change.face.is_task for change in plan.changes)
     again = sum(change.pin is not None for change in of_kind(plan.changes, PowerOnVm))
-    perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} including {counted(again, 'second start')}"
+    perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} if {counted(again, 'VM')} must restart"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
 
 
