@@ -107,7 +107,7 @@ class Counted:
 
 
 def read_once(address: str, thumbprint: str, pid: str) -> Reading:
-    """Read everything that is read not owned by a plan."""
+    """Read everything that is read without a plan."""
     limits = Limits(timeout_seconds=600)
     counted = Counted(HttpsTransport(address, trust=Trust(thumbprint=thumbprint), limits=limits))
     cpu, begun = time.process_time(), time.perf_counter()

@@ -57,7 +57,7 @@ def test_a_bmc_switches_it_on_and_no_hand_is_needed(
     monkeypatch.setenv("BMC_PASSWORD", "wrong-one")
     refused = vgpu_cfg("apply", path, "--yes")
     assert refused.code == 6
-    assert "does not let root do that" in refused.told
+    assert "access denied for root: GET /redfish/v1/Systems returned 401" in refused.told
     assert "wrong-one" not in refused.told
     monkeypatch.setenv("BMC_PASSWORD", "lab")
     done = vgpu_cfg("apply", path, "--yes")

@@ -100,7 +100,7 @@ def test_a_canary_that_is_not_as_planned_ends_the_run(
         ran = vgpu_cfg("apply", "--yes", "--canary=1", *words, PAIR)
     assert ran.code == 6, ran.told
     assert "FAILED" in ran.told
-    assert "CANARY hvd-01: not as planned: hvd-01: not running" in ran.told
+    assert "CANARY hvd-01: does not match the plan: hvd-01: not running" in ran.told
     assert "LEFT hvd-02: not started: the canary hvd-01 does not match the plan" in ran.told
     assert f"NEXT vgpu-cfg apply {PAIR}{''.join(f' {word}' for word in words)} --canary=1" in ran.told
     assert vgpu_cfg.look("two-a100").vms == (frozenset() if words else {"hvd-01"})

@@ -150,7 +150,10 @@ def test_what_differs_anywhere_differs(contexts: CommandLine) -> None:
         (["inventory", "--server", "lab:bare"], "omit it when --context names several"),
         (["inventory", "--thumbprint", "aa"], "omit it when --context names several"),
         (["inventory", "--from", "old.json"], "omit it when --context names several"),
-        (["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"], "requires a single vCenter; specify one context"),
+        (
+            ["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"],
+            "requires a single vCenter; specify one context",
+        ),
         (["fit", "--without", "host:esx-a100-01"], "requires a single vCenter; specify one context"),
         (["status", PLAN, "--html", "page.html"], "requires a single vCenter; specify one context"),
         (["status", PLAN, "--output", "junit"], "requires a single vCenter; specify one context"),

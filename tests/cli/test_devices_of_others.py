@@ -105,7 +105,7 @@ def test_a_nic_and_a_vgpu_of_others_are_named_and_stay(age: str, plan: Path, vgp
         "VG273 vm-01: NICs that the plan did not create are kept: "
         f"vmxnet3 NIC on vm-network (MAC {mac})" in shown
     )
-    assert "use their share of the host: vGPU grid_a100-10c" in shown
+    assert "are kept and use capacity on the host: vGPU grid_a100-10c" in shown
     vgpu_cfg.done("apply", "--yes", plan)
     assert macs(vgpu_cfg) == [own, mac]
     assert profiles(vgpu_cfg) == ["grid_a100-10c"] * 2

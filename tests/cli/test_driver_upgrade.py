@@ -71,5 +71,5 @@ def test_a_guest_whose_driver_the_new_one_refuses_stops_the_run_at_the_first_hos
                 lab.state.touch(vm)
     ran = line("apply", PLAN, "--yes", "--allow-power-cycle", **SECRETS)
     assert ran.code == 6, ran.told
-    assert "CANARY esx-01.lab: not as planned: hvd-0" in ran.told
+    assert "CANARY esx-01.lab: does not match the plan: hvd-0" in ran.told
     assert drivers(line) == {"esx-01.lab": "580.95.02", "esx-02.lab": "570.10.01"}

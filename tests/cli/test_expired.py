@@ -29,4 +29,4 @@ def test_what_is_past_its_date_is_shut_down_once_and_started_with_a_later_one(vg
 def test_it_stands_beside_nothing_that_changes_vms(vgpu_cfg: CommandLine) -> None:
     for words in (["--canary", "1"], ["--delete", "a"], ["--allow-move"]):
         ran = vgpu_cfg("apply", FULL, "--expired", *words)
-        assert (ran.code, "only shuts down" in ran.err) == (2, True), words
+        assert (ran.code, "only shuts VMs down" in ran.err) == (2, True), words

@@ -65,7 +65,7 @@ def test_a_text_of_nothing_is_a_typing_error(vgpu_cfg: CommandLine) -> None:
 def test_an_unknown_code_offers_one_that_is_near(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("explain", "VG30l")
     assert ran.code == 5
-    assert "unknown check VG30L" in ran.err
+    assert "unknown check code VG30L" in ran.err
     assert "did you mean 'VG" in ran.err
 
 
@@ -75,7 +75,7 @@ def test_a_code_without_a_page_says_so(
     monkeypatch.setattr(check_pages, "page_folder", lambda: tmp_path)
     ran = vgpu_cfg("explain", "VG301")
     assert ran.code == 5
-    assert "VG301 (the host cannot reserve the required memory) has no page" in ran.told
+    assert "VG301 (the host cannot reserve the required memory) is not documented" in ran.told
 
 
 # ---------------------------------------------------------------- texts
@@ -84,7 +84,7 @@ def test_a_code_without_a_page_says_so(
 def test_a_text_from_vcenter_is_explained(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", f"Power On virtual machine: {PAGES}")
     assert done.out.startswith("mmio-too-small")
-    for label in ("cause", "verify", "remedy", "known", "source"):
+    for label in ("cause", "verify", "remedy", "basis", "source"):
         assert f"\n  {label} " in done.out
     assert "documented by a vendor" in done.out
     assert "\n  line " not in done.out
@@ -113,7 +113,7 @@ def test_a_failure_is_explained_by_its_key(vgpu_cfg: CommandLine) -> None:
 
 def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "The flux capacitor is empty.")
-    assert done.out.startswith("NOT KNOWN")
+    assert done.out.startswith("UNKNOWN")
     for word in (
         "vmware.log",
         "vmiop_log",
@@ -192,9 +192,9 @@ def test_a_vm_that_did_not_start_is_explained_by_its_log_and_its_state(vgpu_cfg:
     assert "PCIPassthru: total number of pages needed" in told
     assert "cause pciPassthru.use64bitMMIO FALSE; must be TRUE; last reconfigured" in told
     assert "ruled out: host available, hardware version 19, EFI, all memory reserved" in told
-    assert "known mmio-too-small, documented by a vendor" in told
+    assert "basis mmio-too-small, documented by a vendor" in told
     assert "state double-01 is off on esx-a100-01.lab, owned by plan two-vgpus" in told
-    assert "type vgpu-cfg plan PLAN" in told
+    assert "run vgpu-cfg plan PLAN" in told
 
 
 def test_a_vm_as_json(vgpu_cfg: CommandLine) -> None:
@@ -234,10 +234,13 @@ def test_a_vm_of_somebody_else_that_found_its_gpu_taken(vgpu_cfg: CommandLine) -
     assert result_of(lab, cloned.result.PowerOnVM_Task()).error is not None
     told = " ".join(vgpu_cfg.done("explain", "--vm", "training/theirs", *SERVER).out.split())
     assert "log vmware.log:12 [msg.vgpu.noDevice] No graphics device is available" in told
-    assert "known no-device-for-profile, documented by a vendor" in told
-    assert "can run grid_a100-40c now: 0000:21:00.0 is full, with whole-01 (VG103)" in told
+    assert "basis no-device-for-profile, documented by a vendor" in told
+    assert (
+        "on esx-one-01.lab can currently run grid_a100-40c: 0000:21:00.0 is full, with whole-01 (VG103)"
+        in told
+    )
     assert "not owned by a plan" in told
-    assert "type vgpu-cfg inventory -v --host esx-one-01.lab --server lab:one-a100 shows" in told
+    assert "run vgpu-cfg inventory -v --host esx-one-01.lab --server lab:one-a100 shows" in told
 
 
 def test_a_vm_that_never_failed_is_judged_as_it_stands(vgpu_cfg: CommandLine) -> None:

@@ -73,7 +73,7 @@ def test_a_fleet_is_counted_and_its_hosts_are_not_listed_where_they_have_no_such
     vgpu_cfg: CommandLine,
 ) -> None:
     done = vgpu_cfg.done("fit", "grid_a100-10c", "--server", "lab:fleet-12x8-100vms")
-    assert "NOT ON 9 hosts without such a board" in done.told
+    assert "NOT ON 9 hosts without a matching board" in done.told
     answer = told(vgpu_cfg, "fit", "grid_a100-10c", "--server", "lab:fleet-12x8-100vms")
     pool = told(vgpu_cfg, "inventory", "--gpus", "--server", "lab:fleet-12x8-100vms")
     (row,) = [row for row in pool["pool"] if "grid_a100-10c" in row["room"]]
@@ -159,9 +159,9 @@ def test_a_vm_of_a_plan_starts_on_a_host_that_is_thought_of(vgpu_cfg: CommandLin
     [
         ("two hosts", "does not match COUNT x HOST"),
         ("2 x esx-nowhere-01", "host 'esx-nowhere-01' not found"),
-        ("0 x esx-l40s-01", "requests 0 hosts: 1 to 1000"),
-        ("99999999999 x esx-l40s-01", "1 to 1000 can be added"),
-        ("2 x esx-l40s-01 with 4 x L40Z", "no board 'L40Z' in the catalogue"),
+        ("0 x esx-l40s-01", "requests 0 hosts; specify 1 to 1000"),
+        ("99999999999 x esx-l40s-01", "requests 99999999999 hosts; specify 1 to 1000"),
+        ("2 x esx-l40s-01 with 4 x L40Z", "board 'L40Z' is not in the catalog"),
         ("esx-l40s-01, MIG", "L40S does not support MIG mode"),
     ],
 )

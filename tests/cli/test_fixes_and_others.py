@@ -115,6 +115,6 @@ vms: [{{name: other, host: esx-1.lab, memory: 4GiB, gpus: [grid_a100-40c], extra
         "b.yaml", f"version: 1\nname: b\nvcenter: lab:./bare.yaml\nvms: [{{name: b, {line}}}]\n"
     )
     (fix,) = fixes(vgpu_cfg, str(plan))
-    says = "install the NVIDIA host driver on esx-2.lab, with graphics type Shared Direct"
+    says = "install NVIDIA's host driver on esx-2.lab, with graphics type Shared Direct"
     assert [part["says"] for part in fix["parts"]] == [says]
     assert fix["others"] == []

@@ -75,7 +75,7 @@ CHANGES = {
     "a registry mirror": (plan(training=TRAINING, site=MIRROR), "containers (site)", TRAIN_PY),
     "shared memory": (
         plan(training=TRAINING, defaults={"guest": {"shared_memory": "8GiB"}}),
-        "the worker container (worker)",
+        "the worker's container (worker)",
         JOB,
     ),
 }

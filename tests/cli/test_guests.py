@@ -131,7 +131,7 @@ def test_a_new_token_is_brought_and_nothing_else(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", path, "--yes", **SECRETS)
     other = {**SECRETS, "TOKEN": "tok-SECRET-renewed"}
     planned = vgpu_cfg.done("plan", path, **other)
-    assert "licence" in planned.out
+    assert "license" in planned.out
     assert "driver" not in planned.out
     ran = vgpu_cfg.done("apply", path, "--yes", **other)
     assert "2 guest" in ran.out

@@ -426,7 +426,7 @@ def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
     before = vgpu_cfg.look("others.yaml")
     refused = vgpu_cfg("apply", "--yes", plan)
     assert refused.code == 4
-    assert "VG533 mine of this plan must be powered off" in refused.told
+    assert "VG533 VMs in this plan must be powered off while the host is prepared: mine" in refused.told
     assert vgpu_cfg.look("others.yaml") == before
 
     watch.forget()

@@ -34,7 +34,7 @@ def kept(vgpu_cfg: CommandLine) -> list[str]:
 def test_the_same_command_finishes_it_and_the_next_one_goes_forward(interrupted: CommandLine) -> None:
     ran = interrupted(*ALL_OR_NOTHING)
     assert ran.code == FAILED
-    assert "the rollback of an earlier run was interrupted: finishing it" in ran.told
+    assert "finishing the interrupted rollback of an earlier run" in ran.told
     assert interrupted.look(ESTATE).vms == frozenset()
     assert kept(interrupted) == []
     interrupted.done(*ALL_OR_NOTHING)

@@ -57,7 +57,8 @@ def test_a_key_must_be_one(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     )
     plan = vgpu_cfg.write("by-key.yaml", text)
     refused = vgpu_cfg("plan", "--open-shell", plan, ESXI_PASSWORD="no key at all")
-    assert "is not a usable key" in " ".join(refused.told.split()), refused.told
+    told = " ".join(refused.told.split())
+    assert "the private key that `access` refers to is invalid or has a passphrase" in told, told
     kept = tmp_path / "key"
     RSAKey.generate(1024).write_private_key_file(str(kept))
     vgpu_cfg.done("plan", "--open-shell", plan, ESXI_PASSWORD=kept.read_text(encoding="utf-8"))

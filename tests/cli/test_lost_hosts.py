@@ -115,7 +115,11 @@ def test_what_is_on_a_lost_host_is_neither_given_up_nor_taken_in_nor_written_dow
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("--reconnect",), "is connected"), (("--power-on",), "is on"), ((), "there is nothing to do")],
+    [
+        (("--reconnect",), "is connected"),
+        (("--power-on",), "is on"),
+        ((), "nothing to do: specify --bios, --p"),
+    ],
 )
 def test_a_hand_does_what_fits_the_host(vgpu_cfg: CommandLine, words: tuple[str, ...], says: str) -> None:
     ran = vgpu_cfg("lab", "hand", ESTATE, LOST, *words)

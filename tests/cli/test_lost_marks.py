@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -51,7 +52,7 @@ def test_what_a_run_of_the_plan_left_without_a_mark_is_brought_to_its_end(
     vgpu_cfg: CommandLine, lost: str
 ) -> None:
     told = vgpu_cfg("status", lost).told
-    assert "put it there, but the mark is missing" in told
+    assert re.search(r"set by the plan's run \w+, but the mark is missing", told)
     shown = vgpu_cfg.done("plan", lost).told
     assert "put into maintenance mode by an earlier run, but its mark is missing; marked again" in shown
     vgpu_cfg.done("apply", "--yes", lost)
@@ -63,8 +64,8 @@ def test_who_took_a_host_down_by_hand_is_told(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("pair.yaml", PLAN)
     Colleague(vgpu_cfg.lab("two-hosts-roce")).takes_down("esx-roce-02.lab")
     told = vgpu_cfg.done("plan", plan).told
-    assert "VG525 esx-roce-02.lab: it is in maintenance mode, but not for vgpu-cfg since" in told
-    assert f"by {NAME}; it is prepared and remains in maintenance mode" in told
+    assert "VG525 esx-roce-02.lab: it is in maintenance mode since" in told
+    assert f"by {NAME}, but not for vgpu-cfg; it is prepared and remains in maintenance mode" in told
 
 
 # ---------------------------------------------------------------- which run took it there
@@ -146,4 +147,4 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
             does(session, lab)
     told = vgpu_cfg.done("plan", plan).told
     assert (f"set by the plan's run {RUN.run}, but the mark is missing" in told) == is_runs, told
-    assert ("but not for vgpu-cfg since" in told) != is_runs, told
+    assert (f"by {NAME}, but not for vgpu-cfg; it is prepared" in told) != is_runs, told

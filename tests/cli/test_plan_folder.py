@@ -81,7 +81,7 @@ def test_one_with_faults_hides_none_of_the_others(site: CommandLine) -> None:
 
 
 def test_plans_of_one_vcenter_do_not_know_of_each_other_and_that_is_said(site: CommandLine) -> None:
-    note = "plans may compete for the same free capacity of a vCenter"
+    note = "plans may compete for the same free capacity in vCenter"
     assert note in site("plan", "site").out
     (site.folder / "site" / "c.yaml").unlink()
     assert note not in site("plan", "site").out
@@ -107,10 +107,10 @@ def test_what_takes_one_plan_names_those_of_the_folder(command: str, site: Comma
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["plan", "site", "--server", "lab:two-a100"], "names its own vCenter"),
-        (["status", "site", "--context", "prod"], "names its own vCenter"),
-        (["status", "site", "--context", "prod-*"], "names its own vCenter"),
-        (["plan", "site", "--from", "old.json"], "names its own vCenter"),
+        (["plan", "site", "--server", "lab:two-a100"], "each plan in a folder specifies its own vCenter"),
+        (["status", "site", "--context", "prod"], "each plan in a folder specifies its own vCenter"),
+        (["status", "site", "--context", "prod-*"], "each plan in a folder specifies its own vCenter"),
+        (["plan", "site", "--from", "old.json"], "each plan in a folder specifies its own vCenter"),
         (["plan", "site", "-o", "plan.json"], "applies to a single plan"),
         (["plan", "site", "--only", "a-*"], "applies to a single plan"),
         (["plan", "site", "--delete", "a-01"], "applies to a single plan"),

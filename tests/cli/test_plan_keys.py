@@ -158,7 +158,7 @@ def test_keys_of_the_state_folder_are_replaced_when_told_to(here: CommandLine) -
     assert staged == {name: {"users", "licence", "ssh-mesh", "registry"} for name in VMS}
     here.done("plan", PLAN, "--rotate", "keys", "-o", "plan.json", **SECRETS)
     ran = here.done("apply", "plan.json", "--rotate", "keys", "--yes", **SECRETS)
-    assert "the old ones are discarded" in ran.told
+    assert "the old keys were discarded" in ran.told
     after = seeds_of(here)
     assert (len(after.split()), after == before) == (1, False)
     (kept,) = (here.state_folder / "keys").iterdir()

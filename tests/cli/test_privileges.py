@@ -141,7 +141,7 @@ def test_what_is_optional_is_told_before_and_the_run_goes_on(vgpu_cfg: CommandLi
     plan = Path("plans/pair.yaml")
     Given(vgpu_cfg, plan, "--for=apply", "--required").give(vgpu_cfg, ESTATE)
     ran = vgpu_cfg.done(*as_account(["apply", "--yes", plan]))
-    assert f"{ACCOUNT} lacks Global.LogEvent: `history` on other machines" in ran.told
+    assert f"{ACCOUNT} lacks Global.LogEvent: on other machines, `history`" in ran.told
 
 
 @EACH

@@ -77,7 +77,7 @@ def test_status_has_a_word_of_its_own_for_hosts_that_are_cordoned_or_silent(vgpu
     vgpu_cfg.done("cordon", "host:esx-1.lab", "--reason", "new DIMM", SERVER)
     cordoned = vgpu_cfg.done("status", plan).out
     assert "in sync; 1 host cordoned" in cordoned
-    assert "closed to new VMs: new DIMM" in cordoned
+    assert "! cordoned: new DIMM" in cordoned
     assert vgpu_cfg("status", plan, "--exit-code").code == 0
     vgpu_cfg.done("lab", "hand", ESTATE, "esx-1.lab", "--cut-off")
     found = json.loads(vgpu_cfg.done("status", plan, "--output", "json").out)

@@ -104,7 +104,7 @@ def test_a_vm_that_was_renamed_by_hand_is_told_and_gets_its_name_back(
     removed = vgpu_cfg.done("destroy", "--dry-run", plan).told
     assert "2 removed VMs" in removed
     ran = vgpu_cfg.done("apply", "--yes", plan).told
-    assert "rename vm-01: its name was other" in ran
+    assert "rename vm-01: renamed from other" in ran
     assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
     assert moids(vgpu_cfg) == before
     assert_in_sync(vgpu_cfg, plan)
@@ -178,7 +178,7 @@ def test_without_hot_migration_it_takes_a_power_cycle_and_leave_for_that(
     )
     refused = vgpu_cfg("plan", "--allow-move", plan)
     assert refused.code == 4
-    assert "vgpu.hotmigrate.enabled is not on" in refused.told
+    assert "vCenter setting vgpu.hotmigrate.enabled is off" in refused.told
     vgpu_cfg.done("apply", "--yes", "--allow-move", "--allow-power-cycle", plan)
     assert_in_sync(vgpu_cfg, plan)
 
@@ -188,5 +188,5 @@ def test_a_move_waits_for_the_window_of_its_hosts(plan: Path, vgpu_cfg: CommandL
     hosts = f"hosts:\n- {{cluster: other, disruption: {{window: {window}}}}}\n"
     plan = vgpu_cfg.write("plan.yaml", PLAN.replace("cluster: gpu", "cluster: other") + hosts)
     refused = vgpu_cfg("apply", "--yes", "--allow-move", plan)
-    assert f"only in the window {window}" in refused.told
+    assert f"only during {window}" in refused.told
     assert (refused.code, "is closed" in refused.told) == (4, True)

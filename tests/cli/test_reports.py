@@ -85,7 +85,7 @@ def test_the_comment_of_a_plan_that_fits(vgpu_cfg: CommandLine) -> None:
     comment = vgpu_cfg.done("plan", PLAN, *SITE, "--output=markdown").out
     lines = comment.splitlines()
     assert lines[0] == "### Changes pending: `training` on `lab:mixed-fleet`"
-    assert "**Disruption**: none; 12 other hosts and 14 other VMs are not touched." in lines
+    assert "**Disruption**: none; 12 other hosts and 14 other VMs are not affected." in lines
     row = "| VM notebook-{01..03} | new | esx-a100-02.lab | cpus 8, memory 64 GiB, gpu grid_a100d-20c |"
     assert row in lines
     assert lines[-1].startswith("Next: `vgpu-cfg apply ")
@@ -124,7 +124,7 @@ def test_the_comment_of_a_broken_file(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("broken.yaml", BROKEN)
     ran = vgpu_cfg("plan", "broken.yaml", "--output=markdown")
     assert ran.code == 3
-    assert ran.out.splitlines()[0] == "### No plan: 3 faults in broken.yaml"
+    assert ran.out.splitlines()[0] == "### No plan: 3 errors in broken.yaml"
     assert "* `broken.yaml:2` 'a b/c' cannot be a plan's name" in ran.out
 
 

@@ -177,6 +177,6 @@ def test_a_plan_of_another_format_is_refused_with_a_sentence(
     path.write_text(json.dumps({**content, "format": found}), encoding="utf-8")
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 3
-    said = f"the plan was saved by {age} in format {found}; this version reads format {content['format']}"
+    said = f"the plan was saved by {age} (format {found}); this version reads format {content['format']}"
     assert said in " ".join(ran.err.split())
     assert "save it again with `vgpu-cfg plan -o`" in ran.err

@@ -115,7 +115,7 @@ SCENARIOS = {
         "plans/hosts-one.yaml",
         "bare",
         kept=(
-            "NVIDIA host driver keeps",
+            "NVIDIA host driver remains",
             "the previous value of MIG mode",
             "the previous value of vGPU mode",
         ),

@@ -27,4 +27,4 @@ def test_status_reports_them(vgpu_cfg: CommandLine, *, is_exposed: bool) -> None
     vgpu_cfg.script("two-a100", {"method": "PowerOnVM_Task", "message": "no"})
     vgpu_cfg("apply", "p.yaml", "--yes", LIC="abc")
     told = vgpu_cfg("status", "p.yaml", LIC="abc").told
-    assert ("its configuration still contains the secrets of" in told) is is_exposed
+    assert ("its configuration still contains the secrets for" in told) is is_exposed

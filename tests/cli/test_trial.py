@@ -163,7 +163,7 @@ def test_a_place_that_cannot_work_is_refused_with_the_planners_words(
 ) -> None:
     refused = vgpu_cfg("trial", "--server=lab:mixed-fleet", "--steps=vm", "--in=training", "--yes")
     assert refused.code == 4
-    assert "VG416 no datastore is named" in refused.told
+    assert "VG416 neither the plan nor the template specifies a datastore" in refused.told
     assert not watch.writes
 
 

@@ -203,7 +203,7 @@ class SimulatedHost:
         return HostNic(device=name, driver="nmlx5_core", pci_id=pci.pci_id, pci=pci, numa_node=pci.numa_node)
 
     def _gpu_with(self, gpu: Gpu, pci: PciDevice) -> Gpu:
-        """Return a GPU with another state of its function; one that is in passthrough mode is not listed."""
+        """Return a GPU with another state of its function; one that is passed through is not listed."""
         update: dict[str, Any] = {"pci": pci}
         if pci.passthrough_active and not gpu.pci.passthrough_active:
             update |= {"graphics_type": None, "sharing": None}

@@ -100,7 +100,7 @@ ELSEWHERE = {
     "suspended-vm": ("power",),
 }
 """What a case's VM shows and no plan file says: a pool of another cluster, or of none; an e1000; the smaller
-disk of another template; an SR-IOV virtual function that nobody names; foreign disks; a suspension."""
+disk of another template; a virtual function of a NIC that nobody names; foreign disks; a suspension."""
 
 FIRST = {
     "vms-apart", "vm-of-no-template", "nvlink-pair", "guest-in-sync", "vtpm-there-and-no-key-provider",

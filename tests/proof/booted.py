@@ -179,7 +179,7 @@ class Booted:
         )  # fmt: skip
 
     def start_mesh(self) -> None:
-        """Start the mesh's sshd, as the worker container does."""
+        """Start the mesh's sshd, as the worker's container does."""
         unit = ["systemd-run", "--quiet", "--collect", "--unit=mesh-of-the-proof", "--property=Type=exec"]
         sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vgpu-cfg/mesh/sshd_config"]
         look = "timeout 20 sh -c 'until ss -Hltn sport = :2222 | grep -q LISTEN; do :; done'"

@@ -188,7 +188,7 @@ class Guests:
             self.restart_sshd(name)
 
     def restart_sshd(self, name: str) -> None:
-        """Start the mesh's sshd anew, as the worker container starts it."""
+        """Start the mesh's sshd anew, as the worker's container starts it."""
         on = self[name]
         on.execute("sh", "-c", "[ ! -e /run/mesh.pid ] || kill $(cat /run/mesh.pid)")
         words = ["-D", "-e", "-f", f"{MESH}/sshd_config", "-o", "PidFile=/run/mesh.pid"]

@@ -69,7 +69,7 @@ class Wanted:
 def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict[str, Any]:
     """Make hosts of one kind of GPU each, with VMs that run on some of them.
 
-    Hosts with as many GPUs of any board are joined alike by NVLink: what they offer is asked of one of them.
+    Hosts with as many GPUs of one board are joined alike by NVLink: what they offer is asked of one of them.
     """
     hosts = []
     vms = []

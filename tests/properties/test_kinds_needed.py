@@ -34,7 +34,7 @@ ROOM = {"80c": 1, "48c": 1, "40c": 2, "24c": 2, "20c": 4, "12c": 4, "10c": 8}
 
 @st.composite
 def estates(draw: st.DrawFn) -> Inventory:
-    """Make hosts of any board each, which NVLink may join, with VMs that run, fill their GPUs, or are off."""
+    """Make hosts of one board each, which NVLink may join, with VMs that run, fill their GPUs, or are off."""
     hosts: dict[str, Any] = {}
     vms: dict[str, Any] = {}
     for number in range(draw(st.integers(1, 2))):

@@ -1,6 +1,6 @@
 """The wheel does the main job on every Python that pyproject.toml names, away from the checkout.
 
-A Python that this is is not installed in machine skipped, and so is all of it where nothing can be fetched.
+A Python that this machine does not have is skipped, and so is all of it where nothing can be fetched.
 """
 
 from __future__ import annotations

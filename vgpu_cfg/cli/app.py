@@ -55,7 +55,7 @@ LISTED = (
            "Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if one cannot "
            "run."),
     Listed("doctor", "doctor", panels.CHECK,
-           "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Only reads."),
+           "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Read-only."),
     Listed("trial", "trial", panels.CHECK,
            "Try assumptions of vgpu-cfg on a vCenter with throw-away objects, which it shows and removes."),
     Listed("explain", "explain", panels.CHECK,

@@ -85,7 +85,7 @@ class HostRig:
             assert self.lab.wait()
 
     def install_driver(self, name: str = A100_HOST) -> None:
-        """Take a bare host to one with the NVIDIA driver; it remains in maintenance mode."""
+        """Take a bare host to one with the NVIDIA driver; it stays in maintenance mode."""
         self.rest(name)
         host = self.state(name)
         host.staged = {vib.name: vib for bundle in host.bundles.values() for vib in bundle}

@@ -155,7 +155,12 @@ def test_devices_are_made_when_somebody_asks() -> None:
         ("- {name: t}", "- {name: t}\n- {name: t}", 10, "two 't'"),
         ("- {name: t}", "- {name: t, datastore: x}", 9, "no datastore 'x'"),
         ("- {name: t}", "- {name: t, host: x}", 9, "no host 'x'"),
-        ("- {name: t}", "- {name: t}\nvms:\n- {name: v, gpus: [grid_a100_40c]}", 11, "is not a valid vGPU name"),
+        (
+            "- {name: t}",
+            "- {name: t}\nvms:\n- {name: v, gpus: [grid_a100_40c]}",
+            11,
+            "is not a valid vGPU name",
+        ),
         ("- {name: t}", "- {name: t}\nvms:\n- {name: v, cluster: x}", 11, "no cluster 'x'"),
         (
             "- {name: t}",

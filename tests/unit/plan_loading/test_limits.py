@@ -66,7 +66,9 @@ def test_a_recording_is_bounded_packed_and_unpacked(tmp_path: Path, monkeypatch:
     (tmp_path / "r.json").write_bytes(b" " * 100_001)
     (tmp_path / "r.json.gz").write_bytes(gzip.compress(b" " * 10_000_000))
     for name in ("r.json", "r.json.gz"):
-        with pytest.raises(DocumentError, match="exceeds 100,000 bytes; to change the limit, set VGPU_CFG_MOST_DATA_BYTES"):
+        with pytest.raises(
+            DocumentError, match="exceeds 100,000 bytes; to change the limit, set VGPU_CFG_MOST_DATA_BYTES"
+        ):
             load_recording(tmp_path / name)
 
 
@@ -139,7 +141,8 @@ def test_a_file_of_elsewhere_is_not_read_without_leave(
     plan.write_text(HEADER + naming.format(name))
     told = fault_of(plan)
     assert (
-        "is outside the plan file's folder (move it to the plan file's folder, or add its folder to VGPU_CFG_READ_FOLDERS)" in told
+        "is outside the plan file's folder (move it to the plan file's folder, or add its folder to "
+        "VGPU_CFG_READ_FOLDERS)" in told
     )
     assert "hunter2" not in told
     plan.write_text(HEADER + naming.format(name.replace("shadow", "absent").replace("link", "lin")))

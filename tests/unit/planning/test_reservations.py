@@ -162,7 +162,8 @@ def test_an_alarm_that_somebody_edited_is_told_and_reserves_nothing() -> None:
     kept = observed.reservations.model_copy(update={"kept": (edited,)})
     found = read_calendar(observed, load_catalog(), kept)
     assert (found.rows, found.unread) == ((), (one.alarm_name,))
-    assert "was edited and no longer contains a valid reservation." in plain(render_reservations(found, "vc", 120))
+    text = plain(render_reservations(found, "vc", 120))
+    assert "was edited and no longer contains a valid reservation." in text
 
 
 def test_the_table_tells_who_holds_what_till_when_and_what_is_free_then() -> None:

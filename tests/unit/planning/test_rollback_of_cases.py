@@ -34,7 +34,7 @@ NOT_BACK = {
     "latency-high-not-stated-follows-the-cpus": "likewise",
     "nvlink-pair-was-plain": "NVLink stays between the vGPUs",
     "nvlink-pair-given-up": "NVLink does not come back",
-    "moves-to-another-cluster": "the estate of the the is not installed in case root pool that it was in",
+    "moves-to-another-cluster": "it comes back without the resource pool that it was in",
 }
 """Rollbacks that leave something without a finding, with the reason."""
 

@@ -178,7 +178,8 @@ def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
 
 def test_gpus_of_another_graphics_type() -> None:
     found = assessed(*estate({"gpus": [a100(type="shared")]}))
-    assert found[ConditionKind.GRAPHICS_TYPE].says == "the GPUs' graphics type is shared; must be sharedDirect"
+    says = "the GPUs' graphics type is shared; must be sharedDirect"
+    assert found[ConditionKind.GRAPHICS_TYPE].says == says
     assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
 

@@ -148,7 +148,9 @@ def cold_boot_step(name: str) -> ManualStep:
     return ManualStep(
         id=f"cold boot {name}",
         subject=host_subject(name),
-        text=f"power {name} on by hand; during startup, in its BIOS: Integrated Devices > SR-IOV Global Enable",
+        text=(
+            f"power {name} on by hand; during startup, in its BIOS: Integrated Devices > SR-IOV Global Enable"
+        ),
         proof="esxcli hardware pci list; nvidia-smi -q: Host VGPU Mode : SR-IOV",
         proves=(FIRMWARE, PASSED),
         impact=Impact.HOST_COLD_BOOT,

@@ -66,7 +66,7 @@ def said(row: dict[str, Any]) -> list[str]:
     drained, died = row["drained"], row["died"]
     way = {
         ("vmotion", True): f"vMotion to {drained['to']}",
-        ("off", True): f"moved while powered off to {drained['to']}",
+        ("off", True): f"moved to {drained['to']} while powered off",
         ("restart", True): f"restarted on {drained['to']}",
         ("off", False): "off",
         ("stays", False): "stays",

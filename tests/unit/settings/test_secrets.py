@@ -210,7 +210,7 @@ def test_a_plans_command_is_run_once_and_only_where_it_is_asked_for(tmp_path: Pa
     assert (store.find("told"), store.get("told"), store.find("absent")) == ("1", "1", None)
     assert (tmp_path / "runs").read_text(encoding="ascii") == "x"
     for name, place in (("absent", "env:NO_SUCH_VARIABLE"), ("unknown", "unknown")):
-        with pytest.raises(LoginFailed, match="does not exist") as caught:
+        with pytest.raises(LoginFailed, match=f"secret '{name}' not found") as caught:
             store.get(name)
         assert caught.value.subject == place
 

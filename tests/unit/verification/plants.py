@@ -158,7 +158,7 @@ def _one_address(scene: Scene) -> None:
 
 
 def _swapped(scene: Scene) -> None:
-    """The training address on the management. NIC"""
+    """The training address on the NIC of management."""
     text = printed("ip-address-two-up-one-down.txt")
     text = (
         text.replace("192.168.10.21", "X").replace("10.111.0.11", "192.168.10.21").replace("X", "10.111.0.11")

@@ -129,7 +129,7 @@ class Counting:
 
 
 def spec_of(number: int, count: int = 2) -> GuestSpec:
-    """Return what a worker shall have: RDMA from GPU memory over a NIC that is in passthrough mode."""
+    """Return what a worker shall have: RDMA from GPU memory over a NIC that is passed through."""
     names = [f"hvd-{n:02}" for n in range(1, count + 1)]
     nics = (nic_of(number),)
     peers = tuple(

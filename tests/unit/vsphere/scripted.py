@@ -41,7 +41,7 @@ def typed(kind: str, *values: Any) -> Any:
 
 
 def reading(*items: Any) -> Any:
-    """Make one page of a reading, which is nothing where no findings."""
+    """Make one page of a reading, which is nothing where nothing was found."""
     return COLLECTOR.RetrieveResult(objects=list(items)) if items else None
 
 

@@ -147,6 +147,4 @@ def _unclear(count: int) -> list[str]:
     if not count:
         return []
     which = "1 run entry" if count == 1 else f"{count} run entries"
-    return [
-        f"{which} in vCenter's events cannot be read: truncated, or written by a later version"
-    ]
+    return [f"{which} in vCenter's events cannot be read: truncated, or written by a later version"]

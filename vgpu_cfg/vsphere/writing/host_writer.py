@@ -280,7 +280,7 @@ class VCenterHostWriter:
             raise not_offered("this vCenter does not support assigning licenses", host_moid)
         manager = vim.LicenseAssignmentManager(moid, self._session.stub)
         try:
-            with translated(f"assigning the license in secret {write.secret}", host_moid):
+            with translated(f"assigning the license from secret {write.secret}", host_moid):
                 manager.UpdateAssignedLicense(host_moid, key, None)
         except VCenterError as error:
             raise type(error)(

@@ -87,7 +87,7 @@ def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     report, _ = run(server, create("hvd-01"))
     assert statuses(report) == {"create hvd-01": "failed"}
     assert report.outcomes[0].message == "hvd-01 does not have the requested settings: firmware"
-    assert tuple(map(str, report.left_behind)) == ("hvd-01: created, but lacks firmware",)
+    assert tuple(map(str, report.left_behind)) == ("hvd-01: created, but without firmware",)
 
 
 @pytest.mark.parametrize(("late", "status"), [(1, "done"), (2, "failed")], ids=["once", "for good"])

@@ -140,7 +140,7 @@ class GuestRig(Rig):
         return next(nic.mac for nic in self.host(f"esx-roce-0{number}.lab").nics if nic.pci.pci_id == NIC)
 
     def bring_firmware(self) -> None:
-        """Let the NICs' firmware hold what was set, as a the restart hosts does; the VMs run on here."""
+        """Let the NICs' firmware hold what was set, as a restart of the hosts does; the VMs run on here."""
         for host in self.lab.state.all(Host):
             for nic in host.nics:
                 for parameter in nic.firmware.values():

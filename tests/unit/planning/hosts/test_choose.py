@@ -76,7 +76,7 @@ RDMA_NIC = {"network": "vm-network", "rdma": "gpudirect", "function": {"kind": "
     ids=["as it is", "MIG", "RDMA", "not all", "unclear", "nothing helps"],
 )
 def test_the_world_is_planned_once(observed: Inventory, vms: list[DesiredVm], looks: int) -> None:
-    """VMs are looked up once more on hosts that are prepared for them: planned VMs of them is, once."""
+    """VMs are looked up once more on hosts that are prepared for them: what is planned of them is, once."""
     functions = (
         make_plan,
         HostPlanner.__init__,

@@ -109,7 +109,7 @@ def test_the_zone_in_which_a_moment_is_told_does_not_matter(now: datetime, start
 
 
 def test_a_moment_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a time zone"):
+    with pytest.raises(ValueError, match="a time requires a time zone"):
         parse_window("daily 01:00-02:00 UTC").is_open(datetime(2026, 11, 21))  # noqa: DTZ001 - the point of the test
 
 
@@ -138,11 +138,14 @@ def test_a_moment_without_a_zone_is_refused() -> None:
         ),
         (
             "Sat 22:00-04:00 Berlin",
-            "'Berlin' is not a time zone that this machine knows\ndid you mean Europe/Berlin?",
+            "this machine does not recognize the time zone 'Berlin'\ndid you mean Europe/Berlin?",
         ),
         ("Sat 22:00-04:00 Europe/Berlni", "did you mean Europe/Berlin?"),
-        ("Sat 22:00-04:00 Europe", "'Europe' is not a time zone"),
-        ("Sat 22:00-04:00 ../../etc/passwd", "is not a time zone"),
+        ("Sat 22:00-04:00 Europe", "this machine does not recognize the time zone 'Europe'"),
+        (
+            "Sat 22:00-04:00 ../../etc/passwd",
+            "this machine does not recognize the time zone '../../etc/passwd'",
+        ),
         ("Sat 22:00-04:00 Qqqq/Zzzz", "example: Europe/Berlin or UTC"),
     ],
 )

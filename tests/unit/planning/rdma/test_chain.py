@@ -143,7 +143,7 @@ def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, st
 def test_what_lacks_says_what_brings_it() -> None:
     found = chain(NIC, extra={}, version="7.0.2")
     assert found["kernel"].remedy == "set `ats: true` under `hosts`"
-    assert found["vm options"].text == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
+    assert found["vm options"].text == f"the VM does not have {P2P_KEYS[0]}, {P2P_KEYS[1]}"
     assert "ATS_ENABLED: true" in found["nic firmware"].remedy
 
 

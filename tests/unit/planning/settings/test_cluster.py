@@ -19,7 +19,7 @@ HOT = "vgpu.hotmigrate.enabled"
 
 
 def estate(drs: dict[str, str] | None = None, hot: str | None = "false", **more: Any) -> Inventory:
-    """Observe one cluster `gpu` with one host. `drs` None: the cluster's options could not be read."""
+    """Observe one cluster `gpu` with one host. `drs` None: the cluster's options were not read."""
     facts = {
         "clusters": {"domain-c1": {"drs_options": drs}} if drs is not None else {},
         "vcenter_options": {HOT: hot} if hot is not None else {},

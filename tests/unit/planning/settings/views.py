@@ -78,7 +78,7 @@ def view(
 ) -> HostView:
     """Observe one host. `facts` are fields of HostFacts, all groups read but those in its `unread`.
 
-    `devices` are PCI functions besides those of the GPUs and NICs, such as a NIC that is in passthrough mode.
+    `devices` are PCI functions besides those of the GPUs and NICs, such as a NIC that is passed through.
     `cluster` are fields of ClusterFacts; all else goes to the Host (`version`, `graphics_type`).
     """
     shown = (gpu(),) if gpus is None else gpus

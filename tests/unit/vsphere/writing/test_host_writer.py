@@ -243,7 +243,7 @@ def test_a_licence_key_stands_in_no_error() -> None:
         VCenterHostWriter(session).write_host("host-1", LicenceWrite(secret="esxi"), {"esxi": KEY})
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None
-    assert "the license in secret esxi: *** is no key." in caught.value.message
+    assert "the license from secret esxi: *** is no key." in caught.value.message
 
 
 def test_a_licence_without_a_key_or_without_a_manager_is_not_assigned() -> None:

@@ -100,8 +100,8 @@ def _not_permitted(lacking: Mapping[Needed, tuple[str, ...]], observed: Inventor
         f"{_account(observed)} lacks {', '.join(privileges)}",
         subject=f"{describe(moids[0], observed)[1]}{more}",
         remedy=(
-            "grant it on this object; `vgpu-cfg privileges PLAN` lists all required privileges and writes "
-            "the roles"
+            "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and "
+            "generates the roles"
         ),
     )
 
