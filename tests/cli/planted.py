@@ -221,7 +221,7 @@ PLANTED = (
         "switch-mtu",
         "the switch has MTU 1500, both workers have 9000",
         _all(_fault(1, "switch", "mtu 1500"), _fault(2, "switch", "mtu 1500")),
-        ("9000", "on the way has a smaller MTU"),
+        ("9000", "on the path has a smaller MTU"),
         code="VG675",
     ),
     Planted(

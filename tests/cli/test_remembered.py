@@ -108,7 +108,10 @@ def test_who_may_keep_nothing_is_told_and_nothing_else_fails(privilege: str, vgp
             lab.state.touch(host)
     vgpu_cfg.script("hgx-h100", lacking=[privilege])
     ran = vgpu_cfg.done("apply", "--yes", plan)
-    assert "esx-hgx-01.lab: settings read from the shell could not be saved, so `plan` cannot use them: storing" in ran.told
+    assert (
+        "esx-hgx-01.lab: settings read from the shell could not be saved, so `plan` cannot use them: storing"
+        in ran.told
+    )
     state = vgpu_cfg.lab("hgx-h100").state
     assert not any(state.custom_values.get("values", {}).values())
 

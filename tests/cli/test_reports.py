@@ -125,7 +125,7 @@ def test_the_comment_of_a_broken_file(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("plan", "broken.yaml", "--output=markdown")
     assert ran.code == 3
     assert ran.out.splitlines()[0] == "### No plan: 3 errors in broken.yaml"
-    assert "* `broken.yaml:2` 'a b/c' cannot be a plan's name" in ran.out
+    assert "* `broken.yaml:2` 'a b/c' is not a valid plan name" in ran.out
 
 
 def test_the_comment_where_nothing_could_be_read(vgpu_cfg: CommandLine) -> None:

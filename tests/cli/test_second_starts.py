@@ -26,7 +26,7 @@ def test_a_vm_that_has_gpus_on_both_nodes_whichever_it_gets_is_right_at_once(
     assert "nodeAffinity 0,1*" in told
     assert "TOTAL  1 new VM, about 2 tasks\n" in told
     done = vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE="random", VGPU_CFG_LAB_SEED=seed)
-    assert re.search(r"DONE in .*  1 made, 1 powered on, 2 tasks", done.out)
+    assert re.search(r"DONE in .*  1 created, 1 powered on, 2 tasks", done.out)
     assert "in sync" in vgpu_cfg.done("plan", plan).out
 
 
@@ -39,7 +39,7 @@ def test_what_a_second_start_would_take_is_in_the_total(seed: str, vgpu_cfg: Com
     done = vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE="random", VGPU_CFG_LAB_SEED=seed)
     counted = re.search(r"DONE in .*, (\d+) tasks", done.out)
     assert counted is not None
-    starts = len(re.findall(r"power-on \d of 8, again", done.out + done.err))
+    starts = len(re.findall(r"power-on \d/8; retrying", done.out + done.err))
     assert int(counted[1]) == 2 + 3 * starts
 
 

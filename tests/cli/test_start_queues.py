@@ -19,7 +19,7 @@ vms:
 - {name: "half-{1..2}", gpus: grid_a100-20c}
 - {name: "quarter-{1..4}", gpus: grid_a100-10c}
 """
-ONE_BY_ONE = "one at a time, so that every VM gets a GPU, whichever GPUs ESXi assigns"
+ONE_BY_ONE = "one at a time, so that every VM gets a GPU, regardless of which GPUs ESXi assigns"
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ def test_what_host_guest_and_image_tell(trained: CommandLine) -> None:
     assert found["host driver"]["found"] == "580.95.02"
     assert found["guest driver"]["found"] == "580.95.05"
     assert (found["guest driver"]["today"]["fits"], found["guest driver"]["target"]["fits"]) == ("yes", "yes")
-    assert found["licence server"]["today"]["fits"] == "yes"
-    assert found["licence server"]["target"]["fits"] == "unknown"
+    assert found["license server"]["today"]["fits"] == "yes"
+    assert found["license server"]["target"]["fits"] == "unknown"
     names = ("image CUDA", "image NCCL", "framework")
     assert [found[name]["found"] for name in names] == ["11.4.0.031", "2.10.3", "Horovod 0.22.0"]
     assert {found[name]["target"]["fits"] for name in names} == {"yes"}

@@ -152,7 +152,7 @@ def test_a_disk_that_is_full_is_told_and_the_run_goes_on_once_there_is_room(vgpu
 @pytest.mark.parametrize(
     ("template", "code", "exit_code", "why"),
     [
-        ("bios", "VG203", 4, "use a template whose system was installed in EFI mode"),
+        ("bios", "VG203", 4, "use a template whose operating system was installed in EFI mode"),
         ("small-disk", "VG620", 0, "the image may not fit do set disks: [{grow:"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_package_of_a_branch_that_the_host_does_not_take_is_told_by_plan(vgpu_
     ran = vgpu_cfg("plan", plan, **SECRETS)
     assert ran.code == 4
     assert "VG611" in ran.told
-    assert "the guest's driver is of branch 470" in ran.told
+    assert "the guest's driver is from branch 470" in ran.told
     assert "use a package from branch 580 in `guest.driver`" in ran.told
 
 
@@ -190,7 +190,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "VG603" in planned.told
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
-    assert "no report from its guest within 30 min: cloud-init does not respond" in ran.told
+    assert "no report from the guest within 30 min: cloud-init does not respond" in ran.told
     assert "set `guest.login` to a user" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
 

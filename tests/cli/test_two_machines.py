@@ -257,7 +257,7 @@ def test_a_dead_run_is_cleared_away_before_nothing_is_found_to_do(
     (vgpu_cfg.state_folder / "locks" / f"{dead.run}.lock").touch()
     told = vgpu_cfg.done("apply", "--yes", PAIR).told
     assert f"run {dead.run} " in told
-    assert "has ended without releasing its locks; they are removed" in told
+    assert "ended without releasing its locks; removing them" in told
     assert "in sync" in told
     assert not vgpu_cfg.lab("two-a100").state.alarms
 
@@ -297,7 +297,7 @@ def test_a_run_that_was_heard_of_keeps_its_locks_unless_somebody_insists(vgpu_cf
     assert f"{ANNA.run} apply of demo anna on ci-7" in told
     refused = vgpu_cfg("unlock", ANNA.run, "--yes", *AT)
     assert refused.code == 6
-    assert "may still be running" in refused.told
+    assert "may still be in progress" in refused.told
     assert "--force" in refused.told
     nobody = vgpu_cfg("unlock", ANNA.run, "--force", *AT)
     assert nobody.code == 2
@@ -324,7 +324,7 @@ def test_a_lock_that_tells_no_run_is_listed_beside_those_of_runs(vgpu_cfg: Comma
         alarm.spec.description = "mine"
         lab.state.touch(alarm)
     told = vgpu_cfg.done("unlock", *AT).told
-    assert "plan horovod-a100 is locked, but its lock does not name a run" in told
+    assert "plan horovod-a100 is locked, but the lock does not contain a run ID" in told
     assert f"'{PLAN_LOCK.text}'" in told
     take_for_others(lab, POOL_LOCK)
     told = vgpu_cfg.done("unlock", *AT).told

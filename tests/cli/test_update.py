@@ -130,7 +130,9 @@ def test_all_of_it_at_once_and_nothing_else(made: Callable[[str], Colleague], vg
     assert text.startswith(MANY)
     assert "vm-02" not in text
     assert vgpu_cfg.look("two-a100") == before
-    assert "the named VMs match the plan file" in vgpu_cfg("export", "--update", "plan.yaml", "--vm=*").told
+    assert (
+        "the selected VMs match the plan file" in vgpu_cfg("export", "--update", "plan.yaml", "--vm=*").told
+    )
 
 
 def test_a_vm_of_its_own_is_edited_in_its_line(
@@ -172,8 +174,8 @@ def test_what_cannot_be_written_is_told(made: Callable[[str], Colleague], vgpu_c
     colleague.does("vm-02", "Rename_Task", "theirs")
     ran = vgpu_cfg("export", "--update", "plan.yaml", "--vm=*", "--yes")
     assert ran.code == 10
-    assert "vm-02 name: `apply` renames it back" in ran.told
-    assert "vm-01 cpus: plan.yaml:8 sets ${many}: change the variable" in ran.told
+    assert "vm-02 name: `apply` restores the old name" in ran.told
+    assert "vm-01 cpus: plan.yaml:8 uses ${many}: change the variable" in ran.told
     assert "vm-03 VM: the VM does not exist" in ran.told
     assert "power: false" in Path("plan.yaml").read_text(encoding="utf-8")
 

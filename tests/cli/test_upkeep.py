@@ -70,7 +70,7 @@ def test_what_is_cordoned_is_closed_to_every_command_until_it_is_given_back(vgpu
 def test_a_gpu_is_cordoned_by_its_address_beside_others(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("cordon", f"gpu:{FIRST}/21:00.0", f"gpu:{FIRST}/e2:00.0", "--reason", "Xid 79", SERVER)
     other = vgpu_cfg.done("cordon", f"gpu:{FIRST}/0000:21:00.0", "--reason", "fan", SERVER)
-    assert "cordoned: fan; before: Xid 79" in other.told
+    assert "cordoned: fan; previously: Xid 79" in other.told
     vgpu_cfg.done("apply", PLAN, "--yes")
     assert {host for host, _ in places(vgpu_cfg).values()} == {FIRST, SECOND}
     assert places(vgpu_cfg)["t1"] == places(vgpu_cfg)["t2"] == (SECOND, True)
@@ -118,7 +118,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     assert {host for host, _ in before.values()} == {FIRST}
     refused = vgpu_cfg("drain", FIRST, SERVER, "--yes")
     assert refused.code == 4
-    assert "VG547 it does not belong to a plan" in refused.told
+    assert "VG547 plain-db: the VM does not belong to a plan" in refused.told
     assert places(vgpu_cfg) == before
     shown = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--dry-run")
     assert "by vMotion, while running, paused for about" in shown.told
@@ -139,7 +139,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     next(host for host in lab.state.all(Host) if host.name == FIRST).build = "24999999"
     lab.save()
     back = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes")
-    assert "it was cordoned: patch 8.0.3e" in back.told
+    assert "was cordoned: patch 8.0.3e" in back.told
     assert places(vgpu_cfg) == before
     assert "Nothing to do for uncordon" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
     assert is_in_sync(vgpu_cfg)
@@ -229,7 +229,7 @@ def test_locks_of_a_dead_run_are_taken_over_before_nothing_is_to_do(
     _lock(vgpu_cfg, ANNA.model_copy(update={"machine": "desk-01"}))
     leave_proofs(vgpu_cfg.state_folder, vgpu_cfg.lab(ESTATE).state)
     told = vgpu_cfg.done(*words).told
-    assert "has ended without releasing its locks; they are removed" in told
+    assert "ended without releasing its locks; removing them" in told
     assert f"Nothing to do for {words[0]}" in told, told
     assert vgpu_cfg.lab(ESTATE).state.alarms == []
 

@@ -103,7 +103,7 @@ def test_ats_that_is_off_halves_what_gpu_memory_reaches_and_is_named(trained: Co
     assert found["allreduce", "hvd-01, hvd-02"]["code"] == "VG679"
     told = trained("verify", PLAN, **SECRETS)
     assert told.code == 8
-    assert "do fix VG669 of hvd-01 first" in told.told
+    assert "do fix VG669 on hvd-01 first" in told.told
     assert "vgpu-cfg explain VG669 VG677 VG679" in told.told
     assert "NEXT vgpu-cfg verify plans/to-verify.yaml --only=ats,bandwidth-gpu,allreduce" in told.told
 
@@ -385,7 +385,7 @@ def test_a_line_that_is_none_of_a_history_is_refused_before_anything_is_asked(
         (("--only", "licens"), "did you mean"),
         (("--threshold", "speed=1"), "is not NAME=SHARE"),
         (("--threshold", "busbw=1.4"), "use 0.8 or 80%"),
-        (("--only", ","), "no check named"),
+        (("--only", ","), "specify at least one check, such as licence,ats"),
         (("--report", "nowhere/out.html"), "cannot write"),
     ],
 )
@@ -470,7 +470,7 @@ def test_guests_that_were_not_asked_are_told_beside_what_passed(two: CommandLine
     guests = f"{count} guest{'s' if count > 1 else ''} not checked"
     assert f"all checks passed, {guests}" in two.done("verify", "examples/two-vgpus.yaml").told
     junit = two.done("verify", "examples/two-vgpus.yaml", "--output", "junit").out
-    assert junit.count('skipped message="no checks ran in this guest"') == count > 0
+    assert junit.count('skipped message="no check ran in this guest"') == count > 0
 
 
 def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -> None:

@@ -58,7 +58,7 @@ def test_it_tells_what_drain_would_do(vgpu_cfg: CommandLine, *, is_hot: bool) ->
     }
     text = vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
     assert f"starts on {SECOND}" in text
-    assert ("vgpu.hotmigrate.enabled is not on" in text) is not is_hot
+    assert ("vCenter setting vgpu.hotmigrate.enabled is off" in text) is not is_hot
     assert vgpu_cfg.look(ESTATE).revision == revision
 
 
@@ -92,7 +92,7 @@ def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot
     [
         (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
         (["--without", FIRST], 5, f"use `host:{FIRST}`"),
-        (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU of esx-01.lab matches 0000:99:00.0"),
+        (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU on esx-01.lab matches 0000:99:00.0"),
         (["--without", "nic:esx-01/vmnic9"], 5, "NIC vmnic9 not found on esx-01.lab"),
         (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
         (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "can be combined only with --output and --html"),

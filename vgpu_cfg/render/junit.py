@@ -110,7 +110,7 @@ def verification_cases(found: Verification) -> Iterator[Case]:
     A run without any check that came to something is an error, not a suite without tests.
     """
     yield from (_check(result) for result in found.results)
-    yield from (Case("vm", f"{name}: guest", skipped="no check ran in this guest") for name in found.unasked)
+    yield from (Case("vm", f"{name}: guest", skipped="no checks ran in this guest") for name in found.unasked)
     if not (found.passes or found.failed or found.unproven):
         yield Case("plan", found.plan, error=verdict_text(found))
 

@@ -413,7 +413,7 @@ def test_an_image_is_of_a_registry(image: str, registry: str) -> None:
     ],
 )
 def test_what_cannot_be_an_image_is_refused(image: str) -> None:
-    with pytest.raises(ValueError, match="cannot be an image"):
+    with pytest.raises(ValueError, match="is not a valid image name"):
         check_image(image)
 
 

@@ -112,7 +112,7 @@ def test_one_run_tells_the_faults_of_text_content_and_included_files(load: Loade
     assert [str(fault).removeprefix(f"{tmp_path}/") for fault in caught.value.faults] == [
         "plan.yaml:4:1: the key 'name' is repeated (first on line 2) (keep one of them)",
         "plan.yaml:7:26: unknown key 'cpu' (did you mean 'cpus'?)",
-        "site.yaml:1:20: the size 64 has no unit (write 64GiB)",
+        "site.yaml:1:20: the size 64 has no unit (example: 64GiB)",
         "site.yaml:2:1: the key 'defaults' is repeated (first on line 1) (keep one of them)",
     ]
 
