@@ -1,19 +1,22 @@
 """Which hosts a VM could go to before anybody asks for room.
 
-Clusters, host group, globs, networks and datastores decide, in this order.
+Clusters, host group, globs, networks and datastores decide, in this order. The remaining hosts are
+reduced to those that support the VM's hardware version, number of vGPUs, and NVLink groups. If none does, all
+remain, and the checks after placement report the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.model.plan_file import PlaceEntry
-from vgpu_cfg.model.wording import listed
+from vgpu_cfg.model.wording import is_at_least, listed
+from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
@@ -36,6 +39,31 @@ _BRING_BACK = "reconnect the unresponsive host, or allow other hosts for the VM 
 
 
 @dataclass(frozen=True, slots=True)
+class Fitness:
+    """The minimum hardware version and number of vGPUs per VM that a host must support.
+
+    `has_peers` is whether NVLink joins the vGPUs.
+    """
+
+    hardware: int = 0
+    vgpus: int = 0
+    has_peers: bool = False
+
+    def lacks(self, host: Host) -> Iterator[str]:
+        """Yield each unsupported requirement of a host; unknown values count as supported."""
+        highest = highest_version(host)
+        if highest is not None and highest < self.hardware:
+            yield f"supports hardware version {highest}, but {self.hardware} is required"
+        if highest is not None and vgpu_limit(host, highest) < self.vgpus:
+            yield f"supports {vgpu_limit(host, highest)} vGPUs per VM, but {self.vgpus} are required"
+        if self.has_peers and host.version and not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI):
+            yield f"runs ESXi {host.version}, but NVLink groups require vSphere 8"
+
+
+DEVICE_GROUPS_FROM_ESXI = (8,)
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateQuery:
     """The criteria of candidates: VMs with the same request have the same candidates."""
 
@@ -47,6 +75,7 @@ class CandidateQuery:
     not_globs: tuple[str, ...] = ()
     host_group: str | None = None
     device_groups: frozenset[str] = frozenset()
+    fitness: Fitness = Fitness()
 
 
 _Failure = tuple[Code, str, str]
@@ -62,6 +91,7 @@ class Candidates:
     datastores: Mapping[str, Datastore]
     clusters: Mapping[str, Cluster]
     _known: dict[CandidateQuery, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
+    _unfit: dict[CandidateQuery, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @classmethod
     def among(cls, hosts: Sequence[Host], observed: Inventory) -> Self:
@@ -128,8 +158,25 @@ class Candidates:
         offering = [one for one in usable if query.device_groups <= _group_names(self.hosts[one[0]])]
         if not offering:
             return _failed(Code.DEVICE_GROUP_ABSENT, self._no_group(query.device_groups, usable))
-        usable = offering
+        usable = self._fit(offering, query.fitness)
         return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
+
+    def _fit(self, hosts: list[tuple[int, int]], fitness: Fitness) -> list[tuple[int, int]]:
+        """Return the hosts that meet most criteria: all of them where any host does."""
+        lacking = [len(tuple(fitness.lacks(self.hosts[index]))) for index, _ in hosts]
+        return [one for one, count in zip(hosts, lacking, strict=True) if count == min(lacking)]
+
+    def unfit(self, query: CandidateQuery) -> tuple[tuple[str, str], ...]:
+        """Return by name the hosts that a query leaves out because of their release, each with the reason."""
+        if query not in self._unfit:
+            self._unfit[query] = tuple(self._left_out(query))
+        return self._unfit[query]
+
+    def _left_out(self, query: CandidateQuery) -> Iterator[tuple[str, str]]:
+        everywhere, _ = self._assess(replace(query, fitness=Fitness()))
+        chosen = set(self._known[query][0])
+        for host in (self.hosts[one[0]] for one in everywhere if one not in chosen):
+            yield host.name, next(query.fitness.lacks(host))
 
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
         known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))
@@ -172,6 +219,7 @@ def make_query(
     networks: frozenset[str] = frozenset(),
     datastores: frozenset[str] = frozenset(),
     device_groups: frozenset[str] = frozenset(),
+    fitness: Fitness = Fitness(),
 ) -> CandidateQuery:
     """Return a VM's request for its host; `networks` and `datastores` are moids."""
     moids = tuple(cluster.moid for cluster in clusters)
@@ -183,6 +231,7 @@ def make_query(
         not_globs=place.not_hosts,
         host_group=place.host_group,
         device_groups=device_groups,
+        fitness=fitness,
     )
 
 

@@ -20,7 +20,7 @@ class Shape:
 
     `variants` are tried in order; with none there are no vGPUs. `line` is set only if VMs of one line must or
     should run apart, or together (`pack`). `nics` are the functions of NICs that it needs. `keep_free` of the
-    hosts stay without any GPU VM.
+    hosts stay without any GPU VM. `unfit` are other hosts by name, each with its unsupported requirement.
     """
 
     hosts: tuple[tuple[int, int], ...]
@@ -37,6 +37,7 @@ class Shape:
     keep_free: int = 0
     line: str = ""
     nics: tuple[NicNeed, ...] = ()
+    unfit: tuple[tuple[str, str], ...] = ()
 
     def __hash__(self) -> int:
         """Leave out the hosts, which may be thousands: shapes that differ in nothing else are few."""

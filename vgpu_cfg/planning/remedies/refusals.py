@@ -83,6 +83,7 @@ def explain_refusal(
     """
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     found.sort(key=lambda one: -closeness(one.code))
+    found += [_HostRefusal(host, texts=[reason]) for host, reason in shape.unfit]
     code = found[0].code if found else Code.NO_SUCH_BOARD
     message = f"{wanted_text(shape)} cannot be placed"
     remedy = next((one.remedy for one in found if one.code is code and one.remedy), REMEDIES.get(code, ""))

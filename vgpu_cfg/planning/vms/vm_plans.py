@@ -39,7 +39,6 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_made_anew,
     check_mmio,
     check_raised,
-    device_kinds,
     hardware_of_options,
     least_hardware,
 )
@@ -60,6 +59,7 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_covering,
     numa_pin,
 )
+from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds
 from vgpu_cfg.planning.vms.lookup.own_devices import report_others
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
@@ -320,19 +320,21 @@ class VmPlanner:
         """Return a VM's wanted version.
 
         A template's own is kept if its devices allow that: raising it needs two more tasks and cannot be
-        undone. Else, and for a VM from scratch, it is the newest that all hosts of the cluster run.
+        undone. Else it is the least that serves on this host. A VM from scratch gets the newest that all
+        hosts of the cluster run, if that serves.
         """
-        common, base = self._common_version(cluster), resolved.base.hardware_version
+        base = resolved.base.hardware_version
         highest = highest_version(host)
         if base is not None and highest is not None and base > highest:
             message = f"the template has hardware version {base}, but {host.name} supports up to {highest}"
             remedy = "use a template with an earlier hardware version, or specify newer hosts"
             self.findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
-        if base is None:
-            return common
-        if common is None or base >= least_hardware(resolved):
+        if base is not None and base >= least_hardware(resolved):
             return base
-        return max(common, base)
+        common = self._common_version(cluster)
+        if base is None and (common is None or common >= least_hardware(resolved)):
+            return common
+        return self._least_on(resolved, host) or base
 
     def _final_version(self, resolved: ResolvedVm) -> int | None:
         """Return a VM's future hardware version, None if unknown."""
@@ -354,11 +356,16 @@ class VmPlanner:
             return None
         if base >= least_hardware(resolved):
             return None
-        common = self._common_version(cluster)
-        if common is None or common <= base:
+        least = self._least_on(resolved, resolved.host)
+        return least if least is not None and least > base else None
+
+    def _least_on(self, resolved: ResolvedVm, host: Host) -> int | None:
+        """Return the least version that serves on a host, its newest if none does, None if unknown."""
+        highest = highest_version(host)
+        if highest is None:
             return None
-        vgpus = device_kinds(resolved).count("vgpu")
-        return least_known(resolved.host, max(least_hardware(resolved), base), vgpus, common)
+        least = max(least_hardware(resolved), resolved.base.hardware_version or 0)
+        return least_known(host, least, device_kinds(resolved).count("vgpu"), highest)
 
     def _placement(
         self, resolved: ResolvedVm, host: Host, placed: Placed, nic_ids: tuple[str, ...]

@@ -23,6 +23,7 @@ from vgpu_cfg.model.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.capacity.peer_groups import group_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.candidates import DEVICE_GROUPS_FROM_ESXI
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -36,7 +37,6 @@ NVSWITCH_SINCE: Mapping[str, tuple[int, ...]] = {
 
 Of Blackwell no document names a first release; it cannot be older than Hopper's.
 """
-DEVICE_GROUPS_FROM_ESXI = (8,)
 
 
 def has_peers(resolved: ResolvedVm) -> bool:

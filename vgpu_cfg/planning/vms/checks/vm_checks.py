@@ -14,25 +14,23 @@ from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, Host
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
-from vgpu_cfg.planning.capacity.nic_needs import NicKind
+from vgpu_cfg.planning.capacity.hardware import passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
+from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
 from vgpu_cfg.planning.vms.lookup.nic_match import (
     NIC_PART,
     functions_of,
-    nic_needs,
     nic_parts,
     offered,
     places_of,
 )
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
@@ -83,31 +81,13 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
         findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key to use the required size")
 
 
-def device_kinds(resolved: ResolvedVm) -> list[str]:
-    """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
-    needs = nic_needs(resolved.nics, resolved.kept_devices, resolved.host)
-    whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
-    return [
-        *(gpu.kind for gpu in resolved.gpus),
-        *("passthrough" if need.pin or not need.label else "dynamic_passthrough" for need in whole),
-    ]
-
-
 def least_hardware(resolved: ResolvedVm) -> int:
     """Return the lowest hardware version that can have the VM's devices and options."""
-    kinds = device_kinds(resolved)
-    devices = least_version(
-        kinds.count("vgpu"),
-        kinds.count("dynamic_passthrough"),
-        len(kinds),
-        groups=bool(resolved.new_groups) or (resolved.fit is not None and bool(resolved.fit.groups)),
-        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in resolved.nics or ()),
-    )
-    return max([devices, *hardware_of_options(resolved)])
+    return max([least_of_devices(resolved), *hardware_of_options(resolved)])
 
 
 def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
-    """Yield the versions that brought the options which the plan file states."""
+    """Yield the versions that introduced the options in the plan file."""
     for setting in _OF_VERSIONS:
         if resolved.manages(setting.plan_key) and getattr(resolved.desired, setting.plan_key):
             yield setting.hardware

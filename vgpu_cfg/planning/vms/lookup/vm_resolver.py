@@ -11,6 +11,7 @@ from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.model.wording import as_counted
+from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
@@ -18,10 +19,11 @@ from vgpu_cfg.planning.estate.protection import Covering, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
+from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Fitness, Ranked, make_query
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.elsewhere import is_elsewhere, other_datastore
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
+from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
 from vgpu_cfg.planning.vms.lookup.moving import Moving, is_known, stun_ms, why_bound, why_cold
 from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm, leave_protected, resolve_vm
@@ -168,7 +170,10 @@ class VmResolver:
             others = resolved.disks.others if resolved.disks is not None else ()
             stores = {store.moid, *(disk.datastore_moid for disk in others)} - {""}
         place = PlaceEntry() if "place" in resolved.desired.ignore else resolved.desired.place
-        return make_query(resolved.clusters, place, own | resolved.network_moids, frozenset(stores))
+        networks = own | resolved.network_moids
+        return make_query(
+            resolved.clusters, place, networks, frozenset(stores), fitness=_fitness_for(resolved)
+        )
 
     def shape(self, resolved: ResolvedVm) -> None:
         """Return the needs of a VM without a place; others get no shape."""
@@ -196,9 +201,11 @@ class VmResolver:
                 resolved.network_moids,
                 resolved.datastore_moids,
                 frozenset(resolved.new_groups.values()),
+                _fitness_for(resolved),
             )
         if ranked := self.candidates.of(query, resolved.desired, self.findings):
-            resolved.shape = make_shape(resolved, ranked, self.reader)
+            shape = make_shape(resolved, ranked, self.reader)
+            resolved.shape = replace(shape, unfit=self.candidates.unfit(query))
 
     def might_go_to(self, resolved: ResolvedVm) -> Ranked:
         """Return the hosts that a VM might go to if it were new."""
@@ -207,3 +214,14 @@ class VmResolver:
         return self.candidates.of(
             make_query(resolved.clusters, resolved.desired.place), resolved.desired, Findings()
         )
+
+
+def _fitness_for(resolved: ResolvedVm) -> Fitness:
+    """Return the fitness that a VM's devices and hardware version require of a host."""
+    has_peers = any(gpu.nvlink is not None for gpu in resolved.gpus)
+    least = max(
+        resolved.base.hardware_version or 0,
+        least_of_devices(resolved),
+        DEVICE_GROUPS_FROM if has_peers else 0,
+    )
+    return Fitness(least, device_kinds(resolved).count("vgpu"), has_peers)
