@@ -5,7 +5,7 @@ The PCI functions of hosts: host bridges, GPUs and NICs, with their ids and name
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -47,6 +47,7 @@ Complain = Callable[[tuple[str | int, ...], str], None]
 NVIDIA = 0x10DE
 CLASS_3D = 0x0302
 CLASS_NETWORK = 0x0200
+CLASS_OTHER_BRIDGE = 0x0680
 
 HOST_BRIDGES = tuple(
     PciDevice(
@@ -154,7 +155,26 @@ def _plug_in(
         enumerate(plugged), key=lambda item: bool(item[1][1].pcie_switch or item[1][1].pcie_root)
     ):
         thing.pci = bridges.above(index, thing.pci, Slot(part.pcie_switch, part.pcie_root))
-    host.other_pci = tuple(bridges.made.values())
+    host.other_pci = (*bridges.made.values(), *_nvswitches(gpus))
+
+
+_NVSWITCHES = {"Ampere": (6, 0x1AF1), "Hopper": (4, 0x22A3)}
+"""By architecture, the number of NVSwitches on a board of eight GPUs, and their device ID (pci.ids)."""
+
+
+def _nvswitches(gpus: list[tuple[Gpu, file.GpuPart]]) -> Iterator[PciDevice]:
+    """Yield the NVSwitches that join a host's GPUs."""
+    boards = (load_catalog().board(gpu.board) for gpu, _ in gpus if gpu.nvswitch)
+    count, device_id = next((_NVSWITCHES.get(board.architecture, (0, 0)) for board in boards), (0, 0))
+    for number in range(count):
+        yield PciDevice(
+            pci_id=f"0000:{0xF0 + number:02x}:00.0",
+            vendor_id=NVIDIA,
+            device_id=device_id,
+            class_id=CLASS_OTHER_BRIDGE,
+            vendor_name="NVIDIA Corporation",
+            device_name="NVSwitch",
+        )
 
 
 def _make_gpus(part: file.HostPart, runtime: str, complain: Complain) -> list[tuple[Gpu, file.GpuPart]]:

@@ -115,6 +115,16 @@ class PciDevice(Frozen):
         # Belief: nics-are-class-02.
         return self.class_id >> 8 == 0x02
 
+    @property
+    def is_bridge(self) -> bool:
+        """Whether it is a bridge (PCI class 06xx)."""
+        return self.class_id >> 8 == 0x06
+
+    @property
+    def is_nvswitch(self) -> bool:
+        """Whether it is an NVSwitch: NVIDIA's bridges of class 0680 (pci.ids: 1af1, 22a3)."""
+        return self.vendor_id == NVIDIA_VENDOR_ID and self.class_id == 0x0680
+
 
 class Gpu(Frozen):
     """One physical GPU of a host: its PCI function and what the graphics manager says of it.
@@ -319,6 +329,12 @@ class Host(ManagedObject):
     def device(self, pci_id: str) -> PciDevice | None:
         """Return the PCI function at an address, None where there is none."""
         return next((device for device in self.pci_devices if device.pci_id == pci_id), None)
+
+    @property
+    def has_nvswitch(self) -> bool | None:
+        """Whether NVSwitches are among its PCI devices, None if it does not list its bridges."""
+        bridges = [device for device in self.pci_devices if device.is_bridge]
+        return any(device.is_nvswitch for device in bridges) if bridges else None
 
 
 class Cluster(ManagedObject):

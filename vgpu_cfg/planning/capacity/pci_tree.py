@@ -29,6 +29,21 @@ UNKNOWN_BOARD_GB = 512
 """VMware's own controllers give this to every VM with a passed-through device (vm-operator)."""
 
 
+_NVSWITCH_ON_PCI = frozenset({"Volta", "Ampere", "Hopper"})
+"""Architectures whose NVSwitches are PCI functions of the host; NVLink switches of later ones are not."""
+
+
+def is_switched(host: Host, board: Board | None) -> bool:
+    """Whether NVSwitch joins a host's GPUs of this board.
+
+    The host's list of PCI functions decides; where it lists no bridges, the board's usual form does. Four
+    SXM GPUs of one server are joined without NVSwitch (Dell XE8640, HGX A100 4-GPU).
+    """
+    if board is None or not board.is_nvswitch:
+        return False
+    return board.architecture not in _NVSWITCH_ON_PCI or host.has_nvswitch is not False
+
+
 class PciTree:
     """The bridges of one host."""
 

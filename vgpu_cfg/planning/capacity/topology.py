@@ -18,7 +18,7 @@ from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.observed.host_facts import GpuLinks, ShellFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.capacity.pci_tree import NODE, PHB, PIX, PXB, SYS, PciTree
+from vgpu_cfg.planning.capacity.pci_tree import NODE, PHB, PIX, PXB, SYS, PciTree, is_switched
 
 NVLINK = "NV"
 """The start of the word for NVLink; the number of links follows if reported."""
@@ -175,7 +175,7 @@ class Topology:
     def half(self, pci_id: str) -> int | None:
         """Return the half of the HGX board, 0 or 1, None for other boards and if unknown."""
         module, board = self.module(pci_id), self._boards.get(pci_id)
-        if module is None or module < 1 or board is None or not board.is_nvswitch:
+        if module is None or module < 1 or not is_switched(self.host, board):
             return None
         return (module - 1) // MODULES_PER_HALF
 
@@ -295,17 +295,17 @@ class Topology:
 
     def _kind(self, gpus: Iterable[str]) -> str:
         boards = [self._boards.get(pci_id) for pci_id in gpus]
-        return "nvswitch" if any(board is not None and board.is_nvswitch for board in boards) else "bridge"
+        return "nvswitch" if any(is_switched(self.host, board) for board in boards) else "bridge"
 
     def _switched(self, gpus: Sequence[Gpu]) -> list[Domain]:
-        """Return the GPUs of each board that has NVSwitches: its baseboard joins them all."""
+        """Return the GPUs of each SXM board: its baseboard joins them all, by NVSwitch or directly."""
         found: dict[str, list[str]] = {}
         for gpu in gpus:
             board = self._boards.get(gpu.pci_id)
             if board is not None and board.is_nvswitch:
                 found.setdefault(board.key, []).append(gpu.pci_id)
         return [
-            Domain(frozenset(members), "nvswitch", Source.BOARD)
+            Domain(frozenset(members), self._kind(members), Source.BOARD)
             for members in found.values()
             if len(members) > 1
         ]

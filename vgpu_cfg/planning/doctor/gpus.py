@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PassthroughDevice
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
@@ -28,7 +29,7 @@ def gpu_ailments(patient: Patient) -> Iterator[Ailment]:
             command = patient.type_("inventory", "--gpus", "--host", host.name)
             yield Ailment(Kind.MIG_UNUSED, subject, gpu.board, command)
         board = patient.catalog.board(gpu.board_key) if gpu.board_key else None
-        if gpu.mode is PoolMode.PASSTHROUGH and board is not None and board.is_nvswitch:
+        if gpu.mode is PoolMode.PASSTHROUGH and is_switched(host, board):
             yield Ailment(Kind.NVSWITCH_SPLIT, subject, gpu.board)
         if gpu.mode is PoolMode.PASSTHROUGH and not gpu.runs:
             yield _passthrough(subject, host, gpu, patient)

@@ -31,6 +31,7 @@ from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import is_at_least
+from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
@@ -299,7 +300,8 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
     if gpu.vm_moids and not gpu.is_passthrough:
         message = f"{len(gpu.vm_moids)} running VM(s) use vGPUs on it"
         return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then plan again")
-    if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
+    is_joined = board is not None and is_switched(view.host, board)
+    if board is not None and is_joined and not is_at_least(view.host.version, _NVSWITCH_SINCE):
         message = (
             f"{board.name} is connected to NVSwitch, and vSphere versions earlier than 9.0 do not support "
             "passthrough of such GPUs"

@@ -20,6 +20,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import counted, is_at_least, listed
+from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.capacity.peer_groups import group_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -75,7 +76,9 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     host = initial.host
     boards = dict.fromkeys(initial.gpus[index].board for index in fit.gpus)
     for board in boards:
-        since = NVSWITCH_SINCE.get(board.architecture) if board is not None and board.is_nvswitch else None
+        since = (
+            NVSWITCH_SINCE.get(board.architecture) if board is not None and is_switched(host, board) else None
+        )
         if board is not None and since is not None and not is_at_least(host.version, since):
             message = (
                 f"{host.name} runs ESXi {host.version}, but using NVSwitch between {board.name} GPUs in a "

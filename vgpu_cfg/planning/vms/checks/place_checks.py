@@ -19,6 +19,7 @@ from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import Claim
+from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -238,7 +239,7 @@ def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) 
     if count > 1 and len(gpus) > MANY_GPUS and (fit.gpus or dynamic > 0):
         _check_many(vm, fit, host, len(gpus), findings)
     chosen = [slot.board for slot in host.slots if slot.pci.pci_id in fit.slots]
-    if any(board is not None and board.is_nvswitch for board in chosen):
+    if any(is_switched(host.host, board) for board in chosen):
         is_new = is_at_least(host.host.version, (9,)) and bool(host.host.version)
         message = f"{host.host.name} is an NVSwitch system, which does not support GPU passthrough"
         if is_new:
