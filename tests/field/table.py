@@ -12,8 +12,7 @@
         says: [texts of standard output and error, line breaks folded]
         never: [texts that must not be there]
 
-A file is YAML, or `text` of it `times` over; an estate gets `about` from the case. `by_hand` in place of
-`run` names a function of `hands.py`.
+An estate gets `about` from the case. `by_hand` in place of `run` names a function of `hands.py`.
 """
 
 from __future__ import annotations
@@ -59,13 +58,8 @@ class Case(BaseModel):
         for name, content in self.files.items():
             path = folder / name
             path.parent.mkdir(exist_ok=True)
-            path.write_text(self._text(content), encoding="utf-8")
-
-    def _text(self, content: dict[str, Any]) -> str:
-        if set(content) == {"text", "times"}:
-            text: str = content["text"] * content["times"]
-            return text
-        return dump({"about": self.happened, **content} if "clusters" in content else content)
+            whole = {"about": self.happened, **content} if "clusters" in content else content
+            path.write_text(dump(whole), encoding="utf-8")
 
 
 @cache

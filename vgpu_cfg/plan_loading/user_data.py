@@ -11,11 +11,13 @@ from vgpu_cfg.documents import Limit, read_bytes, read_document
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.guests.guest import HEADER, OWN_VALUES, clashes
+from vgpu_cfg.model.guests.guestinfo import LEAST_OWN_BYTES, pack
+from vgpu_cfg.model.guests.guestinfo import MOST_BYTES as GUESTINFO_BYTES
 from vgpu_cfg.plan_loading.sources import Reach
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
 MOST_BYTES = Limit("", 256 * 1024)
-"""The limit: with the rest it must fit into 64 KiB once it is packed; larger content belongs elsewhere."""
+"""More than this never fits into guestinfo, however well it compresses."""
 
 
 _OURS = {"users": [{"name": MACHINE_USER}], **OWN_VALUES}

@@ -9,8 +9,6 @@ cloud-init-makes-host-keys.
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guests.guest import HEADER, JOINED, GuestFile, GuestSpec, clashes
+from vgpu_cfg.model.guests.guestinfo import MOST_BYTES, pack
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.netplan import network_config
@@ -26,9 +25,6 @@ from vgpu_cfg.staging.rendering import StagingContext
 
 FIRST_RUN = "first"
 """The word by which the run that cloud-init starts is known in the report."""
-
-MOST_BYTES = 65_535
-"""A guestinfo value as stored, after gzip and base64 (vm-operator #148; open-vm-tools guest_msg_def.h)."""
 
 ENCODING = "gzip+base64"
 _INSTANCES = uuid.UUID("6f0ad9a3-7f6d-5b1c-9f5e-3d2a7c0f5d11")
@@ -46,11 +42,6 @@ def guest_info(context: StagingContext, files: Sequence[GuestFile]) -> dict[str,
         "guestinfo.metadata": pack(metadata(context.spec)),
         "guestinfo.metadata.encoding": ENCODING,
     }
-
-
-def pack(text: str) -> str:
-    """Return text as gzip and base64; the same text gives the same bytes."""
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
 
 
 def metadata(spec: GuestSpec) -> str:

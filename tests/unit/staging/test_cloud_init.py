@@ -14,6 +14,7 @@ from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, GuestFile, GuestSpec, parse_mark
+from vgpu_cfg.model.guests.guestinfo import LEAST_OWN_BYTES, MOST_BYTES, pack
 from vgpu_cfg.model.guests.modules import (
     HostEntry,
     HostNameModule,
@@ -26,7 +27,8 @@ from vgpu_cfg.model.guests.modules import (
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.planning.guests.plan_keys import keys_in, word_of_keys
 from vgpu_cfg.ports import GuestStager
-from vgpu_cfg.staging.cloud_init import MOST_BYTES, guest_info, metadata, user_data
+from vgpu_cfg.staging.bundle import bundle_files
+from vgpu_cfg.staging.cloud_init import guest_info, metadata, user_data
 from vgpu_cfg.staging.stager import Stager
 
 TOKEN = "the-token-itself"
@@ -136,6 +138,12 @@ def test_too_much_is_refused_and_the_largest_named() -> None:
         guest_info(context(spec_of(LimitsModule())), files)
     assert caught.value.subject == "hvd-01"
     assert noise[:20] not in str(caught.value)
+
+
+def test_staging_adds_at_least_what_loading_counts_for_it() -> None:
+    one = spec_of(LimitsModule())
+    own = user_data(context(one), bundle_files(context(one), one.carried))
+    assert len(pack(own)) >= LEAST_OWN_BYTES
 
 
 def test_just_enough_is_taken() -> None:
