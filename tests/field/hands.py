@@ -9,8 +9,8 @@ from tests.cli.command_line import CommandLine
 
 
 def write_user_data(vgpu_cfg: CommandLine) -> None:
-    """Write user data of 80 KiB that hardly compresses."""
-    noise = random.Random(1).randbytes(40_000).hex()  # noqa: S311 - text that does not pack, no secret
+    """Write user data of 100 KiB that hardly compresses."""
+    noise = random.Random(1).randbytes(50_000).hex()  # noqa: S311 - text that does not pack, no secret
     vgpu_cfg.write("user.yaml", f"#cloud-config\nwrite_files: [{{path: /opt/noise, content: {noise}}}]\n")
 
 

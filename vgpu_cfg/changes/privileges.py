@@ -335,9 +335,7 @@ LOG_FOR_DEAD = Need(
     "A vCenter event for an interrupted run, written when its lock is removed",
     ("Global.LogEvent",),
     Place.ROOT,
-    without=(
-        "`history` omits a run that was interrupted in its first minute, once its lock is removed"
-    ),
+    without=("`history` omits a run that was interrupted in its first minute, once its lock is removed"),
 )
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 

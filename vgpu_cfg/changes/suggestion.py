@@ -106,8 +106,7 @@ class OtherVm(Frozen):
                 )
             case Fate.STOPPED:
                 return (
-                    f"{self.vm} is powered off and cannot be restarted alongside the plan's VMs: "
-                    f"{self.why}"
+                    f"{self.vm} is powered off and cannot be restarted alongside the plan's VMs: {self.why}"
                 )
             case Fate.OFF:
                 return f"{self.vm}, which is currently powered off, can no longer be started: {self.why}"

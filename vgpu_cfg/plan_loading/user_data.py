@@ -11,8 +11,6 @@ from vgpu_cfg.documents import Limit, read_bytes, read_document
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.guests.guest import HEADER, OWN_VALUES, clashes
-from vgpu_cfg.model.guests.guestinfo import LEAST_OWN_BYTES, pack
-from vgpu_cfg.model.guests.guestinfo import MOST_BYTES as GUESTINFO_BYTES
 from vgpu_cfg.plan_loading.sources import Reach
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
@@ -47,9 +45,7 @@ class UserDataFiles:
 
 def _read(path: Path, reported: str, shown: str) -> str:
     if not path.exists():
-        raise ValueError(
-            f"the file {reported!r} does not exist\nthe path is relative to the referring file"
-        )
+        raise ValueError(f"the file {reported!r} does not exist\nthe path is relative to the referring file")
     if path.is_dir():
         raise ValueError(f"the file {reported!r} is a folder\nthe path is relative to the referring file")
     try:

@@ -96,9 +96,7 @@ def load_recording(path: Path) -> Recording:
     except UnicodeDecodeError as error:
         raise _broken(path, "not a recording: the file is not text") from error
     except json.JSONDecodeError as error:
-        raise _broken(
-            path, f"not a valid recording: {error.msg}", error.lineno, error.colno
-        ) from error
+        raise _broken(path, f"not a valid recording: {error.msg}", error.lineno, error.colno) from error
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
         raise _broken(path, f"not a recording: {reason}") from error

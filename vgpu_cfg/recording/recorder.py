@@ -220,8 +220,7 @@ class PlayingTransport:
             raise NotRecorded(
                 f"the recording contains no response to {call}",
                 subject=self.recording.address,
-                remedy="record this vCenter again with this version of vgpu-cfg; "
-                "recordings are read-only",
+                remedy="record this vCenter again with this version of vgpu-cfg; recordings are read-only",
             )
         status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if call == _ROOTS:

@@ -57,9 +57,7 @@ def export(
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option(
-            "--template", help="The template for recreating VMs that are lost.", show_default=False
-        ),
+        typer.Option("--template", help="The template for recreating VMs that are lost.", show_default=False),
     ] = None,
     to: Annotated[
         Path | None,

@@ -29,9 +29,7 @@ def register(app: typer.Typer) -> None:
 def metrics(
     plans: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PLAN...]", help="Plan files to report drift for.", show_default=False
-        ),
+        typer.Argument(metavar="[PLAN...]", help="Plan files to report drift for.", show_default=False),
     ] = None,
     *,
     once: Annotated[

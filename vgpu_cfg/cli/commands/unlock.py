@@ -29,9 +29,7 @@ def unlock(
         bool,
         typer.Option(
             "--force",
-            help=(
-                "Remove the locks of a run even if it was active recently; only use this if it has ended."
-            ),
+            help=("Remove the locks of a run even if it was active recently; only use this if it has ended."),
         ),
     ] = False,
     yes: YesOption = False,

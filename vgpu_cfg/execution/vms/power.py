@@ -38,7 +38,8 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
         is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
         if session.start_queues.is_waiting(vm.name) and not is_elsewhere:
             _take_turn(vm, (yield from _gpus_of(vm, host_moid, shown, session)), session)
-        return StepResult(vm_moid=vm.moid, message="DRS started it on a different host" if is_elsewhere else "")
+        message = "DRS started it on a different host" if is_elsewhere else ""
+        return StepResult(vm_moid=vm.moid, message=message)
     return (yield from _power_on_pinned(vm, change, change.pin, session))
 
 

@@ -314,9 +314,7 @@ def find_uncertain_starts(
             following = [variant for variant in planned if variant[0].board_key == board]
             if not _is_certain((now if came else later)[index], board, coming, following):
                 what = "an incoming VM" if came else "a VM of the plan"
-                yield (
-                    f"all fit on {now[index].host.name}, but ESXi's choice may leave no GPU for {what}"
-                )
+                yield (f"all fit on {now[index].host.name}, but ESXi's choice may leave no GPU for {what}")
                 break
 
 

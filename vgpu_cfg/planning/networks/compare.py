@@ -101,9 +101,7 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
         if found is None and not may_make:
             known = [one.name for one in observed.facts.switches]
             remedy = did_you_mean(line.switch, known, noun="switches")
-            message = (
-                f"the distributed switch {line.switch!r} does not exist and is not created by the plan"
-            )
+            message = f"the distributed switch {line.switch!r} does not exist and is not created by the plan"
             findings.add(
                 Code.SWITCH_NOT_FOUND, Subject(kind="network", name=line.name), message, remedy or _MAKE_IT
             )
@@ -186,8 +184,7 @@ def _check_mtus(
                 mtu = mtu_of_switch(vmknic.network, observed)
             if vmknic.mtu is not None and mtu is not None and vmknic.mtu > mtu:
                 message = (
-                    f"VMkernel NICs on {vmknic.network} require MTU {vmknic.mtu}, but its switch has "
-                    f"{mtu}"
+                    f"VMkernel NICs on {vmknic.network} require MTU {vmknic.mtu}, but its switch has {mtu}"
                 )
                 remedy = f"set `mtu: {vmknic.mtu}` on the network, which also sets it on the switch"
                 subject = Subject(kind="network", name=vmknic.network)

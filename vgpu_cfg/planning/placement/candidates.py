@@ -203,9 +203,7 @@ def host_group_not_found(name: str, clusters: Sequence[Cluster]) -> tuple[Code, 
     """Return the finding that no cluster has a host group."""
     known = [group.name for cluster in clusters for group in cluster.host_groups]
     message = f"{listed(cluster.name for cluster in clusters)} has no host group {name!r}"
-    remedy = (
-        did_you_mean(name, known, noun="host groups") or "create it in vCenter under VM/Host Groups"
-    )
+    remedy = did_you_mean(name, known, noun="host groups") or "create it in vCenter under VM/Host Groups"
     return Code.HOST_GROUP_NOT_FOUND, message, remedy
 
 

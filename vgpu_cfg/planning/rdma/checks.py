@@ -102,10 +102,7 @@ class RdmaChecks:
                 f"{listed(parts)} is a fraction of a GPU; NVIDIA supports GPUDirect RDMA only for certain "
                 "vGPUs and does not list them"
             )
-            remedy = (
-                "use a full-GPU profile, or measure the bandwidth from GPU memory with "
-                "`vgpu-cfg verify`"
-            )
+            remedy = "use a full-GPU profile, or measure the bandwidth from GPU memory with `vgpu-cfg verify`"
             self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)
 
     def _check_mtus(self, vm: DesiredVm) -> None:

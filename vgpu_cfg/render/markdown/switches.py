@@ -55,11 +55,7 @@ def why_not_proposed(needs: SwitchNeeds) -> str:
     """Say why no lines are proposed, "" where they are."""
     if 1 <= needs.priority <= 5:
         return ""
-    whose = (
-        "everything else"
-        if needs.priority == 0
-        else "notifications and inter-switch traffic"
-    )
+    whose = "everything else" if needs.priority == 0 else "notifications and inter-switch traffic"
     return f"priority {needs.priority} is already used for {whose}; assign RDMA a priority from 1 to 5"
 
 

@@ -38,9 +38,7 @@ def _notes(view: Several, width: int) -> list[Text]:
     servers = [row.server for row in view.answered]
     if view.noun != "plan" or view.command != "plan" or len(set(servers)) == len(servers):
         return []
-    words = (
-        "each plan is based on the current state; plans may compete for the same free capacity in vCenter"
-    )
+    words = "each plan is based on the current state; plans may compete for the same free capacity in vCenter"
     return fold(Text(f"  {words}", style="dim"), width, hang=2)
 
 

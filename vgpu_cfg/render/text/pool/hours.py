@@ -42,9 +42,7 @@ def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
 def _notes(found: Hours, width: int) -> list[Text]:
     notes = ["A VM uses its GPUs while powered on. Based on current devices; deleted VMs are not counted."]
     if found.unread:
-        notes.append(
-            f"Events could not be read: {found.unread}. Only the uptime of running VMs is counted."
-        )
+        notes.append(f"Events could not be read: {found.unread}. Only the uptime of running VMs is counted.")
     elif found.reaches is not None:
         notes.append(
             f"The oldest vCenter event is from {moment_text(found.reaches)}. For earlier times, only VMs "

@@ -63,10 +63,7 @@ def render_size(
     lines += hanging("RESULT", words, width, indent=0, style="bold")
     if found:
         memory = size(found[0].memory_mib)
-        words = (
-            f"rule of thumb: twice as much server memory as framebuffer; {memory} for the first "
-            "candidate"
-        )
+        words = f"rule of thumb: twice as much server memory as framebuffer; {memory} for the first candidate"
         lines += hanging("HINT", words, width, indent=0)
     else:
         words = "use more --workers (a multiple of 8), a smaller --batch or --sequence, or another --board"
