@@ -11,6 +11,8 @@ from vgpu_cfg.documents import Limit, read_bytes, read_document
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.guests.guest import HEADER, OWN_VALUES, clashes
+from vgpu_cfg.model.guests.guestinfo import LEAST_OWN_BYTES, pack
+from vgpu_cfg.model.guests.guestinfo import MOST_BYTES as GUESTINFO_BYTES
 from vgpu_cfg.plan_loading.sources import Reach
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
@@ -63,6 +65,14 @@ def _read(path: Path, reported: str, shown: str) -> str:
     if text.split("\n", 1)[0].rstrip() != HEADER:
         hint = f"the first line must be {HEADER}"
         raise DocumentError([DocumentFault(shown, 1, 1, "this file is not in cloud-config format", hint)])
+    packed = len(pack(text))
+    if packed > GUESTINFO_BYTES - LEAST_OWN_BYTES:
+        message = (
+            f"the user data has {packed:,} bytes when compressed; with the staging files, guestinfo accepts "
+            f"{GUESTINFO_BYTES:,}"
+        )
+        hint = "download large files in the guest instead, or use a customization specification"
+        raise DocumentError([DocumentFault(shown, 1, 1, message, hint)])
     # The guest reads YAML of an older version than plan files are written in.
     found = list(clashes(read_foreign(text, shown), _OURS))
     if found:
