@@ -262,7 +262,7 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     )
     boards = [host.gpus[index].board for index in fit.gpus]
     is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
-    if is_group and all(board is not None and board.is_nvswitch for board in boards):
+    if is_group and all(is_switched(host.host, board) for board in boards):
         message = f"{guide}; NVIDIA's NVSwitch documentation requires a device group instead"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
     elif is_group:
