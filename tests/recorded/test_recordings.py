@@ -171,7 +171,7 @@ def test_an_answer_that_is_missing_is_named(vgpu_cfg: CommandLine) -> None:
 
     ran = vgpu_cfg("inventory", "--from", edited(vgpu_cfg, "lab-full-pool", forget))
     assert ran.code == 5
-    assert "holds no answer to HostGraphicsManager.RetrieveVgpuProfileInfo" in ran.told
+    assert "contains no response to HostGraphicsManager.RetrieveVgpuProfileInfo" in ran.told
 
 
 def test_a_recording_of_another_format_is_refused(vgpu_cfg: CommandLine) -> None:

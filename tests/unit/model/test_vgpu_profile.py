@@ -64,8 +64,8 @@ def test_the_label_leaves_out_prefix_and_slices() -> None:
         ("grid_a100-040c", "it must end with a size in GB and a series"),
         ("grid_a100-40c-40c", "it must end with a size in GB and a series"),
         ("grid_a100-0-40c", "it must end with a size in GB and a series"),
-        ("grid_a100-40cme", "a time-sliced type has no suffix 'me'"),
-        ("grid_a100-1-5c4", "a MIG-backed type has no suffix '4'"),
+        ("grid_a100-40cme", "a time-sliced profile does not have the suffix 'me'"),
+        ("grid_a100-1-5c4", "a MIG-backed profile does not have the suffix '4'"),
         ("grid_a100-\u0664\u0660c", "it must end with a size in GB and a series"),
     ],
 )

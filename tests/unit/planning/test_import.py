@@ -60,12 +60,12 @@ def test_what_it_tells_of_apply_is_what_plan_says_then() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"mark": "other/a", "marked": {"by": "jo"}}, "it has the mark other/a with the ID"),
-        ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its mark was written for"),
-        ({"name": "A"}, "its name there is 'A'"),
+        ({"mark": "other/a", "marked": {"by": "jo"}}, "it has the owner mark other/a with the ID"),
+        ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its owner mark was written for"),
+        ({"name": "A"}, "its name in vCenter is 'A'"),
         (
             {"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}},
-            "it has the mark demo/a with the ID",
+            "it has the owner mark demo/a with the ID",
         ),
     ],
 )

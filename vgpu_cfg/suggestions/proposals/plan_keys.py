@@ -6,16 +6,16 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from vgpu_cfg.changes.kinds.guest import StageGuest
 from vgpu_cfg.changes.reckoning import lacking
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.guests.modules import DriverModule, branch_of_package
+from vgpu_cfg.model.guests.modules import branch_of_package
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -269,11 +269,9 @@ def _training(situation: Situation) -> Iterator[Candidate]:
 
 def _branches(situation: Situation, vm: DesiredVm) -> tuple[str, ...]:
     """Return the guest driver branches that the host of a VM supports, newest first."""
-    for change in situation.plan.changes:
-        if isinstance(change, StageGuest) and change.vm.name == vm.name:
-            module = change.spec.get(DriverModule)
-            return module.branches if module is not None else ()
-    return ()
+    known = host_branches(situation.desired, situation.observed)
+    hosts = (one.host_moid for one in situation.plan.placements if one.vm == vm.name)
+    return next((guest_branches(known[host]) for host in hosts if host in known), ())
 
 
 def _site(situation: Situation) -> Iterator[Candidate]:

@@ -90,7 +90,7 @@ def test_a_guest_that_has_everything_is_in_sync() -> None:
     ("secret", "rotate", "modules", "note"),
     [
         ("plan-keys", ("keys",), ("users", "ssh-mesh"), "new keys"),
-        ("lic", (), ("licence",), "other secret"),
+        ("lic", (), ("licence",), "secret changed"),
         ("a secret of nobody", ("licence",), ("licence",), "delivered again"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_step_by_hand_names_the_device_and_the_reboot() -> None:
     assert step.kind == "manual_step"
     assert step.commands == ("nvidia-smi -i 0000:21:00.0 -e 0",)
     assert "{" not in step.proof + step.text
-    assert step.text.endswith("then reboot it, and leave maintenance mode")
+    assert step.text.endswith("then reboot it and exit maintenance mode")
 
 
 def test_no_step_by_hand_where_the_shell_is_open() -> None:

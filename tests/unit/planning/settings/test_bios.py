@@ -72,7 +72,7 @@ CASES = (
         view(),
         hosts(bios={"sriov": True}),
         "enabled",
-        unread="no GPU's driver",
+        unread="no GPU driver reports",
     ),
     Case("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
     Case(
@@ -190,8 +190,8 @@ def test_nothing_is_asked_that_no_gpu_has_a_use_for(
 @pytest.mark.parametrize(
     ("shown", "impact", "told"),
     [
-        (served("A16"), Impact.NONE, "check that BIOS 64-bit BARs is enabled in the BIOS of esx-01"),
-        (view(gpus=()), Impact.NONE, "check that BIOS 64-bit BARs is enabled in the BIOS of esx-01"),
+        (served("A16"), Impact.NONE, "check that BIOS 64-bit BARs is enabled in esx-01's BIOS"),
+        (view(gpus=()), Impact.NONE, "check that BIOS 64-bit BARs is enabled in esx-01's BIOS"),
         (view(gpus=(gpu(graphics_type=GraphicsType.BASIC),)), Impact.HOST_COLD_BOOT, "set BIOS"),
     ],
 )

@@ -51,7 +51,7 @@ CASES = (
         wanted(by="lifecycle"),
         "nvd-aie 580.* by lifecycle",
         found="nvd-aie 550.54.10-1OEM.800",
-        by_hand="image of the cluster",
+        by_hand="to the cluster's image",
     ),
     Case(
         "driver",

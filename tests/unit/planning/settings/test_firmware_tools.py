@@ -43,7 +43,7 @@ CASES = (
         wanted(by="lifecycle"),
         "mft 4.28.* by lifecycle",
         found="only mft 4.28.0.881-0",
-        by_hand="image of the cluster",
+        by_hand="to the cluster's image",
     ),
     Case(
         KEY,

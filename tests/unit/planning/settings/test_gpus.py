@@ -178,7 +178,7 @@ def test_ecc_of_a_gpu_that_is_to_be_passed_through_is_its_guests_matter() -> Non
         (view(facts={"shell": {"unread": {"": "nvidia-smi: not found"}}}), "not found"),
         (view(facts={"shell": {"unread": {GPU: "GPU is lost"}}}), "is lost"),
         (view(facts={"shell": {}}), "does not list the GPU"),
-        (view(gpus=(gpu(pci=PASSED),), facts={"shell": {}}), "passed through"),
+        (view(gpus=(gpu(pci=PASSED),), facts={"shell": {}}), "the GPU is in passthrough mode"),
     ],
 )
 def test_why_mig_is_not_known(host: HostView, reason: str) -> None:

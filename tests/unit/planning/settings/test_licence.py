@@ -10,7 +10,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.table import setting
 
 LICENCE = setting("licence")
-WANTED = "of secret vsphere"
+WANTED = "from secret vsphere"
 
 
 def licensed(name: str) -> HostView:

@@ -108,7 +108,7 @@ CASES = (
         rule(use="passthrough"),
         "passthrough",
         NIC,
-        unread="lists no PCI function",
+        unread="does not list the PCI function",
     ),
     Case("nic_label", Situation.RIGHT, own(hardware_label="roce"), rule(label="roce"), "roce", NIC),
     Case("nic_label", Situation.RIGHT, own(), rule(label=""), "", NIC),
@@ -156,7 +156,7 @@ CASES = (
         rule(label="roce"),
         "roce",
         NIC,
-        unread="lists no PCI function",
+        unread="does not list the PCI function",
     ),
     Case("nic_sriov", Situation.RIGHT, own(sriov=CUT), rule(use="sriov", vfs=8), "8", NIC),
     Case("nic_sriov", Situation.RIGHT, own(sriov=WHOLE), rule(use="host"), "0", NIC),
@@ -203,7 +203,7 @@ CASES = (
         rule(use="sriov", vfs=8),
         "8",
         NIC,
-        unread="lists no PCI function",
+        unread="does not list the PCI function",
     ),
 )
 

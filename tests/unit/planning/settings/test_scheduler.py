@@ -97,7 +97,7 @@ CASES = (
         want("fixed_share"),
         "fixed_share",
         GPU,
-        unread="no module nvidia",
+        unread="module nvidia does not exist",
     ),
 )
 
