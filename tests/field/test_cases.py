@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.field.hands import HANDS
-from tests.field.table import Case, Run, cases
+from tests.field.table import Case, Run, cases, count
+
+README = Path(__file__).parents[1] / "README.md"
 
 OPEN = [name for name, case in cases().items() if case.open]
 RIGHT = [name for name, case in cases().items() if not case.open]
@@ -44,3 +47,7 @@ def test_a_case_comes_to_what_its_table_says(name: str, vgpu_cfg: CommandLine) -
 @pytest.mark.parametrize("name", OPEN)
 def test_an_open_case_is_still_open(name: str, vgpu_cfg: CommandLine) -> None:
     assert play(cases()[name], vgpu_cfg) != [], "it is right by now: remove `open`"
+
+
+def test_the_docs_have_the_count() -> None:
+    assert f"\nField: {count()}.\n" in README.read_text(encoding="utf-8")
