@@ -6,7 +6,6 @@ A command is listed with the size of its input. Secrets are in inputs only, neve
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar, cast
 
+from vgpu_cfg.documents import append_whole
 from vgpu_cfg.shells.channel import Channel, Executed
 
 _MOST_SIGNS = 400
@@ -29,7 +29,7 @@ def listed(file: Path, line: dict[str, object]) -> Iterator[dict[str, object]]:
     """
     began, started = datetime.now(UTC), monotonic()
     line = {"at": began.isoformat(timespec="milliseconds"), **line}
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    append_whole(file, "", mode=0o600)
     try:
         yield line
     except BaseException as error:
@@ -37,8 +37,7 @@ def listed(file: Path, line: dict[str, object]) -> Iterator[dict[str, object]]:
         raise
     finally:
         line["seconds"] = round(monotonic() - started, 3)
-        os.write(descriptor, (json.dumps(line) + "\n").encode())
-        os.close(descriptor)
+        append_whole(file, json.dumps(line) + "\n", mode=0o600)
 
 
 def opened(file: Path | None, to: str, way: str, connect: Callable[[], Opened]) -> Opened:
