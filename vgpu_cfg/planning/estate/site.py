@@ -6,6 +6,7 @@ have a slash in it. One that fits nothing, or more than one thing, is a finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -28,13 +29,14 @@ def find_named(name: str, objects: Sequence[T]) -> list[T]:
     """Return the objects that a name of the plan file means, whatever the case.
 
     A slash may be part of a name, too; in a path vCenter writes it as %2f, and either form is understood.
+    An object's ID, such as dvportgroup-21, means that object if no name is alike.
     """
     wanted = name.strip().rstrip("/").casefold()
     plain = unescaped(wanted)
     named = [found for found in objects if found.name == name]
     named = named or [found for found in objects if found.name.casefold() == plain]
     if "/" not in wanted:
-        return named
+        return named or [found for found in objects if found.moid == name]
     paths = [found for found in objects if _is_path(wanted, found.inventory_path.casefold())]
     if paths or named:
         return [*paths, *(found for found in named if found not in paths)]
@@ -128,13 +130,26 @@ class Site:
             message = f"{name} is the uplink port group of a distributed switch"
             self._findings.refuse_vm(Code.NETWORK_IS_UPLINK, vm, message, "specify a port group for VMs")
             return None
-        found = self._only(vm, name, usable, "network", codes)
+        found = self._only(vm, name, self._reached(vm, name, usable), "network", codes)
         if found is not None and found.kind is NetworkKind.OPAQUE:
             message = f"{found.name} is an opaque network, which is not supported"
             remedy = "specify a standard or distributed port group"
             self._findings.refuse_vm(Code.NETWORK_KIND, vm, message, remedy)
             return None
         return found
+
+    def _reached(self, vm: DesiredVm, name: str, networks: Sequence[Network]) -> Sequence[Network]:
+        """Of networks with the same name, keep those that a host of the VM's clusters reaches, if any."""
+        if len(same := find_named(name, networks)) < 2:
+            return networks
+        clusters = {one.moid for cluster in vm.clusters for one in find_named(cluster, self.clusters)}
+        moids = {
+            moid
+            for host in self.observed.hosts
+            if not clusters or host.owner_moid in clusters
+            for moid in host.network_moids
+        }
+        return [one for one in same if one.moid in moids] or same
 
     def template_of(self, vm: DesiredVm) -> Vm | None:
         """Return the VM's template, or the VM that it names in its place; None for one from scratch."""
@@ -177,10 +192,23 @@ class Site:
                 remedy = f"create it in vCenter, or specify another one; {remedy}"
             self._findings.refuse_vm(codes[0], vm, f"{noun} {name!r} not found", remedy)
             return None
-        paths = listed((one.inventory_path or one.moid for one in found), shown=6)
-        remedy = f"specify its path: {paths}"
-        self._findings.refuse_vm(codes[1], vm, f"{len(found)} objects are named {name!r} ({noun})", remedy)
+        self._findings.refuse_vm(
+            codes[1], vm, f"{len(found)} objects are named {name!r} ({noun})", which_of(found)
+        )
         return None
+
+
+def references(objects: Sequence[ManagedObject]) -> list[str]:
+    """Return how a plan file refers to each of several objects: its path, or its ID if paths are the same."""
+    paths = Counter(one.inventory_path for one in objects)
+    return [one.inventory_path if paths[one.inventory_path] == 1 else one.moid for one in objects]
+
+
+def which_of(objects: Sequence[ManagedObject]) -> str:
+    """Return the remedy for a name that several objects have."""
+    told = references(objects)
+    what = "path" if all("/" in one for one in told) else "path or ID"
+    return f"specify its {what}: {listed(told, shown=6)}"
 
 
 def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None:
@@ -195,9 +223,8 @@ def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None
             message = f"network {network.name!r} not found"
             findings.add(Code.NETWORK_NOT_FOUND, subject, message, remedy)
         elif len(found) > 1:
-            paths = listed((one.inventory_path or one.moid for one in found), shown=6)
             message = f"{len(found)} networks are named {network.name!r}"
-            findings.add(Code.NETWORK_AMBIGUOUS, subject, message, f"specify its path: {paths}")
+            findings.add(Code.NETWORK_AMBIGUOUS, subject, message, which_of(found))
 
 
 def datacenter_of(desired: DesiredPlan, observed: Inventory) -> ManagedObject | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc, close_to
 from vgpu_cfg.model.observed.inventory import NetworkKind
-from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.model.wording import listed
+from vgpu_cfg.planning.estate.site import find_named, references
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.suggestions.candidate import Candidate
@@ -88,8 +89,8 @@ def _each_place(situation: Situation) -> Iterator[Candidate]:
 def _corrected(loc: Loc, name: str, key: str, objects: list[Any]) -> Iterator[Candidate]:
     found = find_named(name, objects)
     if len(found) > 1:
-        for one in found[:_MOST]:
-            yield _rename(loc, name, one.inventory_path or one.name, key)
+        for new in references(found)[:_MOST]:
+            yield _choice(loc, name, new, key, references(found))
         return
     if found:
         return
@@ -181,6 +182,13 @@ def _rename(loc: Loc, name: str, new: str, key: str) -> Candidate:
     is_same = new.startswith("/") or (close >= _MISSPELT and _letters(name) != _letters(new))
     kind = FixKind.FILE if is_same else FixKind.LEAVE
     return Candidate(kind, f"{key} {name!r} -> {new!r}", edits=(Edit(loc, new),))
+
+
+def _choice(loc: Loc, name: str, new: str, key: str, choices: Sequence[str]) -> Candidate:
+    """Choose one of several objects with the same name: only the author knows which one is meant."""
+    others = [one for one in choices if one != new]
+    says = f"{key} {name!r} means {new}, not {listed(others, shown=4)}"
+    return Candidate(FixKind.LEAVE, says, edits=(Edit(loc, new),))
 
 
 def _letters(name: str) -> str:
