@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,9 +88,8 @@ class _Desk:
             run.write(name, text)
         run.write("plan.yaml", dump({**json.loads(json.dumps(row.plan)), "vcenter": f"lab:./{ESTATE}"}))
         run.write(ESTATE, json.dumps(estate_of(self.observed)))
-        folder = run.state_folder / "lab" / "case"
-        if folder.exists():
-            run.done("lab", "reset", f"./{ESTATE}")
+        for folder in (run.state_folder / "lab").glob("case*"):
+            shutil.rmtree(folder)
         try:
             self._lab = run.lab(f"./{ESTATE}")
         except DocumentError as error:
