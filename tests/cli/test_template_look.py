@@ -53,7 +53,7 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
         ("without-tools", 8, "VMware Tools", "unknown"),
         ("without-cloud-init", 8, "cloud-init (VMware datasource)", "LACKS"),
         ("with-another-datasource", 8, "cloud-init (VMware datasource)", "LACKS nocloud"),
-        ("without-headers", 8, "kernel headers", "unknown none of 5.15.0-91-generic"),
+        ("without-headers", 8, "kernel headers", "unknown none (5.15.0-91-generic)"),
         ("without-headers", 8, "sshd", "LACKS"),
         ("almost-full", 8, "disk space", "LACKS"),
     ],

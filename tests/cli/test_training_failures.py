@@ -135,7 +135,7 @@ def test_a_disk_that_is_full_is_told_and_the_run_goes_on_once_there_is_room(vgpu
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
     assert "image could not be set up in the guest: the disk has 20 GiB free" in ran.told
-    assert "the free space on the guest's disk" in ran.told
+    assert "the guest's free disk space" in ran.told
     lab = vgpu_cfg.lab(ESTATE)
     with lab.transaction():
         vm = vm_of(lab.state, "hvd-01")

@@ -48,7 +48,7 @@ def test_virtual_functions_are_cut_marked_and_given_to_workers(vgpu_cfg: Command
     assert vgpu_cfg.look(RDMA_ESTATE).tasks == before
     assert vgpu_cfg("plan", plan, "--open-shell", "--exit-code", **SECRETS).code == 0
     verified = vgpu_cfg.done("verify", plan, "-v", **SECRETS)
-    assert "its virtual functions do not show ATS" in verified.told
+    assert "virtual functions do not report ATS" in verified.told
 
 
 @LATER

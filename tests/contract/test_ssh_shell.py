@@ -122,7 +122,7 @@ def test_a_host_that_stops_answering_is_not_waited_for(shell: HostShell, server:
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [(DROP, "before it ended|interrupted"), (KILL, "before it ended"), (REFUSE, "interrupted")],
+    [(DROP, "before it finished|interrupted"), (KILL, "before it finished"), (REFUSE, "interrupted")],
 )
 def test_a_command_that_does_not_end_as_it_should(shell: HostShell, line: str, said: str) -> None:
     with pytest.raises(HostShellError, match=said) as caught:

@@ -156,7 +156,7 @@ def test_what_the_account_may_not_read_is_named_and_concerns_no_other_group(grou
         _, found = read(desk)
     (facts,) = found.hosts.values()
     assert set(facts.unread) == {group}
-    assert "the account lacks" in facts.unread[group]
+    assert "the account does not have" in facts.unread[group]
 
 
 def test_software_that_the_api_refuses_is_read_through_esxcli() -> None:

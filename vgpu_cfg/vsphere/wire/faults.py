@@ -194,7 +194,7 @@ def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> No
     privileges = {fault.privilegeId} if fault.privilegeId else set()
     for lack in getattr(fault, "missingPrivileges", None) or ():
         privileges.update(lack.privilegeIds or ())
-    named = ", ".join(sorted(privileges)) or "a privilege that vCenter does not specify"
+    named = ", ".join(sorted(privileges)) or "the required privilege (vCenter does not name it)"
     entity = _moid(fault, "object")
     return NotPermitted(
         f"{what}: the account does not have {named}" + (f" on {entity}" if entity else ""),

@@ -145,7 +145,7 @@ FAILED = f'<L><fault {XSI} x:type="VimEsxCLICLIFault">{LINES}</fault></L>'
             executer(),
             refused("No.", NOT_ALLOWED.replace("privilegeId", "p")),
             NotPermitted,
-            "privilege that vCenter does not specify",
+            "vCenter does not name it",
         ),
         (executer(), refused("EsxCLI.CLIFault.summary", FAILED), VCenterError, "list: Unable to find it$"),
         (executer(), refused("Plain words.", "<broken"), VCenterError, "list: Plain words.$"),

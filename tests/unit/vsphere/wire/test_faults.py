@@ -39,7 +39,7 @@ def message(text: str) -> Any:
             NotPermitted,
             "does not have Host.Config.Settings on host-9",
         ),
-        (vim.fault.NoPermission(), NotPermitted, "a privilege that vCenter does not specify"),
+        (vim.fault.NoPermission(), NotPermitted, "the required privilege"),
         (vim.fault.RestrictedVersion(msg="Licence."), VCenterError, "RestrictedVersion"),
         (vmodl.fault.ManagedObjectNotFound(obj=vim.VirtualMachine("vm-3")), NotFound, "vm-3"),
         (vim.fault.ConcurrentAccess(msg="Changed."), VCenterError, "Changed."),
