@@ -62,12 +62,12 @@ def test_the_keyboard_turns_the_picture_through_all_three_times(
         browser.drawn()
         when = browser.run("document.getElementById('turn').getAttribute('aria-valuetext')")
         seen[when] = browser.run(drawn)
-    way = "moved while powered off to esx-a100-02.lab: the vCenter setting vgpu.hotmigrate.enabled is off"
+    way = "moved to esx-a100-02.lab while powered off: the vCenter setting vgpu.hotmigrate.enabled is off"
     assert seen == {
         "now": [f"esx-a100-01.lab: 40c research-01, grid_a100d-40c: {way}"],
         "in maintenance": [f"esx-a100-02.lab: 40c research-01, grid_a100d-40c: {way}"],
-        "if it failed now": [
-            "esx-a100-02.lab: 40c research-01, grid_a100d-40c: dies; vSphere HA restarts it on "
+        "after a failure": [
+            "esx-a100-02.lab: 40c research-01, grid_a100d-40c: fails; vSphere HA restarts it on "
             "esx-a100-02.lab"
         ],
     }

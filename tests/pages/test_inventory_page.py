@@ -105,7 +105,7 @@ def test_a_search_leaves_what_it_names_and_says_how_much(page: Chromium) -> None
     assert page.run("document.getElementById('count').textContent") == "1 of 33 GPUs on 1 host"
     search(page, "no such thing")
     assert page.run(SEEN) == []
-    assert "Empty the search" in page.run("document.getElementById('none').textContent")
+    assert "Clear the search" in page.run("document.getElementById('none').textContent")
     search(page, "")
     assert len(page.run(SEEN)) == 14
 
@@ -221,7 +221,7 @@ def test_the_wiring_of_hosts_says_what_is_a_guess_and_what_is_not_told(
     browser.open(path)
     browser.run("location.hash = '#host=esx-a'")
     browser.drawn()
-    assert "NUMA node not told" in browser.run("document.querySelector('.wiring svg').textContent")
+    assert "NUMA node unknown" in browser.run("document.querySelector('.wiring svg').textContent")
     assert browser.run("document.querySelectorAll('.wire.unknown').length") > 0
     assert browser.run("document.querySelectorAll('.nvlink, .ats').length") == 0
     assert_accessible(browser, axe)
