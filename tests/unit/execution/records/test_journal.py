@@ -127,7 +127,7 @@ def test_what_others_put_into_a_shared_folder_is_never_waited_for(tmp_path: Path
     with (tmp_path / "huge.jsonl").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
     (tmp_path / "deep.jsonl").write_text("[" * 100_000)
-    for path in tmp_path.iterdir():
+    for path in sorted(tmp_path.iterdir()):
         with pytest.raises(DocumentError):
             read_journal(path)
 
