@@ -322,7 +322,7 @@ SOME_WRITES = {"CreateVM_Task", "CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Ta
     [
         ("vm", SOME_WRITES),
         ("gpu", SOME_WRITES),
-        pytest.param("vm", set(), marks=pytest.mark.long("it kills at all that writes, and between")),
+        pytest.param("vm", set(), marks=pytest.mark.exhaustive("it kills at all that writes, and between")),
     ],
 )
 def test_killed_at_any_request_no_vm_is_left_that_clean_does_not_remove(

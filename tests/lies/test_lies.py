@@ -55,7 +55,7 @@ def hold(belief: str, found: dict[str, str]) -> None:
     OUTCOMES.write_text(dump(kept), encoding="utf-8")
 
 
-@pytest.mark.parametrize("belief", each(((lie,) for lie in LIES), WHY, lambda lie: lie in SHORT, one_of=2))
+@pytest.mark.parametrize("belief", each(((lie,) for lie in LIES), WHY, lambda lie: lie in SHORT, one_of=4))
 def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
     stage = Stage.build(vgpu_cfg, belief)
     played = play(stage)
