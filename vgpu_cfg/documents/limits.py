@@ -70,10 +70,11 @@ def read_bytes(path: str | Path, limit: Limit, *, private: bool = False) -> byte
     Raises OpenToOthersError if the file must be `private` and is not.
     """
     descriptor = os.open(path, _OPENED_TO_READ)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):  # `fdopen` would name its number
+        os.close(descriptor)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             reason = "it is a pipe, socket or device; use a regular file"
             raise OSError(errno.EINVAL, reason, str(path))
