@@ -8,15 +8,16 @@ remain, and the checks after placement report the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.model.plan_file import PlaceEntry
-from vgpu_cfg.model.wording import is_at_least, listed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
@@ -56,11 +57,8 @@ class Fitness:
             yield f"supports hardware version {highest}, but {self.hardware} is required"
         if highest is not None and vgpu_limit(host, highest) < self.vgpus:
             yield f"supports {vgpu_limit(host, highest)} vGPUs per VM, but {self.vgpus} are required"
-        if self.has_peers and host.version and not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI):
+        if self.has_peers and host.version and not has_group_api(host):
             yield f"runs ESXi {host.version}, but NVLink groups require vSphere 8"
-
-
-DEVICE_GROUPS_FROM_ESXI = (8,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +156,21 @@ class Candidates:
         offering = [one for one in usable if query.device_groups <= _group_names(self.hosts[one[0]])]
         if not offering:
             return _failed(Code.DEVICE_GROUP_ABSENT, self._no_group(query.device_groups, usable))
-        usable = self._fit(offering, query.fitness)
-        return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
+        return tuple(self._fit(offering, query)), None
 
-    def _fit(self, hosts: list[tuple[int, int]], fitness: Fitness) -> list[tuple[int, int]]:
-        """Return the hosts that meet most criteria: all of them where any host does."""
-        lacking = [len(tuple(fitness.lacks(self.hosts[index]))) for index, _ in hosts]
-        return [one for one, count in zip(hosts, lacking, strict=True) if count == min(lacking)]
+    def _fit(self, hosts: list[tuple[int, int]], query: CandidateQuery) -> list[tuple[int, int]]:
+        """Return the hosts that meet most criteria: all of them where any host does. Note the others."""
+        ranked = sorted(hosts, key=lambda one: (one[1], one[0]))
+        lacking = {one: tuple(query.fitness.lacks(self.hosts[one[0]])) for one in ranked}
+        least = min(map(len, lacking.values()))
+        self._unfit[query] = tuple(
+            (self.hosts[index].name, lacks[0]) for (index, _), lacks in lacking.items() if len(lacks) > least
+        )
+        return [one for one, lacks in lacking.items() if len(lacks) == least]
 
     def unfit(self, query: CandidateQuery) -> tuple[tuple[str, str], ...]:
-        """Return by name the hosts that a query leaves out because of their release, each with the reason."""
-        if query not in self._unfit:
-            self._unfit[query] = tuple(self._left_out(query))
-        return self._unfit[query]
-
-    def _left_out(self, query: CandidateQuery) -> Iterator[tuple[str, str]]:
-        everywhere, _ = self._assess(replace(query, fitness=Fitness()))
-        chosen = set(self._known[query][0])
-        for host in (self.hosts[one[0]] for one in everywhere if one not in chosen):
-            yield host.name, next(query.fitness.lacks(host))
+        """Return by name the hosts that `of` left out because of their release, each with the reason."""
+        return self._unfit.get(query, ())
 
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
         known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))

@@ -21,10 +21,9 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.capacity.pci_tree import is_switched
-from vgpu_cfg.planning.capacity.peer_groups import group_of
+from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.candidates import DEVICE_GROUPS_FROM_ESXI
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -86,7 +85,7 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
             )
             findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "upgrade ESXi")
     choosable = resolved.choosable
-    if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
+    if not has_group_api(host) and len(choosable) > len(set(fit.gpus)):
         message = (
             f"{host.name} has no device groups before vSphere 8: ESXi selects {len(set(fit.gpus))} of "
             f"{counted(len(choosable), 'GPU')}, and these may not be connected by NVLink"
