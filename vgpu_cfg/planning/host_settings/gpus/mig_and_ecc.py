@@ -300,8 +300,8 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
     if gpu.vm_moids and not gpu.is_passthrough:
         message = f"{len(gpu.vm_moids)} running VM(s) use vGPUs on it"
         return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then plan again")
-    is_joined = board is not None and is_switched(view.host, board)
-    if board is not None and is_joined and not is_at_least(view.host.version, _NVSWITCH_SINCE):
+    is_new = is_at_least(view.host.version, _NVSWITCH_SINCE)
+    if board is not None and not is_new and is_switched(view.host, board):
         message = (
             f"{board.name} is connected to NVSwitch, and vSphere versions earlier than 9.0 do not support "
             "passthrough of such GPUs"
