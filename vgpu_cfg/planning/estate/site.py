@@ -201,7 +201,7 @@ class Site:
 def references(objects: Sequence[ManagedObject]) -> list[str]:
     """Return how a plan file refers to each of several objects: its path, or its ID if paths are the same."""
     paths = Counter(one.inventory_path for one in objects)
-    return [one.inventory_path if paths[one.inventory_path] == 1 else one.moid for one in objects]
+    return [one.moid if not (path := one.inventory_path) or paths[path] > 1 else path for one in objects]
 
 
 def which_of(objects: Sequence[ManagedObject]) -> str:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.estate.site import find_named, inside
+from vgpu_cfg.planning.estate.site import find_named, inside, which_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
@@ -127,9 +127,8 @@ def _check_globs(
         message = (
             f"`hosts` specifies the cluster {entry.cluster!r}, but {len(clusters)} clusters have this name"
         )
-        paths = sorted(one.inventory_path or one.moid for one in clusters)
-        remedy = f"specify its path: {listed(paths, shown=6)}"
-        findings.add(Code.CLUSTER_AMBIGUOUS, subject, message, remedy)
+        in_order = sorted(clusters, key=lambda one: one.inventory_path or one.moid)
+        findings.add(Code.CLUSTER_AMBIGUOUS, subject, message, which_of(in_order))
         return
     names = [host.name for host in found]
     for glob in entry.names or ("*",):

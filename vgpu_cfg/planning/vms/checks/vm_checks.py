@@ -17,7 +17,7 @@ from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.estate.libraries import template_of_library
-from vgpu_cfg.planning.estate.site import Site, find_named
+from vgpu_cfg.planning.estate.site import Site, find_named, which_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
@@ -163,8 +163,7 @@ def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
             remedies.append(did_you_mean(name, (one.name for one in objects), noun="names"))
         elif len(found) > 1:
             missing.append(f"{len(found)} {noun}s are named {name!r}")
-            paths = listed((one.inventory_path or one.moid for one in found), shown=6)
-            remedies.append(f"specify its path: {paths}")
+            remedies.append(which_of(found))
     if missing:
         message = f"{listed(missing)}, so the VM could not be recreated"
         remedy = "; ".join(remedy for remedy in dict.fromkeys(remedies) if remedy)
