@@ -25,6 +25,8 @@ from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 if TYPE_CHECKING:
     import pytest
 
+    from tests.cli.test_two_machines import Other
+
 COLLEAGUE, ADMINISTRATOR = "Colleague@VSPHERE.LOCAL", "Administrator@VSPHERE.LOCAL"
 
 
@@ -110,16 +112,22 @@ def _lost_answer(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str
     return _made(stage)
 
 
-def _two_machines(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
+def _other_machine(stage: Stage, folder: Path) -> Other:
+    """Return a second machine with the same plan under the same ID."""
     from tests.cli.test_two_machines import Other
 
-    watch, other = watch_labs(patch), folder / "other"
+    other = folder / "other"
     other.mkdir()
     there = Other(stage.vgpu_cfg, other)
-    shutil.copy(stage.vgpu_cfg.folder / ESTATE, other)
-    shutil.copy(stage.vgpu_cfg.folder / PLAN, other)
+    for name in (ESTATE, PLAN):
+        shutil.copy(stage.vgpu_cfg.folder / name, other)
     stage.vgpu_cfg.keep_id(PLAN)
     there.take_id(PLAN)
+    return there
+
+
+def _two_machines(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
+    watch, there = watch_labs(patch), _other_machine(stage, folder)
 
     def meet(name: str) -> None:
         if name in ("CloneVM_Task", "PowerOnVM_Task"):
@@ -137,21 +145,13 @@ def _two_machines(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
 
 def _at_once(stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
     """Let the second machine begin right before the first one's lock is requested."""
-    from tests.cli.test_two_machines import Other
-
-    watch, other = watch_labs(patch), folder / "other"
-    other.mkdir()
-    there = Other(stage.vgpu_cfg, other)
-    shutil.copy(stage.vgpu_cfg.folder / ESTATE, other)
-    shutil.copy(stage.vgpu_cfg.folder / PLAN, other)
-    stage.vgpu_cfg.keep_id(PLAN)
-    there.take_id(PLAN)
+    watch, there = watch_labs(patch), _other_machine(stage, folder)
     _interleave(stage, watch, there)
     stage.type("again", "apply", "--yes", PLAN)
     return _made(stage)
 
 
-def _interleave(stage: Stage, watch: Watch, there: Callable[..., object]) -> None:
+def _interleave(stage: Stage, watch: Watch, there: Other) -> None:
     def before(name: str) -> None:
         if name.startswith("lock "):
             watch.before_call = lambda _name: None
