@@ -1,4 +1,4 @@
-"""`doctor --save` keeps verdicts next to the plans, and plans made there heed them, whoever makes them."""
+"""`doctor --save` writes verdicts next to the plans, and every user's plans there follow them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody does by hand in vCenter between two commands."""
+"""Manual changes in vCenter between two commands."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 
 
 class Run(BaseModel):
-    """A command, and what must come of it; or something that somebody does by hand in vCenter."""
+    """A command with its expected result, or a manual change in vCenter."""
 
     model_config = ConfigDict(extra="forbid")
     run: str | list[str] = ""

@@ -149,7 +149,8 @@ def cold_boot_step(name: str) -> ManualStep:
         id=f"cold boot {name}",
         subject=host_subject(name),
         text=(
-            f"power {name} on by hand; during startup, in its BIOS: Integrated Devices > SR-IOV Global Enable"
+            f"power {name} on manually; during startup, in its BIOS: Integrated Devices > "
+            "SR-IOV Global Enable"
         ),
         proof="esxcli hardware pci list; nvidia-smi -q: Host VGPU Mode : SR-IOV",
         proves=(FIRMWARE, PASSED),
