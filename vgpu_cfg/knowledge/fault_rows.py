@@ -24,7 +24,9 @@ class FaultRow:
     `sample` is a typical text, `symptom` describes the visible effect in a few words, `check` is the proof: a
     command or a place, and its output then, each a line of its own. Names in capitals are to be filled in.
     `source` names the document or the report of the row. `words` are others that people use for it.
-    `is_general` rows are vague and rank after any other.
+    `is_general` rows are vague and rank after any other. `kernel` are patterns of lines of a guest's
+    kernel log that prove a fault of the machine; verify fails on them. `is_verbatim` rows are never found by
+    likeness.
     """
 
     key: str
@@ -39,6 +41,8 @@ class FaultRow:
     faults: frozenset[str] = frozenset()
     words: str = ""
     is_general: bool = False
+    kernel: tuple[str, ...] = ()
+    is_verbatim: bool = False
 
     @cached_property
     def _regexes(self) -> tuple[re.Pattern[str], ...]:

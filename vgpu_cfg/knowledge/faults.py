@@ -37,6 +37,7 @@ __all__ = [
     "explain_log",
     "explain_text",
     "explanation_of",
+    "is_machine_fault",
 ]
 
 WHERE_TO_LOOK = (
@@ -225,6 +226,17 @@ def explanation_of(key: str) -> Explanation | None:
     return next((_explanation(row) for row in _rows() if row.key == key), None)
 
 
+def is_machine_fault(line: str) -> bool:
+    """Return whether a line of a guest's kernel log shows that the machine itself is at fault."""
+    return _kernel_pattern().search(_plain(line)) is not None
+
+
+@cache
+def _kernel_pattern() -> re.Pattern[str]:
+    patterns = (pattern for row in _rows() for pattern in row.kernel)
+    return re.compile("|".join(patterns).replace(" ", r"\s+"), re.IGNORECASE)
+
+
 def count_known() -> int:
     """Return how many failures are known."""
     return len(_rows())
@@ -286,7 +298,7 @@ def like(text: str, rows: Iterable[FaultRow]) -> tuple[FaultRow, ...]:
     """Return the rows that a short text is about by its words, the likest first; mostly none."""
     if len(text) > LONGEST or not _TROUBLE.search(text):
         return ()
-    known = tuple(rows)
+    known = tuple(row for row in rows if not row.is_verbatim)
     asked = words_of(text)
     scored = sorted(
         ((score, row) for row in known if (score := _likeness(asked, row, known))),

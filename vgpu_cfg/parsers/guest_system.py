@@ -19,10 +19,8 @@ Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5
 
 The lines of the kernel's log that show failing hardware: GPUs by Xid, PCIe, NICs, disks.
 
-Sources: Xid numbers: NVIDIA's Xid catalogue, and this tool's own rows of them; PCIe: kernel,
-`drivers/pci/pcie/aer.c` (`PCIe Bus Error: severity=Uncorrected (Fatal)`); NICs: `mlx5/core/health.c`
-("device's health compromised - reached miss count") and `mlx5/core/events.c` ("Port module event[error]");
-disks: `block/blk-core.c`, `fs/ext4/super.c`, `fs/xfs`.
+Sources: Xid numbers: NVIDIA's Xid catalogue; PCIe: kernel, `drivers/pci/pcie/aer.c` ("PCIe Bus Error:
+severity=Corrected") and `drivers/pci/setup-res.c` ("BAR 1 [mem 0x…]: assigned").
 
 Belief: guest-tool-output.
 """
@@ -31,7 +29,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -92,15 +90,9 @@ MOST_CORRECTED = 10
 """From this number of corrected PCIe errors since the boot they are not chance; a number of this tool's own.
 """
 
-_XID = re.compile(r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d{1,4})\b")
-_UNCORRECTED = re.compile(r"PCIe Bus Error: severity=Uncorrected")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d{1,4})\b")
 _CORRECTED = re.compile(r"PCIe Bus Error: severity=Corrected")
-_BAD = (
-    re.compile(r"NVRM: .*(?:fallen off the bus|RmInitAdapter failed)"),
-    re.compile(r"mlx5_core .*(?:health compromised|Port module event\[error\]|High Temperature)"),
-    re.compile(r"(?:blk_update_request: )?(?:critical medium|I/O) error, dev "),
-    re.compile(r"EXT4-fs error|XFS \(.*\): .*(?:[Cc]orruption|I/O error)|Remounting filesystem read-only"),
-)
+_BAR = re.compile(r"(?P<bar>pci [0-9a-fA-F:.]+: BAR \d)\b")
 _STAMP = re.compile(r"^\[[^\]]{1,40}\]\s*")
 
 
@@ -291,8 +283,11 @@ class KernelLog(Frozen):
     of_programs: tuple[int, ...] = ()
 
 
-def parse_kernel_log(text: str) -> KernelLog:
-    """Read `dmesg`. Raises ToolFailed where it may not be read, UnreadableOutput where it is empty."""
+def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
+    """Read `dmesg`; `is_fault` decides on lines that are neither Xids nor corrected PCIe errors.
+
+    Raises ToolFailed where it may not be read, UnreadableOutput where it is empty.
+    """
     lines = lines_with_content(text)
     if not lines:
         raise UnreadableOutput(DMESG, "printed nothing")
@@ -309,10 +304,13 @@ def parse_kernel_log(text: str) -> KernelLog:
                 programs.append(number)
             else:
                 troubles[words] = None
-        elif _UNCORRECTED.search(words) or any(pattern.search(words) for pattern in _BAD):
+        elif is_fault(words):
             troubles[words] = None
         elif _CORRECTED.search(words):
             corrected.append(words)
+        elif words.endswith(": assigned") and (bar := _BAR.match(words)) is not None:
+            # The first attempt to place a BAR failed, a later one did not.
+            troubles = {one: None for one in troubles if not one.startswith(bar["bar"])}
     if len(corrected) > MOST_CORRECTED:
         troubles[f"{len(corrected)} times {corrected[-1]}"] = None
     return KernelLog(troubles=tuple(troubles), of_programs=tuple(dict.fromkeys(programs)))

@@ -19,6 +19,7 @@ from vgpu_cfg.knowledge.faults import (
     explain_log,
     explain_text,
     explanation_of,
+    is_machine_fault,
 )
 from vgpu_cfg.knowledge.rows.table import PLACES, ROWS, place_of
 
@@ -69,7 +70,7 @@ REFERENCE = {
 COMMAND = re.compile(
     r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|vmkping|ip|ssh|vmtoolsd"
     r"|mokutil|uname|lsmod|timedatectl|journalctl|systemctl|curl|nvidia-ctk|ls|df|ulimit|show_gids|ibv_devinfo"
-    r"|ib_write_bw|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG)\b"
+    r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG)\b"
     r"|/etc/|/sys/| > "
 )
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""
@@ -122,7 +123,7 @@ def test_a_text_in_other_words_is_known_by_its_likeness(key: str, text: str) -> 
 
 
 def test_every_row_is_told_in_other_words_somewhere() -> None:
-    assert set(PARAPHRASES) == set(SAMPLES)
+    assert set(PARAPHRASES) == {row.key for row in ROWS if not row.is_verbatim}
 
 
 def test_what_only_words_tell_is_marked_and_never_reported_by_a_run() -> None:
@@ -188,6 +189,19 @@ def test_commands_and_options_that_rows_name_are_there() -> None:
         if match[1] != "workers":
             options = {name for param in group.commands[match[1]].params for name in param.opts}
             assert set(re.findall(r"--[a-z-]+", match[2])) <= options, match[0]
+
+
+def test_what_verify_reports_of_a_kernel_log_is_explained() -> None:
+    of_machine = [row for row in ROWS if row.kernel]
+    assert len(of_machine) >= 9
+    for row in of_machine:
+        assert is_machine_fault(row.sample), row.key
+        assert known_by(row.sample) == [row.key]
+    for line in (
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module",
+        "mlx5_core 0000:03:00.0: Port module event",
+    ):
+        assert not is_machine_fault(line)
 
 
 def test_every_symptom_of_the_facts_has_its_row() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tests.unit.parsers.kernel_log import parse_kernel_log
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.frameworks import parse_mpirun, parse_nccl_settings, parse_torch
@@ -12,7 +13,6 @@ from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
     parse_interfaces,
-    parse_kernel_log,
     parse_modules,
     parse_room,
     parse_time,

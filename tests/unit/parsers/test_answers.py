@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.parsers.kernel_log import parse_kernel_log
 from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.frameworks import Mpi, NcclSettings, parse_mpirun, parse_nccl_settings
@@ -15,7 +16,6 @@ from vgpu_cfg.parsers.guest_system import (
     is_read_only,
     parse_guest_work,
     parse_interfaces,
-    parse_kernel_log,
     parse_room,
     parse_timedatectl,
     parse_tracking,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.parsers.kernel_log import parse_kernel_log
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput
@@ -17,7 +18,6 @@ from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
     parse_interfaces,
-    parse_kernel_log,
     parse_modules,
     parse_room,
     parse_time,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.parsers.kernel_log import parse_kernel_log
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
     MOST_CORRECTED,
-    parse_kernel_log,
     parse_room,
     parse_time,
     parse_timedatectl,
@@ -141,6 +141,12 @@ def test_older_drivers_and_vgpus_are_understood() -> None:
         "pcieport 0000:00:15.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
         "mlx5_core 0000:0b:00.0: poll_health:800:(pid 0): device's health compromised - reached miss count",
         "mlx5_core 0000:0b:00.0: Port module event[error]: module 0, Cable error, High Temperature",
+        "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
+        "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:02:01.0)",
+        "NVRM: Xid (0000:02:01): 79, GPU has fallen off the bus.",
+        "mlx5_core 0000:0b:00.0: temp_warn:193:(pid 0): High temperature on sensors with bit set 0 1",
+        "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1): CREATE_CQ(0x400) timeout. "
+        "Will cause a leak of a command resource",
         "blk_update_request: I/O error, dev sda, sector 4096 op 0x0:(READ)",
         "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
     ],
@@ -151,6 +157,16 @@ def test_lines_of_failing_hardware_are_found(line: str) -> None:
     assert parse_kernel_log(sound).of_programs == (31,)
     assert parse_kernel_log(f"{sound}[ 6000.000001] {line}\n").troubles == (line,)
     assert parse_kernel_log(f"{sound}[Mon Nov 23 09:00:00 2026] {line}\n").troubles == (line,)
+
+
+def test_a_bar_that_is_placed_at_the_second_attempt_is_no_fault() -> None:
+    bar = "pci 0000:02:01.0: BAR 1 [mem size 0x1000000000 64bit pref]: can't assign; no space"
+    assert parse_kernel_log(bar).troubles == (bar,)
+    placed = "pci 0000:02:01.0: BAR 1 [mem 0x5000000000-0x5fffffffff 64bit pref]: assigned"
+    assert parse_kernel_log(f"{bar}\n{placed}").troubles == ()
+    assert parse_kernel_log(f"{bar}\n{placed.replace('02:01', '02:02')}").troubles == (bar,)
+    small = "pci 0000:00:16.0: BAR 4 [io  size 0x0020]: failed to assign"
+    assert parse_kernel_log(small).troubles == ()
 
 
 def test_a_few_corrected_errors_are_chance() -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
 
+_LARGE_BAR = (
+    r"(?<!VF\x20)\bBAR [0-5](?=[^\n]*(?:can't assign|failed to assign|no space))"
+    r"[^\n]*\bmem size 0x0*[1-9a-f][0-9a-f]{7}"
+)
+"""A BAR of at least 256 MiB without an address, in any kernel's words (drivers/pci/setup-res.c)."""
+
 DRIVER_ROWS = (
     FaultRow(
         "driver-no-answer",
@@ -176,7 +182,7 @@ DRIVER_ROWS = (
         (
             r"PCI I/O region assigned to your NVIDIA device is invalid",
             r"BAR\d is 0M @ 0x0",
-            r"BAR \d[^\n]*can't assign",
+            _LARGE_BAR,
             r"64-bit BAR[^\n]*(not|fail|unassigned)",
         ),
         sample=(
@@ -204,6 +210,7 @@ DRIVER_ROWS = (
             " https://www.dell.com/support/kbdoc/en-us/000199172; wording from memory, not verified"
         ),
         confidence=Confidence.INFERRED,
+        kernel=(r"NVRM: This PCI I/O region", r"NVRM: BAR\d is 0M @ 0x0", _LARGE_BAR),
     ),
     FaultRow(
         "adapter-init-failed",
@@ -224,6 +231,7 @@ DRIVER_ROWS = (
             " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
+        kernel=(r"NVRM: .*RmInitAdapter failed",),
     ),
     FaultRow(
         "peermem-refused",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.knowledge.fault_rows import FaultRow
 from vgpu_cfg.knowledge.rows.containers import CONTAINER_ROWS
+from vgpu_cfg.knowledge.rows.data import read_rows
 from vgpu_cfg.knowledge.rows.drivers import DRIVER_ROWS
 from vgpu_cfg.knowledge.rows.general import GENERAL_ROWS
 from vgpu_cfg.knowledge.rows.guests import GUEST_ROWS
@@ -24,6 +25,7 @@ PLACES: dict[str, tuple[FaultRow, ...]] = {
     "containers: Docker and the NVIDIA Container Toolkit": CONTAINER_ROWS,
     "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
     "Xid: error numbers from the NVIDIA driver, on hosts and in guests": XID_ROWS,
+    "the guest's kernel: PCIe, disks, NICs": read_rows("kernel"),
     "vCenter: any VM": GENERAL_ROWS,
 }
 """The places of texts, and their rows."""

@@ -214,6 +214,7 @@ TRAINING_ROWS = (
         ),
         confidence=Confidence.INFERRED,
         words="NIC firmware hang",
+        kernel=(r"mlx5_core .*Will cause a leak of a command resource",),
     ),
     FaultRow(
         "mlx5-health",
@@ -233,6 +234,7 @@ TRAINING_ROWS = (
         ),
         source="the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/health.c",
         words="NIC firmware crashed",
+        kernel=(r"mlx5_core .*(health compromised|assert_var)",),
     ),
     FaultRow(
         "horovod-stalled",

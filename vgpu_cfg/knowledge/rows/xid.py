@@ -26,6 +26,7 @@ def _xid(  # noqa: PLR0913  # a row's columns
     remedy: str,
     *,
     also: tuple[str, ...] = (),
+    kernel: tuple[str, ...] = (),
     words: str = "",
     is_seen: bool = True,
 ) -> FaultRow:
@@ -41,6 +42,7 @@ def _xid(  # noqa: PLR0913  # a row's columns
         source=_SOURCE if is_seen else f"{_CATALOG}; from memory, not verified for this number",
         confidence=Confidence.SEEN if is_seen else Confidence.INFERRED,
         words=words,
+        kernel=kernel,
     )
 
 
@@ -219,6 +221,7 @@ XID_ROWS = (
             " replace the board if it recurs"
         ),
         also=(r"has fallen off the bus",),
+        kernel=(r"NVRM: .*fallen off the bus",),
         words="PCIe link lost not reachable",
     ),
     _xid(

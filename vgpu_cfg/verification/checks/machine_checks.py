@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from vgpu_cfg.knowledge.faults import is_machine_fault
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
@@ -90,7 +91,7 @@ def ask_kernel_log(view: GuestView) -> Asking:  # noqa: ARG001 - asked of every 
     answer = yield Command(("dmesg",))
     if answer.status != 0:
         return unproven(f"cannot read the kernel log: {said(answer)}")
-    seen = parse_kernel_log(answer.stdout)
+    seen = parse_kernel_log(answer.stdout, is_machine_fault)
     if seen.troubles:
         shown = list(seen.troubles[:_MOST_LINES])
         more = len(seen.troubles) - len(shown)
