@@ -101,6 +101,17 @@ def _over_the_line(scene: Scene) -> None:
     scene.answer(*cases.RATE, by=lambda words: gpu if "--use_cuda=0" in words else fast)
 
 
+def _wrong_package(scene: Scene) -> None:
+    """The module is there and drives nothing; the kernel log has NVRM's words (gpu-operator issue 1371)."""
+    scene.answer("nvidia-smi", "-q", by=failing("No devices were found", 6))
+    lines = (
+        "NVRM: The NVIDIA GPU 0000:02:01.0 (PCI ID: 10de:20b0)",
+        "NVRM: installed in this system is not supported by the",
+        "NVRM: NVIDIA 570.86.15 driver release.",
+    )
+    scene.answer("dmesg", by="".join(f"[   99.966246] {line}\n" for line in lines))
+
+
 def _no_driver(module: str) -> Callable[[Scene], object]:
     """nvidia-smi fails; lsmod tells another's module, modinfo that NVIDIA's is not there."""
 
@@ -704,4 +715,5 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant("the driver reports no name for its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
     Plant("the guests report no boot id", _no_boot_id, "ssh", ""),
+    Plant("the data center driver is in a vGPU guest", _wrong_package, "driver", "VG659"),
 )

@@ -347,6 +347,26 @@ def branch_of_package(package: str) -> str:
     return found.group(1) if found else ""
 
 
+_KINDS: Mapping[str, re.Pattern[str]] = {
+    "guest": re.compile(r"grid", re.IGNORECASE),
+    "host": re.compile(r"vgpu[-_](?:kvm|ubuntu|rhel|sle)", re.IGNORECASE),
+    "data center": re.compile(
+        r"^(?:NVIDIA-Linux-[a-z0-9_]+-[\d.]+(?:-no-compat32)?\.run$|cuda-drivers|nvidia-(?:driver|open|dkms)-)",
+        re.IGNORECASE,
+    ),
+}
+"""NVIDIA's packages by their file names: `-grid` for vGPU guests, the vGPU manager for KVM hosts, all others.
+
+Sources: gpu-operator issue 1371, the Virtual GPU Software User Guide's chapters on installing drivers.
+"""
+
+
+def kind_of_package(package: str) -> str:
+    """Return the kind of driver that a package's name tells: guest, host, data center, or ""."""
+    name = package.rstrip("/").rpartition("/")[2]
+    return next((kind for kind, named in _KINDS.items() if named.search(name)), "")
+
+
 class DriverModule(ModuleBase):
     """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
 

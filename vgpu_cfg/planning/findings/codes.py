@@ -346,7 +346,7 @@ class Code(StrEnum):
     GUEST_MANUAL_STEP = "VG607", "a guest is waiting for a manual step", _W, _O
     GUEST_LEFTOVERS = "VG608", "a guest has components that the plan no longer requests", _I, _O
     GUEST_NOT_COMPARED = "VG610", "a staged secret could not be compared", _I, _O
-    GUEST_DRIVER_BRANCH = "VG611", "the guest driver is not compatible with its host's driver", _E, _R
+    GUEST_DRIVER_BRANCH = "VG611", "the guest driver does not fit the GPUs or the host driver", _E, _R
     GUEST_LICENCE_ABSENT = "VG612", "no license is specified for vGPUs", _I, _D
     IMAGE_WITHOUT_HOROVOD = "VG613", "the image does not include Horovod", _W, _R
     ONE_WORKER = "VG614", "a training job has only one worker", _I, _O

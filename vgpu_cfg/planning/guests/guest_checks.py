@@ -25,6 +25,7 @@ from vgpu_cfg.model.guests.modules import (
     HostsModule,
     LicenceModule,
     branch_of_package,
+    kind_of_package,
 )
 from vgpu_cfg.model.guests.training_modules import ImageModule, RegistryModule
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -160,7 +161,10 @@ def check_pinned(
 
 def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
     module = update.spec.get(DriverModule)
-    if module is None or not any(gpu.kind == "vgpu" for gpu in resolved.gpus):
+    if module is None:
+        return
+    has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
+    if _is_other_kind(resolved, update, module.package, findings, has_vgpu=has_vgpu) or not has_vgpu:
         return
     branch = branch_of_package(module.package)
     host = resolved.host.name if resolved.host is not None else "its host"
@@ -187,6 +191,35 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     )
     remedy = f"use a package from branch {module.branches[0]} in `guest.driver`"
     findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
+
+
+def _is_other_kind(
+    resolved: ResolvedVm, update: GuestUpdate, package: str, findings: Findings, *, has_vgpu: bool
+) -> bool:
+    """Whether a package's name shows that it is not for this guest's GPUs, which is reported.
+
+    A GPU that is passed through also runs with the vGPU guest driver, which then needs a license
+    (Virtual GPU Software User Guide, "Using GPU Pass-Through").
+    """
+    kind, name = kind_of_package(package), package.rpartition("/")[2]
+    other = "NVIDIA's data center driver, such as NVIDIA-Linux-x86_64-VERSION.run"
+    severity = None
+    if has_vgpu and kind == "data center":
+        message = f"{name} is NVIDIA's data center driver, which does not support vGPUs"
+    elif kind == "host":
+        message = f"{name} is the vGPU manager for hosts, not a guest driver"
+    elif kind == "guest" and resolved.gpus and not has_vgpu and update.spec.get(LicenceModule) is None:
+        message = (
+            f"{name} is the driver for vGPU guests, which requires a license, but its GPUs are passed through"
+        )
+        other += ", or set guest: {licence: {secret: …}}"
+        severity = Severity.WARNING
+    else:
+        return False
+    own = "the guest package of your vGPU release, with `-grid` in its name"
+    remedy = f"use {own if has_vgpu else other}"
+    findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy, severity)
+    return True
 
 
 def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:

@@ -133,7 +133,7 @@ def ask_driver(view: GuestView) -> Asking:
     try:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
-        return (yield from _why_no_driver(error.line or error.message))
+        return (yield from _why_no_driver(error.line or error.message, view))
     branches = view.driver.branches if view.driver is not None else ()
     refused = view.driver.refused if view.driver is not None else ()
     if seen.branch in refused or (branches and not seen.branch):
@@ -155,7 +155,11 @@ _MISMATCH = "version mismatch"
 """nvidia-smi's word where its libraries are newer or older than the module that is loaded."""
 
 
-def _why_no_driver(observed: str) -> Asking:
+_UNSUPPORTED = "is not supported by the"
+"""NVRM's word, between `installed in this system` and `NVIDIA … driver release` (osapi.c of 595.45.04)."""
+
+
+def _why_no_driver(observed: str, view: GuestView) -> Asking:
     """Say why the driver does not answer: another's module, none for this kernel, another version."""
     if _MISMATCH in observed:
         return failed(
@@ -175,6 +179,17 @@ def _why_no_driver(observed: str) -> Asking:
                 meaning="the GPU is in use by the nouveau driver, so the NVIDIA driver cannot use it",
                 remedy="run `sudo vgpu-cfg-stage nouveau` in the guest to disable it, then restart the guest",
             )
+    answer = yield Command(("dmesg",))
+    if _UNSUPPORTED in answer.stdout:
+        return failed(
+            VerifyCode.DRIVER_ABSENT,
+            observed,
+            "the NVIDIA driver",
+            meaning="the kernel log shows that the installed driver package does not support these GPUs",
+            remedy="install the driver package for guests of your vGPU release, with `-grid` in its name"
+            if view.vgpus
+            else "install a release of NVIDIA's data center driver that supports them",
+        )
     kernel = yield Command(("uname", "-r"))
     answer = yield Command(("modinfo", "-F", "version", "nvidia"))
     if answer.status != 0 and not is_absent(answer):

@@ -8,7 +8,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import plan_for
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.driver_branches import load_driver_branches
-from vgpu_cfg.model.guests.modules import branch_of_package
+from vgpu_cfg.model.guests.modules import branch_of_package, kind_of_package
 from vgpu_cfg.planning.guests.drivers import (
     guest_branches,
     host_branches,
@@ -35,6 +35,23 @@ KNOWN = {one.number for one in load_driver_branches().branches}
 )
 def test_a_packages_name_tells_its_branch(package: str, branch: str) -> None:
     assert branch_of_package(package) == branch
+
+
+@pytest.mark.parametrize(
+    ("package", "kind"),
+    [
+        ("/srv/NVIDIA-Linux-x86_64-535.161.07-grid.run", "guest"),
+        ("https://repo.example/nvidia-linux-grid-550_550.54.15_amd64.deb", "guest"),
+        ("NVIDIA-Linux-x86_64-580.65.05-vgpu-kvm.run", "host"),
+        ("nvidia-vgpu-ubuntu-580_580.65.05_amd64.deb", "host"),
+        ("https://repo.example/NVIDIA-Linux-x86_64-570.86.15.run", "data center"),
+        ("NVIDIA-Linux-aarch64-580.95.05-no-compat32.run", "data center"),
+        ("nvidia-driver-local-repo-ubuntu2204-570.86.15_1.0-1_amd64.deb", "data center"),
+        ("https://repo.example/grid/driver-570.run", ""),
+    ],
+)
+def test_a_packages_name_tells_its_kind(package: str, kind: str) -> None:
+    assert kind_of_package(package) == kind
 
 
 @pytest.mark.parametrize(
