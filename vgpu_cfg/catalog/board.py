@@ -101,6 +101,11 @@ class ProfileEntry:
         return self.profile.name
 
     @property
+    def loses_p2p_by_uvm(self) -> bool:
+        """Whether unified memory keeps several of them in a VM from being NVLink peers."""
+        return self.board.architecture == "Ampere" and self.is_nvlink_p2p
+
+    @property
     def mig_size(self) -> int | None:
         return self.mig.size if self.mig else None
 

@@ -61,21 +61,6 @@ class BoardEnd(Frozen):
     source: str
 
 
-class CudaFloor(Frozen):
-    """The lowest branch of a guest's driver that runs a CUDA of this major version."""
-
-    major: int
-    branch: str
-
-
-class OperatorDrivers(Frozen):
-    """The driver branches that a version of gpu-operator lists."""
-
-    version: str
-    branches: tuple[str, ...]
-    source: str
-
-
 class LicenceServers(Frozen):
     """The documented facts of license servers, for every release."""
 
@@ -89,9 +74,6 @@ class DriverBranches(Frozen):
     branches: tuple[DriverBranch, ...]
     rule: str
     boards_end: tuple[BoardEnd, ...]
-    cuda: tuple[CudaFloor, ...]
-    cuda_source: str
-    gpu_operator: tuple[OperatorDrivers, ...]
     licence_servers: LicenceServers
     sources: dict[str, str]
     date: str

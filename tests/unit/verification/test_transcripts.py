@@ -281,6 +281,23 @@ def test_a_template_is_told_as_it_is_stored(name: str) -> None:
     assert text == section(FILE, f"a template, {name}", text)
 
 
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("/usr/bin/cloud-init 20.4.1-0ubuntu1~18.04.1\n", "requires 21.3 or later"),
+        ("/usr/bin/cloud-init 21.3-1-g6803368d-0ubuntu3\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_cloud_init_without_the_datasource_is_told(version: str, why: str) -> None:
+    guest = FakeGuest(
+        "look", {("cat", "/run/cloud-init/cloud-id"): "nocloud\n", ("cloud-init", "--version"): version}
+    )
+    found = {row.name: row for row in look_inside(guest.run, TemplateNeeds())}
+    assert found["cloud-init (VMware datasource)"].why.endswith(why)
+    assert bool(found["cloud-init (VMware datasource)"].why) == bool(why)
+
+
 def test_no_section_is_left_over() -> None:
     others = {"healthy", "a choice of checks"}
     others |= {f"trains by {framework}" for framework in get_args(Framework)}

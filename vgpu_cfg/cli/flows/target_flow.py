@@ -103,6 +103,7 @@ def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: 
             if not gpu.is_passthrough
         ),
         has_vgpus=any(gpu.kind == "vgpu" for gpu in vm.gpus),
+        lacks_uvm=any(gpu.kind == "vgpu" and not gpu.uvm for gpu in vm.gpus),
         guest_driver=f"R{branch_of_package(package)}, based on its package name"
         if branch_of_package(package)
         else "",

@@ -380,6 +380,8 @@ class Code(StrEnum):
     SITE_LEFT = "VG644", "staging would download from outside a closed site", _E, _O
     SITE_MIRROR_UNASKED = "VG645", "docker does not use this registry mirror", _W, _D
     SITE_WITHOUT_PACKAGES = "VG646", "a closed site has no package mirror", _W, _O
+    NCCL_NEEDS_UVM = "VG647", "the image's NCCL requires unified memory", _W, _F
+    IMAGE_DRIVER_OLD = "VG648", "the guest's driver is too old for the image's CUDA", _W, _D
     RENDEZVOUS_ELSEWHERE = "VG718", "processes do not communicate over the training network", _W, _O
 
     @property

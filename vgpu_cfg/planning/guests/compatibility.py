@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from vgpu_cfg.catalog.board import Board
 from vgpu_cfg.catalog.driver_branches import DatedFact, load_driver_branches
+from vgpu_cfg.catalog.version_pairs import Effect, contents_of, version_pair
 from vgpu_cfg.model.compatibility import BranchVerdict, FitsBranch, StackPart, VmStack
+from vgpu_cfg.planning.guests.cuda_checks import nccl_needs_uvm
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unknown, is_unproven
 
 _NOTES = "the release notes for that vGPU software release, chapter 1.2"
@@ -27,6 +29,7 @@ class StackFacts:
 
     `boards` are its host's GPUs that serve vGPUs, each with the name that the host shows. `image` is the
     container image that it trains with, `licence` the state of its vGPUs' license as the guest prints it.
+    `lacks_uvm` is whether a vGPU has no unified memory.
     """
 
     vm: str
@@ -35,6 +38,7 @@ class StackFacts:
     host_branch: str = ""
     boards: tuple[tuple[str, Board | None], ...] = ()
     has_vgpus: bool = True
+    lacks_uvm: bool = False
     guest_driver: str = ""
     guest_branch: str = ""
     licence: str = ""
@@ -68,14 +72,17 @@ def stack_of(facts: StackFacts, target: str) -> VmStack:
         # Inside the guest it is the guest's driver that CUDA needs: the one of today, then the one to come.
         coming = facts.guest_branch if _guest(facts, target).fits is not FitsBranch.NO else target
         drivers = (facts.guest_branch, coming)
+        cuda, nccl = facts.cuda, facts.nccl
+        by_tag = contents_of(facts.image)
+        shown = [
+            found or f"{tag} or later, by its tag" if found or tag else ""
+            for found, tag in ((cuda, by_tag.cuda), (nccl, by_tag.nccl))
+        ]
+        cuda, nccl = cuda or by_tag.cuda, nccl or by_tag.nccl
         parts += [
-            _part("image CUDA", facts.cuda, [_cuda(facts.cuda, one) for one in drivers]),
-            _part("image NCCL", facts.nccl, [_with_cuda(facts.nccl, facts.cuda, one) for one in drivers]),
-            _part(
-                "framework",
-                facts.framework,
-                [_with_cuda(facts.framework, facts.cuda, one) for one in drivers],
-            ),
+            _part("image CUDA", shown[0], [_cuda(cuda, one) for one in drivers]),
+            _part("image NCCL", shown[1], [_nccl(facts, nccl, cuda, one) for one in drivers]),
+            _part("framework", facts.framework, [_with_cuda(facts.framework, cuda, one) for one in drivers]),
         ]
     parts.append(_part("gpu-operator", "", [_operator(branch) for branch in branches]))
     return VmStack(
@@ -164,22 +171,25 @@ def _licence(number: str) -> BranchVerdict:
 
 
 def _cuda(cuda: str, guest: str) -> BranchVerdict:
-    known = load_driver_branches()
-    major = int(cuda.partition(".")[0]) if cuda else None
-    floor = next((one for one in known.cuda if one.major == major), None)
-    if floor is None or not guest:
-        why = (
-            "the image's CUDA version is unknown"
-            if not cuda
-            else f"no document specifies the driver for CUDA {cuda}"
-        )
-        return _unknown(
-            why if guest else "the guest's driver is unknown",
-            _VERSIONS if guest else "nvidia-smi in the guest",
-        )
-    fits = FitsBranch.YES if int(guest) >= int(floor.branch) else FitsBranch.NO
-    why = f"CUDA {major} requires a guest driver of R{floor.branch} or later; the guest has R{guest}"
-    return BranchVerdict(fits=fits, why=why, source=known.cuda_source)
+    pair = version_pair("CUDA", Effect.REQUIRES, "guest driver")
+    row = pair.at(cuda) if cuda else None
+    if not guest:
+        return _unknown("the guest's driver is unknown", "nvidia-smi in the guest")
+    if row is None:
+        why = f"no document specifies the driver for CUDA {cuda}" if cuda else "its CUDA version is unknown"
+        return _unknown(why, _VERSIONS)
+    fits = FitsBranch.YES if row.accepts(guest) else FitsBranch.NO
+    why = f"CUDA {row.since} requires a guest driver of R{row.needs} or later; the guest has R{guest}"
+    return BranchVerdict(fits=fits, why=why, source=pair.source)
+
+
+def _nccl(facts: StackFacts, nccl: str, cuda: str, guest: str) -> BranchVerdict:
+    """Judge the image's NCCL: by the vGPUs' unified memory, then by the CUDA it comes with."""
+    if facts.has_vgpus and facts.lacks_uvm and nccl_needs_uvm(nccl):
+        pair = version_pair("NCCL", Effect.REQUIRES, "unified memory")
+        why = f"NCCL {pair.rows[0].since} and later require unified memory on vGPUs; set `uvm: true`"
+        return BranchVerdict(fits=FitsBranch.NO, why=why, source=pair.source)
+    return _with_cuda(nccl, cuda, guest)
 
 
 def _with_cuda(found: str, cuda: str, guest: str) -> BranchVerdict:
@@ -192,8 +202,9 @@ def _with_cuda(found: str, cuda: str, guest: str) -> BranchVerdict:
 
 def _operator(number: str) -> BranchVerdict:
     """Judge nothing if the operator's version is unknown: only list the versions with the branch."""
-    listing = [one for one in load_driver_branches().gpu_operator if number in one.branches]
-    known = "; ".join(f"{one.version} lists R{number} ({one.source})" for one in listing)
+    pair = version_pair("gpu-operator", Effect.TESTED_WITH, "NVIDIA driver")
+    listing = [row for row in pair.rows if number and row.accepts(number)]
+    known = "; ".join(f"{row.since} lists R{number} ({pair.source})" for row in listing)
     return _unknown(known or f"no known version lists R{number or '?'}", _OPERATOR)
 
 

@@ -1,40 +1,21 @@
-"""Compatibility of the CUDA Toolkit that a guest requests with its driver.
-
-Source: NVIDIA, CUDA Toolkit release notes 13.2, "CUDA Toolkit and Corresponding Driver Versions" (Linux
-x86_64, the first driver of each release), and CUDA Compatibility, "Minor Version Compatibility", table 1.
+"""Compatibility of CUDA and NCCL, in a guest's toolkit or image, with its driver and its vGPUs.
 
 Belief: new-drivers-run-old-cuda.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.catalog.version_pairs import Effect, VersionRow, contents_of, version_pair
 from vgpu_cfg.model.guests.modules import CudaModule, DriverModule, branch_of_package
+from vgpu_cfg.model.guests.training_modules import ImageModule
+from vgpu_cfg.model.plan_file.entries import GpuEntry
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-
-LEAST_OF_MAJOR: Mapping[int, int] = {11: 450, 12: 525, 13: 580}
-"""By major release the driver branch below which nothing of it runs."""
-
-OWN_DRIVER: Mapping[str, int] = {
-    "11.8": 520,
-    "12.0": 525,
-    "12.1": 530,
-    "12.2": 535,
-    "12.3": 545,
-    "12.4": 550,
-    "12.5": 555,
-    "12.6": 560,
-    "12.8": 570,
-    "12.9": 575,
-    "13.0": 580,
-    "13.1": 590,
-    "13.2": 595,
-}
-"""By release the driver branch that it came with. There is no 12.7."""
 
 
 def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
@@ -44,7 +25,7 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
         return
     vm, version = resolved.desired, cuda.version
     branch, who = _branch_of(driver)
-    least, own = LEAST_OF_MAJOR.get(int(version.partition(".")[0])), OWN_DRIVER.get(version)
+    least, own = least_driver(version), _own_driver(version)
     if branch is not None and least is not None and branch < least:
         message = f"CUDA {version} requires driver branch {least} or later, but {who} is {branch}"
         remedy = "use an earlier toolkit release in `guest.cuda`, or a later driver in `guest.driver`"
@@ -65,11 +46,65 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
         findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
 
 
+def check_image(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
+    """Compare a container image, by its tag, with the guest's driver and its vGPUs."""
+    image = update.spec.get(ImageModule)
+    vgpus = [gpu for gpu in resolved.gpus if gpu.kind == "vgpu"]
+    if image is None or not vgpus:
+        return
+    vm, contents = resolved.desired, contents_of(image.image)
+    if nccl_needs_uvm(contents.nccl) and not all(gpu.uvm for gpu in vgpus):
+        message = (
+            f"{image.image} has NCCL {contents.nccl} or later, which requires unified memory on vGPUs; "
+            "without it, training fails at startup with 'operation not supported'"
+        )
+        findings.add_vm(Code.NCCL_NEEDS_UVM, vm, message, _uvm_remedy(vgpus))
+    branch, who = _branch_of(update.spec.get(DriverModule))
+    least = least_driver(contents.cuda) if contents.cuda else None
+    if branch is not None and least is not None and branch < least:
+        message = (
+            f"{image.image} has CUDA {contents.cuda} or later, which requires driver branch {least} or "
+            f"later, but {who} is {branch}; forward compatibility is not documented for vGPUs"
+        )
+        remedy = "use an earlier image, or a later driver in `guest.driver` and on the host"
+        findings.add_vm(Code.IMAGE_DRIVER_OLD, vm, message, remedy)
+
+
+def nccl_needs_uvm(version: str) -> bool:
+    """Whether an NCCL of this version requires unified memory on vGPUs; "" is unknown and does not."""
+    return bool(version) and version_pair("NCCL", Effect.REQUIRES, "unified memory").at(version) is not None
+
+
+def _uvm_remedy(vgpus: Sequence[GpuEntry]) -> str:
+    """Return the way to unified memory, or around it where the vGPUs cannot have it."""
+    first = version_pair("NCCL", Effect.REQUIRES, "unified memory").rows[0].since
+    older = f"use an image with NCCL earlier than {first}"
+    catalog = load_catalog()
+    entries = [one for gpu in vgpus for name in gpu.profile for one in catalog.by_profile(name.name)]
+    if any(one.mig is None and not one.is_full_framebuffer for one in entries):
+        return f"use full-framebuffer or MIG-backed profiles with `uvm: true`, or {older}"
+    if len(vgpus) > 1 and any(one.loses_p2p_by_uvm for one in entries):
+        return f"{older}; or set `uvm: true` on its `gpus`, which then cannot use NVLink"
+    return f"set `uvm: true` on its `gpus`, which prevents vMotion; or {older}"
+
+
+def least_driver(version: str) -> int | None:
+    """Return the driver branch below which nothing of a CUDA release runs, None if unknown."""
+    row = version_pair("CUDA", Effect.REQUIRES, "guest driver").at(version)
+    return int(row.needs) if row is not None else None
+
+
 def release_before(version: str) -> str:
     """Return the newest release of an older major one, "" where none is known."""
     major = int(version.partition(".")[0])
-    older = [one for one in OWN_DRIVER if int(one.partition(".")[0]) < major]
+    older = [row.since for row in _releases() if int(row.since.partition(".")[0]) < major]
     return older[-1] if older else ""
+
+
+def _own_driver(version: str) -> int | None:
+    """Return the driver branch that a CUDA release came with, None if unknown."""
+    row = version_pair("CUDA", Effect.RELEASED_WITH, "guest driver").at(version)
+    return int(row.needs) if row is not None else None
 
 
 def _branch_of(driver: DriverModule | None) -> tuple[int | None, str]:
@@ -85,4 +120,8 @@ def _branch_of(driver: DriverModule | None) -> tuple[int | None, str]:
 
 def _newest(branch: int) -> str:
     """Return the newest release whose own driver is no newer than a branch."""
-    return [version for version, own in OWN_DRIVER.items() if own <= branch][-1]
+    return [row.since for row in _releases() if int(row.needs) <= branch][-1]
+
+
+def _releases() -> tuple[VersionRow, ...]:
+    return version_pair("CUDA", Effect.RELEASED_WITH, "guest driver").rows

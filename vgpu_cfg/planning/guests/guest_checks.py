@@ -32,7 +32,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.guests.cuda_checks import check_cuda
+from vgpu_cfg.planning.guests.cuda_checks import check_cuda, check_image
 from vgpu_cfg.planning.guests.drivers import is_unknown, is_unproven
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.planning.guests.stage import GuestUpdate
@@ -99,6 +99,7 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     """Check the modules to stage against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
     check_cuda(resolved, update, findings)
+    check_image(resolved, update, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:

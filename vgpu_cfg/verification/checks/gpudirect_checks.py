@@ -9,6 +9,7 @@ import contextlib
 import re
 from collections.abc import Generator
 
+from vgpu_cfg.catalog.version_pairs import Effect, version_pair
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
@@ -35,9 +36,6 @@ VIRTUAL = "Virtual Function"
 
 FIRST_KERNEL = (5, 12)
 """The first Linux whose RDMA takes dma-buf: commit bfe0cc6 of torvalds/linux."""
-
-FIRST_OPEN_BRANCH = 515
-"""NVIDIA's first driver with open modules, which came with CUDA 11.7."""
 
 # Belief: nccl-uses-dma-buf-from-213, nccl-before-213-lacks-dma-buf.
 DMABUF_WORD = "DMABUF_ENABLE"
@@ -68,7 +66,8 @@ def ask_peermem(view: GuestView) -> Asking:
     version = yield Command(("cat", "/proc/driver/nvidia/version"))
     kernel = yield Command(("uname", "-r"))
     driver = _OPEN.search(version.stdout)
-    is_open = driver is not None and int(driver[1]) >= FIRST_OPEN_BRANCH
+    open_modules = version_pair("open kernel modules", Effect.REQUIRES, "guest driver").rows[0]
+    is_open = driver is not None and open_modules.accepts(driver[1])
     number = _KERNEL.match(kernel.stdout.strip())
     if is_open and number is not None and (int(number[1]), int(number[2])) >= FIRST_KERNEL:
         return (yield from _ask_nccl(view, f"dma-buf: the open driver on kernel {kernel.stdout.strip()}"))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.catalog.version_pairs import Effect, version_pair
 from vgpu_cfg.model.template_look import TemplateRow, TemplateState
 from vgpu_cfg.ports import ShellResult
 
@@ -70,7 +71,10 @@ def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
     yield _row("VMware Tools", needs=True, has=tools.status == 0, found=_first_line(tools.stdout))
     source = run(("cat", _CLOUD_ID))
     seen = source.stdout.strip() if source.status == 0 else ""
-    yield _row("cloud-init (VMware datasource)", needs=needs.cloud_init, has=seen == "vmware", found=seen)
+    row = _row("cloud-init (VMware datasource)", needs=needs.cloud_init, has=seen == "vmware", found=seen)
+    yield (
+        row if row.state is not TemplateState.LACKS else row.model_copy(update={"why": _why_not_vmware(run)})
+    )
     has_sshd = _is_there(run, _SSHD)
     yield _row("sshd", needs=needs.ssh, has=has_sshd, found=_SSHD if has_sshd else "")
     user = run(("id", "-u")).stdout.strip()
@@ -80,6 +84,16 @@ def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
     yield _headers(kernel, needs, has=has_headers)
     yield _driver(run(("modinfo", "-F", "version", "nvidia")), needs)
     yield _disk(run(("df", "-Pk", "/")), needs)
+
+
+def _why_not_vmware(run: Run) -> str:
+    """Return why cloud-init does not read guestinfo, if its version shows it."""
+    answer = run(("cloud-init", "--version"))
+    words = answer.stdout.split()  # `/usr/bin/cloud-init 22.4.2`
+    needs = version_pair("VMware datasource", Effect.REQUIRES, "cloud-init").rows[0]
+    if answer.status != 0 or not words or needs.accepts(words[-1]):
+        return ""
+    return f"cloud-init {words[-1]} has no VMware datasource, which requires {needs.needs} or later"
 
 
 def _headers(kernel: str, needs: TemplateNeeds, *, has: bool) -> TemplateRow:

@@ -212,6 +212,8 @@ def cloud_init(session: Session, arguments: Sequence[str], _stdin: bytes) -> Res
     guest = session.guest
     if not guest.cloud_init:
         return Result(127, err=b"sh: 1: cloud-init: not found\n")
+    if list(arguments) == ["--version"]:
+        return out("/usr/bin/cloud-init 24.1.3-0ubuntu1~22.04.1")
     if list(arguments[:1]) != ["status"]:
         return fail("usage: cloud-init [-h] status")
     state = guest.cloud_state or "disabled"

@@ -122,7 +122,7 @@ def _check_unified_memory(
             )
             remedy = "remove `uvm`, or use the profile with the full framebuffer"
             findings.refuse_vm(Code.UVM_NEEDS_FULL, vm, message, remedy)
-        elif len(vgpus) > 1 and entry.board.architecture == "Ampere" and entry.is_nvlink_p2p:
+        elif len(vgpus) > 1 and entry.loses_p2p_by_uvm:
             message = f"with unified memory, a VM's {entry.name} vGPUs cannot use NVLink to communicate"
             if any(gpu.nvlink is not None for gpu in vgpus):
                 remedy = "remove `uvm`, or `nvlink`"

@@ -1,0 +1,135 @@
+"""Versions that do or do not go together: profiles/versions/pairs.yaml.
+
+Data only: planning decides on the finding. A version that no row covers is unknown, not compatible.
+
+Belief: nccl-needs-unified-memory, no-forward-compatibility-on-vgpus, images-of-a-month-share-a-base.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from vgpu_cfg.documents import build, read_document
+from vgpu_cfg.model.frozen import Frozen
+
+Basis = Literal["read", "field", "recalled", "assumed"]
+
+
+class Effect(StrEnum):
+    """The relation of two parts."""
+
+    REQUIRES = "requires"
+    RELEASED_WITH = "released with"
+    CONTAINS = "contains"
+    TESTED_WITH = "tested with"
+    EQUALS = "equals"
+    EXCLUDES = "excludes"
+
+
+class VersionRow(Frozen):
+    """Versions of the first part, inclusive, and the versions of the other; "" is without a limit.
+
+    `source` and `basis` replace those of the pair.
+    """
+
+    since: str = ""
+    until: str = ""
+    needs: str = ""
+    needs_until: str = ""
+    source: str = ""
+    basis: Basis | None = None
+
+    def holds(self, version: str) -> bool:
+        """Whether a version of the first part is among those of the row."""
+        return _is_within(version, self.since, self.until)
+
+    def accepts(self, version: str) -> bool:
+        """Whether a version of the other part is among those of the row."""
+        return _is_within(version, self.needs, self.needs_until)
+
+
+class VersionPair(Frozen):
+    """Two parts: `what` has an `effect` on `other` in `where` ("" is everywhere). `means` is the symptom."""
+
+    what: str
+    effect: Effect
+    other: str
+    where: str = ""
+    means: str
+    source: str
+    basis: Basis
+    read: dt.date
+    rows: tuple[VersionRow, ...] = Field(min_length=1)
+
+    def at(self, version: str) -> VersionRow | None:
+        """Return the row of a version of the first part, None if no row covers it."""
+        return next((row for row in reversed(self.rows) if row.holds(version)), None)
+
+
+class VersionPairs(Frozen):
+    """The whole file."""
+
+    pairs: tuple[VersionPair, ...]
+
+
+class ImageContents(Frozen):
+    """The least versions in a container image by its tag, "" if unknown."""
+
+    cuda: str = ""
+    nccl: str = ""
+
+
+@cache
+def load_version_pairs() -> tuple[VersionPair, ...]:
+    """Return the pairs that come with the program."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
+        path = folder / "versions" / "pairs.yaml"
+        if path.is_file():
+            return build(read_document(path), VersionPairs).pairs
+    raise FileNotFoundError(f"the version pairs are missing from {package}: reinstall vgpu-cfg")
+
+
+def version_pair(what: str, effect: Effect, other: str) -> VersionPair:
+    """Return the pair of two parts."""
+    pairs = load_version_pairs()
+    return next(one for one in pairs if (one.what, one.effect, one.other) == (what, effect, other))
+
+
+def version_number(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version's start: (24, 1) of `24.1-0ubuntu1`."""
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(word) for word in found[0].split(".")) if found else ()
+
+
+def contents_of(image: str) -> ImageContents:
+    """Return the known contents of a published image by its tag.
+
+    `nvcr.io/nvidia/pytorch:25.06-py3` names a month, `pytorch/pytorch:2.7.0-cuda12.6-cudnn9-runtime` the
+    versions themselves. A mirror in place of `nvcr.io` keeps the rest of the name.
+    """
+    if month := re.search(r"(?:^|/)(?:nvidia|nvaie)/[a-z0-9_-]+:(\d\d\.\d\d)-", image):
+        return ImageContents(
+            cuda=_contained("NVIDIA image", month[1], "CUDA"),
+            nccl=_contained("NVIDIA image", month[1], "NCCL"),
+        )
+    if torch := re.search(r"(?:^|/)pytorch/pytorch:(\d+(?:\.\d+)+)-cuda(\d+\.\d+)", image):
+        return ImageContents(cuda=torch[2], nccl=_contained("PyTorch", torch[1], "NCCL"))
+    return ImageContents()
+
+
+def _contained(what: str, version: str, other: str) -> str:
+    row = version_pair(what, Effect.CONTAINS, other).at(version)
+    return row.needs if row is not None else ""
+
+
+def _is_within(version: str, least: str, most: str) -> bool:
+    number, end = version_number(version), version_number(most)
+    return number >= version_number(least) and (not end or number[: len(end)] <= end)
