@@ -20,6 +20,7 @@ from tests.plans.tables import CASES
 from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.console import plain
+from vgpu_cfg.render.layout.most import ALL
 from vgpu_cfg.render.text.plan.findings import render_finding
 
 TESTS = Path(__file__).parents[1]
@@ -90,7 +91,7 @@ def test_the_page_of_a_check_says_what_the_tool_says(code: Code) -> None:
 
 
 def words_of(found: Diagnostic) -> str:
-    return " ".join(plain(render_finding(found, WIDE, with_all=True)).split())
+    return " ".join(plain(render_finding(found, WIDE, most=ALL)).split())
 
 
 def name_on(shown: str) -> str:
@@ -127,5 +128,5 @@ def example(found: Diagnostic, name: str) -> str:
             "remedy": _renamed(found.remedy, own, shown),
         }
     )
-    lines = plain(render_finding(renamed, WIDE, with_all=True)).splitlines()
+    lines = plain(render_finding(renamed, WIDE, most=ALL)).splitlines()
     return "".join(f"{line.removeprefix('  ')}\n" for line in lines)

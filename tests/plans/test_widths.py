@@ -11,6 +11,7 @@ from tests.plans.test_whole import CASES
 from tests.widths import WIDTHS, Render, faults
 from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.suggestion import Suggestion
+from vgpu_cfg.render.layout.most import ALL
 from vgpu_cfg.render.text.plan.findings import render_findings, render_fixes
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.suggestions import suggest
@@ -27,7 +28,7 @@ def fixes(found: Suggestion) -> Render:
 
 
 def a_finding(found: Diagnostic) -> Render:
-    return lambda width: render_findings([found], width, with_all=True)
+    return lambda width: render_findings([found], width, most=ALL)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

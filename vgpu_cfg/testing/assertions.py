@@ -47,6 +47,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
     from vgpu_cfg.changes.reach import Experience
     from vgpu_cfg.changes.values import Impact
     from vgpu_cfg.render.layout.lines import plain
+    from vgpu_cfg.render.layout.most import ALL
     from vgpu_cfg.render.text.plan.disruption import render_disruption
 
     made = site.planned(plan, with_leave=True).plan
@@ -54,7 +55,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
         _fail(plan, site, "it does not fit", _findings(made.errors))
     disturbs = any(change.impact is not Impact.NONE or change.deletes for change in made.changes)
     if disturbs or any(one.experience is not Experience.OPTION for one in made.disturbed):
-        _fail(plan, site, "it disrupts workloads", plain(render_disruption(made, WIDTH, with_all=True)))
+        _fail(plan, site, "it disrupts workloads", plain(render_disruption(made, WIDTH, most=ALL)))
 
 
 def assert_placed(plan: PlanFile, site: Site, vm: str, host: str) -> None:
@@ -143,9 +144,10 @@ def _fail(plan: PlanFile, site: Site, what: str, *parts: str) -> None:
 
 def _findings(found: Sequence[Diagnostic]) -> str:
     from vgpu_cfg.render.layout.lines import plain
+    from vgpu_cfg.render.layout.most import ALL
     from vgpu_cfg.render.text.plan.findings import render_findings
 
-    return plain(render_findings(found, WIDTH, with_all=True))
+    return plain(render_findings(found, WIDTH, most=ALL))
 
 
 def _shown(made: Plan) -> str:

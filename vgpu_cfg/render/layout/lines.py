@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
-from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.ranges import count_members, fold_names
 from vgpu_cfg.model.wording import is_obeyed, shown
 
 MIN_WIDTH = 60
@@ -152,6 +152,20 @@ def short(words: Iterable[str], most: int = 3) -> str:
     listed = list(words)
     rest = len(listed) - most
     return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def abridged(names: Iterable[str], most: int | None, noun: str = "") -> str:
+    """Fold names into runs; of more than `most`, write the first ones and the last, and count the names."""
+    return abridged_runs(fold_names(names), most, noun)
+
+
+def abridged_runs(folded: str, most: int | None, noun: str = "") -> str:
+    """Cut names that are folded."""
+    runs = folded.split(", ")
+    if most is None or len(runs) <= most:
+        return folded
+    count = f"{sum(map(count_members, runs))} {noun}".rstrip()
+    return f"{count}: {', '.join(runs[: most - 1])}, … {runs[-1]}"
 
 
 def without_domain(names: Iterable[str]) -> dict[str, str]:

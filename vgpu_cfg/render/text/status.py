@@ -12,6 +12,7 @@ from rich.text import Text
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import usual
 from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import render_unknown
@@ -57,7 +58,7 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
         lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
     if view.unknown:
         lines += [Text(""), *render_unknown(view.unknown, width)]
-    findings = render_findings(view.findings, width, with_all=with_all)
+    findings = render_findings(view.findings, width, most=usual(with_all=with_all))
     if findings:
         lines += [Text(""), *findings]
     return lines

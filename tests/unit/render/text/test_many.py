@@ -12,6 +12,7 @@ from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReadi
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.layout.lines import plain
+from vgpu_cfg.render.layout.most import ALL
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.run.summary import render_hosts, render_summary
@@ -39,7 +40,7 @@ def test_of_many_findings_of_a_code_the_first_are_told(count: int, told: int, re
     assert (text.count("reason"), "more of" in text) == (told, bool(rest))
     assert rest in text
     assert f"{count} warnings" in text
-    assert plain(render_findings(warnings(count), 100, with_all=True)).count("reason") == count
+    assert plain(render_findings(warnings(count), 100, most=ALL)).count("reason") == count
 
 
 def state(count: int, *off: int) -> StatusView:

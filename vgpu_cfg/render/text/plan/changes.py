@@ -21,6 +21,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.described import topic_of
 from vgpu_cfg.render.layout.lines import both_ends, fold, short
+from vgpu_cfg.render.layout.most import USUAL, Most
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
 from vgpu_cfg.render.views.plan.whole import BLOCKED, Numbered, effort_of, verb_of, waits_for
@@ -29,7 +30,6 @@ _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
 _NEW = "new, "
 _SWITCHED = "powered on or off, "
-_MOST_FOLLOWERS = 16
 _MOST_DIFFERENCES = 8
 
 Difference = tuple[str, ...]
@@ -136,18 +136,18 @@ def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
     return folded
 
 
-def render_block(block: Block, width: int, *, with_all: bool = False) -> list[Text]:
+def render_block(block: Block, width: int, *, most: Most = USUAL) -> list[Text]:
     """Lay out one subject's changes under its heading."""
     number_width = max(3, len(str(block.changes[-1][0])) + 1)
     lines = both_ends(_heading(block), Text(_effort(block), "dim"), width)
     if block.kind == "host":
-        return lines + host_lines(block.changes, width, number_width, with_all=with_all)
+        return lines + host_lines(block.changes, width, number_width, most=most)
     for number, change in block.changes:
         lines += change_lines(number, change, block.placement, width, number_width=number_width)
     return lines
 
 
-def render_followers(follower: Follower, width: int, *, with_all: bool = False) -> list[Text]:
+def render_followers(follower: Follower, width: int, *, most: Most = USUAL) -> list[Text]:
     """Lay out the hosts or VMs that are like their leader; equal differences share a line."""
     noun = _FOLDED[follower.leader.kind]
     groups: list[_Group] = []
@@ -170,7 +170,7 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
     lines = both_ends(heading, Text(effort, "dim"), width)
     if is_same:
         return lines
-    shown = groups if with_all else groups[:_MOST_FOLLOWERS]
+    shown = groups[: most.followers]
     if noun == "VM":
         titles = {*(("HOST", "GPU") if words == _NEW else ()), *_unlike_titles(own, shown)}
         lines += render_unlike([_unlike(group, titles) for group in shown], width)
@@ -277,7 +277,7 @@ def _without_note(edit: Edit) -> tuple[object, ...]:
     return (edit.key, edit.before, edit.after, edit.is_default)
 
 
-def host_lines(changes: Numbered, width: int, number_width: int, *, with_all: bool = False) -> list[Text]:
+def host_lines(changes: Numbered, width: int, number_width: int, *, most: Most = USUAL) -> list[Text]:
     """Lay out a host's changes; each setting's line ends with what brings it into force."""
     keys = [edit.key for _, change in changes if change.writes for edit in change.edits]
     topic_width = min(MOST_TOPIC_WIDTH, max((len(key) + 2 for key in keys), default=0))
@@ -297,7 +297,7 @@ def host_lines(changes: Numbered, width: int, number_width: int, *, with_all: bo
             topic_width=topic_width if change.writes else _STEP_WIDTH,
             endings=endings,
         )
-    return lines + _right(changes, width, with_all=with_all)
+    return lines + _right(changes, width, with_all=most.is_all)
 
 
 def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:

@@ -14,7 +14,8 @@ from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import fold, hanging
+from vgpu_cfg.render.layout.lines import abridged_runs, fold, hanging, short
+from vgpu_cfg.render.layout.most import USUAL, Most
 from vgpu_cfg.render.views.plan.whole import alike
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -23,8 +24,6 @@ _CODE_WIDTH = 7
 _MARGIN = 2 + _CODE_WIDTH
 _IN_THE_WAY = "blocked by"
 _DO = "do"
-_MOST_HINDRANCES = 6
-_MOST_OF_A_CODE = 16
 _LEAST_ROOM = 24
 """Reasons are put below their subject if less than this is left next to it."""
 
@@ -32,10 +31,10 @@ _FIXES_STYLES = {"+": "green", "-": "red"}
 _LABEL = 5
 
 
-def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: bool = False) -> list[Text]:
+def render_findings(findings: Sequence[Diagnostic], width: int, *, most: Most = USUAL) -> list[Text]:
     """Lay out a block of findings under a heading that counts them; empty where there are none.
 
-    Unless `with_all`, those of severity info are only counted, and of many of one code the first are shown.
+    Unless all are shown, those of severity info are only counted, and of many of one code only the first.
     """
     if not findings:
         return []
@@ -45,23 +44,26 @@ def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: boo
         for severity in _ORDER
         if (number := sum(found.severity is severity for found in merged)) or severity is not Severity.INFO
     ]
-    shown = [found for found in merged if with_all or found.severity is not Severity.INFO]
+    shown = [found for found in merged if most.is_all or found.severity is not Severity.INFO]
     hint = "" if len(shown) == len(merged) else "  (-v shows all)"
     lines = [Text.assemble(("FINDINGS", "bold"), f"  {', '.join(counts)}", (hint, "dim"))]
-    for (code, _), same in groupby(shown, key=lambda found: (found.code, found.severity)):
-        alike_ones = list(same)
-        told = alike_ones if with_all else alike_ones[:_MOST_OF_A_CODE]
+    codes = [list(same) for _, same in groupby(shown, key=lambda found: (found.code, found.severity))]
+    for alike_ones in codes[: most.codes]:
+        code, told = alike_ones[0].code, alike_ones[: most.of_a_code]
         for found in told:
-            lines += render_finding(found, width, with_all=with_all)
+            lines += render_finding(found, width, most=most)
         if left := len(alike_ones) - len(told):
             lines.append(Text(f"{'':{_MARGIN}}and {left:,} more of {code} (-v shows all)", "dim"))
+    if rest := codes[most.codes or len(codes) :]:
+        kinds = f"{sum(map(len, rest)):,} more of {short((same[0].code for same in rest), 6)}"
+        lines.append(Text(f"  and {kinds} (-v shows all)", "dim"))
     return lines
 
 
-def render_finding(found: Diagnostic, width: int, *, with_all: bool = False) -> list[Text]:
+def render_finding(found: Diagnostic, width: int, *, most: Most = USUAL) -> list[Text]:
     """Lay out one finding."""
-    head = (found.code, _STYLES[found.severity], found.subject.name)
-    return lay_out(head, found.message, found.remedy, width, hindrances=found.hindrances, with_all=with_all)
+    head = (found.code, _STYLES[found.severity], abridged_runs(found.subject.name, most.runs))
+    return lay_out(head, found.message, found.remedy, width, hindrances=found.hindrances, most=most)
 
 
 def lay_out(
@@ -71,7 +73,7 @@ def lay_out(
     width: int,
     *,
     hindrances: Sequence[Hindrance] = (),
-    with_all: bool = False,
+    most: Most = USUAL,
 ) -> list[Text]:
     """Lay out a finding: `head` is its code, the code's style and its subject."""
     code, style, name = head
@@ -81,7 +83,7 @@ def lay_out(
     lines = [Text.assemble("  ", (f"{code:<{_CODE_WIDTH}}", style)) + what[0]]
     lines += [margin + part for part in what[1:]]
     label_width = (len(_IN_THE_WAY) if hindrances else len(_DO)) + 2
-    told = _hindrance_lines(hindrances, room - label_width, with_all=with_all)
+    told = _hindrance_lines(hindrances, room - label_width, most)
     lines += _labelled(_IN_THE_WAY, told, label_width)
     if remedy:
         lines += _labelled(_DO, fold(Text(remedy), room - label_width), label_width)
@@ -96,9 +98,9 @@ def _labelled(label: str, body: Sequence[Text], label_width: int) -> list[Text]:
     ]
 
 
-def _hindrance_lines(hindrances: Sequence[Hindrance], room: int, *, with_all: bool) -> list[Text]:
+def _hindrance_lines(hindrances: Sequence[Hindrance], room: int, most: Most) -> list[Text]:
     """Lay out a table of subjects and reasons; a repeated first column is shown once."""
-    shown = hindrances if with_all else hindrances[:_MOST_HINDRANCES]
+    shown = hindrances[: most.hindrances]
     longest = max((len(one.subject) for one in shown), default=0)
     is_beside = room - longest - 2 >= _LEAST_ROOM
     lines: list[Text] = []

@@ -23,7 +23,8 @@ from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.remedies.lost_hosts import told_of
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
-from vgpu_cfg.render.layout.lines import both_ends, fold, hanging, short
+from vgpu_cfg.render.layout.lines import abridged, both_ends, fold, hanging, short
+from vgpu_cfg.render.layout.most import LESS, Most, usual
 from vgpu_cfg.render.text.plan.changes import (
     Block,
     Follower,
@@ -68,6 +69,10 @@ _OF_VMS = {
 }
 """The text of findings about VMs, before their names."""
 
+MOST_LINES = 50
+"""The first screen of a plan for hundreds of hosts is no longer; `-v` and the page show the rest."""
+_MANY_HOSTS = 32
+
 _STYLES = {"+": "green", "-": "red"}
 _LABEL = 5
 
@@ -86,30 +91,57 @@ class PlanShown:
 def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[Text]:
     """Lay out a plan; one that changes nothing and found nothing is one line."""
     shown = shown or PlanShown()
-    findings = render_findings(plan.diagnostics, width, with_all=shown.with_all)
+    lines = _rendered(plan, width, shown, usual(with_all=shown.with_all))
+    for most in LESS if not shown.with_all and len(_hosts(plan)) > _MANY_HOSTS else ():
+        if len(lines) > MOST_LINES:
+            lines = _rendered(plan, width, shown, most)
+    return lines
+
+
+def _hosts(plan: Plan) -> set[str]:
+    return {change.subject.name for change in plan.changes if change.subject.kind == "host"} | {
+        found.subject.name for found in plan.diagnostics if found.subject.kind == "host"
+    }
+
+
+def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text]:
+    findings = render_findings(plan.diagnostics, width, most=most)
     unknown = _apart(render_unknown(view_unknown(plan), width))
     findings = [*findings, *_apart(_beliefs(plan, width, with_all=shown.with_all))]
     if not plan.changes and not plan.errors:
         return [*_in_sync(plan, width), *unknown, *_apart(findings)]
     if not plan.changes:
         return [*_header(plan, width), *unknown, *_apart(findings), Text(""), *_totals(plan, width, shown)]
-    lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, with_all=shown.with_all)]
-    for entry in fold_blocks(make_blocks(plan)):
-        lines.append(Text(""))
-        match entry:
-            case Block():
-                lines += render_block(entry, width, with_all=shown.with_all)
-            case Follower():
-                lines += render_followers(entry, width, with_all=shown.with_all)
+    lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, most=most)]
+    lines += _blocks(plan, width, most)
     if plan.hosts_in_sync:
-        in_sync = f"{fold_names(plan.hosts_in_sync)}: nothing to change"
+        in_sync = f"{abridged(plan.hosts_in_sync, most.runs)}: nothing to change"
         label = "HOST" if len(plan.hosts_in_sync) == 1 else "HOSTS"
         lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
     if plan.contests:
         lines += [Text(""), *_starts(plan, width)]
-    lines += _apart([line for canary in plan.canaries for line in _canary(canary, width)])
+    lines += _apart(list(_canaries(plan.canaries, width, most)))
     lines += [*unknown, *_apart(findings)]
     return [*lines, Text(""), *_totals(plan, width, shown)]
+
+
+def _blocks(plan: Plan, width: int, most: Most) -> list[Text]:
+    entries = fold_blocks(make_blocks(plan))
+    lines: list[Text] = []
+    for entry in entries[: most.blocks]:
+        match entry:
+            case Block():
+                block = render_block(entry, width, most=most)
+            case Follower():
+                block = render_followers(entry, width, most=most)
+        lines += _apart(block[: most.lines])
+        if left := len(block) - len(block[: most.lines]):
+            lines.append(Text(f"  and {counted(left, 'more line')} (-v shows all)", "dim"))
+    rest = entries[len(entries[: most.blocks]) :]
+    if left := sum(len(entry.blocks) if isinstance(entry, Follower) else 1 for entry in rest):
+        subjects = counted(left, "more host or VM", "more hosts and VMs")
+        lines += _apart([Text(f"and {subjects} with other changes (-v shows all)", "dim")])
+    return lines
 
 
 def _beliefs(plan: Plan, width: int, *, with_all: bool) -> list[Text]:
@@ -140,8 +172,12 @@ def _starts(plan: Plan, width: int) -> list[Text]:
     return lines
 
 
-def _canary(canary: Canary, width: int) -> list[Text]:
-    return hanging("CANARY", canary_text(canary), width, indent=0, label_width=6, style="bold")
+def _canaries(canaries: Sequence[Canary], width: int, most: Most) -> Iterator[Text]:
+    for canary in canaries[: most.canaries]:
+        yield from hanging("CANARY", canary_text(canary), width, indent=0, label_width=6, style="bold")
+    if rest := canaries[len(canaries[: most.canaries]) :]:
+        names = abridged((name for canary in rest for name in canary.names), most.runs)
+        yield from hanging("", f"likewise {names}", width, indent=0, label_width=6)
 
 
 def _header(plan: Plan, width: int) -> list[Text]:

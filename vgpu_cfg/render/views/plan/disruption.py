@@ -40,12 +40,6 @@ class DisruptionRow:
     more: str = ""
     is_blocked: bool = False
 
-    @property
-    def who(self) -> str:
-        """The names, folded, through what, and whether an error blocks it."""
-        text = f"{fold_names(self.names)} {self.more}".rstrip()
-        return f"{text}, {BLOCKED}" if self.is_blocked else text
-
 
 def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the disrupted subjects, folded, and the disruption; hosts first."""
