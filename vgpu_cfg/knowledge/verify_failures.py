@@ -507,8 +507,8 @@ _ROWS: tuple[Failure, ...] = (
         "a GPU has errors or is throttled",
         "documented",
         "training on it stops, returns wrong results, or delays all other workers",
-        "drain the host; for throttling, check cooling and power; for pending rows, reset the GPU; for "
-        "failed rows, contact the vendor",
+        "drain the host, and take the recovery action that the driver asks for, or reset the GPU, then "
+        "reboot; for throttling, check cooling and power; for failed rows, contact the vendor",
     ),
     Failure(
         _C.KERNEL_COMPLAINS,

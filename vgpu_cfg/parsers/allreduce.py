@@ -2,8 +2,8 @@
 
 Sources: NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md` (the column "busbw" appears twice, out of
 place and in place; up to 2.11 there was no column "root"; mpirun may prefix every line with
-`[1,0]<stdout>:`); NVIDIA/nccl, lines of `NCCL_DEBUG=INFO` in public logs (`via NET/IB/0/GDRDMA`, `via
-NET/Socket/0`).
+`[1,0]<stdout>:`, `srun -l` with `0: `); NVIDIA/nccl, lines of `NCCL_DEBUG=INFO` in public logs (`via
+NET/IB/0/GDRDMA`, `via NET/Socket/0`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROBE = "vgpu-cfg allreduce"
 PROBE_MARK = "VGPU-CFG-ALLREDUCE "
 """How the one line begins that this tool's own probe prints on rank 0."""
 
-_PREFIX = re.compile(r"^(?:\[[^\]]*\](?:<\w+>)?:?\s*)+")
+_PREFIX = re.compile(r"^(?:\d{1,6}: *|(?:\[[^\]]*\](?:<\w+>)?:?\s*)+)")
 _WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<word>OK|FAILED)")
 _RANK = re.compile(r"#\s+Rank\s+\d+\s")
 _ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+\w+\s+\w+\s+.*")

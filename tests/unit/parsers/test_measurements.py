@@ -53,6 +53,11 @@ def test_old_tables_without_a_root_and_with_prefixes_are_read() -> None:
     assert (found.ranks, found.busbw_gigabytes, found.is_exact) == (2, 1.19, False)
 
 
+def test_the_labels_of_srun_are_left_out() -> None:
+    text = "".join(f"0: {line}\n" for line in printed("nccl-tests-two-ranks.txt").splitlines())
+    assert parse_nccl_tests(text) == parse_nccl_tests(printed("nccl-tests-two-ranks.txt"))
+
+
 def test_a_failure_of_nccl_is_told() -> None:
     with pytest.raises(ToolFailed, match="unhandled system error"):
         parse_nccl_tests(printed("nccl-tests-failure.txt"))

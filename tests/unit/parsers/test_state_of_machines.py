@@ -90,6 +90,23 @@ def test_clocks_are_kept_by_others_or_by_nobody() -> None:
         ("SW Thermal Slowdown           : Not Active", "SW Thermal Slowdown : Active", "SW Thermal"),
         ("Current                           : 16x", "Current : 8x", "8 of 16 lanes"),
         ("Reset Required                    : No", "Reset Required : Yes", "GPU reset required"),
+        (
+            "DRAM Uncorrectable                : 0",
+            "DRAM Uncorrectable : Unknown Error",
+            "Unknown Error (ECC Err",
+        ),
+        ("SRAM Correctable                  : 0", "SRAM Correctable : GPU is lost", "GPU is lost"),
+        (
+            "Performance State                 : P0",
+            "Performance State : GPU requires reset",
+            "requires reset",
+        ),
+        ("Performance State                 : P0", "Performance State : ERR!", "ERR! (Performance State)"),
+        (
+            "Replays Since Reset               : 0",
+            "Replays : GPU access blocked by the operating system",
+            "blocked",
+        ),
     ],
 )
 def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
@@ -104,6 +121,67 @@ def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
     assert changed != SOUND
     (gpu,) = parse_health(changed)
     assert any(trouble in one for one in gpu.troubles)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "N/A",
+        "Function Not Found",
+        "Insufficient Permissions",
+        "Requested functionality has been deprecated",
+        "Not Supported",
+        "In use by another client",
+    ],
+)
+def test_a_value_that_is_not_available_is_no_fault(value: str) -> None:
+    (gpu,) = parse_health(
+        SOUND.replace("Performance State                 : P0", f"Performance State : {value}")
+    )
+    assert gpu.troubles == ()
+
+
+def test_a_vm_that_cannot_read_its_hosts_pcie_is_sound() -> None:
+    text = SOUND.replace(
+        "                Current                   : 1\n", "                Host Max : Unknown Error\n"
+    )
+    assert text != SOUND
+    assert parse_health(text)[0].troubles == ()
+
+
+@pytest.mark.parametrize("action", ["Reset", "Reboot", "Drain P2P", "Drain and Reset", "GPU_RESET"])
+def test_whatever_the_driver_asks_for_is_told(action: str) -> None:
+    text = SOUND.replace("    PCI\n", f"    GPU Recovery Action : {action}\n    PCI\n")
+    assert parse_health(text)[0].troubles == (f"the driver asks for recovery: {action}",)
+    assert parse_health(text.replace(f": {action}", ": None"))[0].troubles == ()
+
+
+@pytest.mark.parametrize(
+    "why", ["Unknown Error", "GPU is lost.  Reboot the system to recover this GPU", "Not Found"]
+)
+def test_a_gpu_that_is_lost_is_told_by_its_address(why: str) -> None:
+    (gpu,) = parse_health(f"Unable to determine the device handle for GPU0000:3B:00.0: {why}\n")
+    assert (gpu.pci_id, len(gpu.troubles)) == ("0000:3b:00.0", 1)
+
+
+def test_broken_gpus_of_two_drivers() -> None:
+    (gpu,) = parse_health(printed("health-535-not-ready.txt"))
+    assert gpu.troubles == (
+        "System is not in ready state (Fan Speed, Clocks/Graphics, Clocks/SM and 2 more)",
+        "Unknown Error (Utilization/Encoder, Utilization/Decoder, GPU Power Readings/Power Draw)",
+        "GPU reset required",
+    )
+    sound, ill = parse_health(printed("health-580-unhealthy-fabric.txt"))
+    assert sound.troubles == ()
+    assert ill.troubles == (
+        "the driver asks for recovery: Drain and Reset",
+        "GPU requires reset "
+        "(ECC Errors/Channel Repair Pending, ECC Errors/TPC Repair Pending, Remapped Rows)",
+        "NVSwitch fabric: Summary Unhealthy",
+        "NVSwitch fabric: Bandwidth Degraded",
+        "NVSwitch fabric: Route Unhealthy True",
+        "NVSwitch fabric: Incorrect Configuration Insufficient Nvlinks",
+    )
 
 
 @pytest.mark.parametrize(

@@ -716,4 +716,36 @@ PLANTS: tuple[Plant, ...] = (
     Plant("the driver reports no name for its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
     Plant("the guests report no boot id", _no_boot_id, "ssh", ""),
     Plant("the data center driver is in a vGPU guest", _wrong_package, "driver", "VG659"),
+    Plant(
+        "the NVSwitch fabric is complete but unhealthy",
+        _whole(
+            "Performance State",
+            "    Fabric\n        State : Completed\n        Status : Success\n        Health\n"
+            "            Summary : Unhealthy\n            Route Unhealthy : True\n    Performance State : P0",
+        ),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant(
+        "the driver asks for a reset of the GPU",
+        _whole("Performance State", "    GPU Recovery Action : Reset\n    Performance State : P0"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant(
+        "an error text in place of a counter of GPU memory",
+        _whole("DRAM Uncorrectable", "            DRAM Uncorrectable : Unknown Error"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant(
+        "the driver has lost the GPU",
+        _said(
+            "hvd-01",
+            *("nvidia-smi", "-q"),
+            by=failing("Unable to determine the device handle for GPU0000:02:01.0: GPU is lost.", 15),
+        ),
+        "driver",
+        "VG710",
+    ),
 )

@@ -1,20 +1,29 @@
-"""A GPU's health from `nvidia-smi -q`: memory errors, causes of slowdown, its PCIe link.
+"""A GPU's health from `nvidia-smi -q`: memory errors, causes of slowdown, its links, the driver's demands.
 
 Sources: nvidia-smi manual page ("ECC Errors", "Retired pages", "Remapped Rows", "GPU Reset Status", "Clocks
 Event Reasons", which drivers before R535 print as "Clocks Throttle Reasons"); NVIDIA GPU Memory Error
 Management, "Row remapping": a GPU is taken out of service if a remapping failed, or waits for a reset. A vGPU
-prints N/A.
+prints N/A. From R565 on the driver's demand is "GPU Recovery Action" (nvml.h, nvmlDeviceGpuRecoveryAction_t).
+Fabric health: nvml.h, NVML_GPU_FABRIC_HEALTH_*, in the words of NVIDIA/k8s-test-infra issues 677 and 685.
+
+Error words: NVML's own texts (nvmlErrorString) in public reports of broken GPUs of 535.247.01, 550.90.07 and
+580: any field may have one. A VM on 550.127.05 cannot read its host's PCIe generation, and is sound.
+
+Belief: error-words-are-faults, fabric-health-words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.nvidia.smi import QUERY
 from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, tree_of
-from vgpu_cfg.parsers.text import value_or_none
+from vgpu_cfg.parsers.text import lines_with_content, pci_id_of, value_or_none
+
+SOUND = "no errors, full clocks, all lanes"
+"""The words for a GPU without troubles."""
 
 SLOWDOWNS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 """Reasons for lower clocks that need a repair; a power cap under load, and idling, do not."""
@@ -24,7 +33,30 @@ _FLAGS = (
     ("remapped memory rows are pending a reset", ("Remapped Rows", "Pending")),
     ("retired memory pages are pending a restart", ("Retired Pages", "Pending Page Blacklist")),
     ("GPU reset required", ("GPU Reset Status", "Reset Required")),
+    ("drain and reset recommended", ("GPU Reset Status", "Drain and Reset Recommended")),
+    ("the memory channel repair is pending a reset", ("ECC Errors", "Channel Repair Pending")),
+    ("the TPC repair is pending a reset", ("ECC Errors", "TPC Repair Pending")),
+    ("memory that cannot be repaired", ("ECC Errors", "Unrepairable Memory")),
+    ("the threshold of SRAM errors is exceeded", ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded")),
 )
+_ERRORS = re.compile(
+    r"unknown error|\bis lost\b|requires? (?:a )?(?:reset|restart)|err!|access blocked|corrupt|fallen off"
+    r"|not in (?:a )?ready state|interrupt request issue|version mismatch|external power|\btimeout\b",
+    re.IGNORECASE,
+)
+_LEFT_OUT = frozenset({"Processes", "Host Max"})
+"""The names of programs, and the PCIe generation that a VM cannot read."""
+_LOST = re.compile(r"Unable to determine the device handle for GPU ?(?P<address>[0-9A-Fa-f:.]+): ")
+"""nvidia-smi's only line if it has lost a GPU."""
+_FABRIC_SOUND = {
+    "summary": "healthy",
+    "bandwidth": "full",
+    "route recovery in progress": "false",
+    "route unhealthy": "false",
+    "access timeout recovery": "false",
+    "incorrect configuration": "none",
+}
+_MOST_FIELDS = 3
 _WIDTH = re.compile(r"(\d{1,2})x")
 
 
@@ -43,12 +75,30 @@ def parse_health(text: str) -> tuple[GpuHealth, ...]:
 
     Raises ToolFailed if the driver is not loaded, UnreadableOutput for unknown output.
     """
+    lines = lines_with_content(text)
+    lost = _LOST.match(lines[0].text.strip()) if lines else None
+    pci_id = pci_id_of(lost["address"]) if lost is not None else None
+    if pci_id is not None:
+        return (GpuHealth(pci_id=pci_id, troubles=(lines[0].text.strip(),)),)
     root = tree_of(QUERY, text)
     return tuple(_health(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
 
 
+def troubles_of(gpus: Iterable[GpuHealth]) -> str:
+    """Return the troubles of GPUs, each by its address; "" for none."""
+    return "; ".join(f"{one.pci_id}: {', '.join(one.troubles)}" for one in gpus if one.troubles)
+
+
 def _health(pci_id: str, block: Node) -> GpuHealth:
-    troubles = [*_memory(block), *_flags(block), *_slowdowns(block), *_link(block), *_fabric(block)]
+    troubles = [
+        *_demand(block),
+        *_errors(block),
+        *_memory(block),
+        *_flags(block),
+        *_slowdowns(block),
+        *_link(block),
+        *_fabric(block),
+    ]
     told = (
         block.text("ECC Errors", "Volatile", "DRAM Uncorrectable"),
         block.text("Remapped Rows", "Pending"),
@@ -101,8 +151,46 @@ def _flags(block: Node) -> Iterator[str]:
             yield words
 
 
+def is_error(value: str) -> bool:
+    """Whether a value is the driver's error in place of a reading; one that is not available is no error."""
+    return _ERRORS.search(value) is not None
+
+
+def _demand(block: Node) -> Iterator[str]:
+    """Yield the action that the driver asks for, whatever it is called."""
+    action = block.text("GPU Recovery Action")
+    if action is not None and action.casefold() not in ("none", "not supported") and not is_error(action):
+        yield f"the driver asks for recovery: {action}"
+
+
+def _errors(block: Node) -> Iterator[str]:
+    """Yield each error that stands in place of readings, with the first fields that have it."""
+    fields: dict[str, list[str]] = {}
+    for path, value in _read(block):
+        if is_error(value):
+            fields.setdefault(value, []).append(path)
+    for value, paths in fields.items():
+        more = len(paths) - _MOST_FIELDS
+        yield f"{value} ({', '.join(paths[:_MOST_FIELDS])}{f' and {more} more' if more > 0 else ''})"
+
+
+def _read(node: Node) -> Iterator[tuple[str, str]]:
+    for child in node.children:
+        if child.key in _LEFT_OUT:
+            continue
+        if child.value:
+            yield child.key, child.value
+        for path, value in _read(child):
+            yield f"{child.key}/{path}", value
+
+
 def _fabric(block: Node) -> Iterator[str]:
     """Yield a GPU that has not joined NVSwitches' fabric, without which CUDA does not start on it."""
+    health = block.find("Fabric", "Health")
+    for node in health.children if health is not None else ():
+        value, sound = value_or_none(node.value or ""), _FABRIC_SOUND.get(node.key.casefold())
+        if value is not None and sound is not None and value.casefold() not in (sound, "not supported"):
+            yield f"NVSwitch fabric: {node.key} {value}"
     state = block.text("Fabric", "State")
     status = block.text("Fabric", "Status")
     if state is not None and state.casefold() not in ("completed", "not supported"):

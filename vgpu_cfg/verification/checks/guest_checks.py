@@ -18,6 +18,7 @@ from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import parse_modules
+from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, parse_health, troubles_of
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia.smi import parse_lanes
 from vgpu_cfg.parsers.nvidia.topology import TOPOLOGY, parse_topology
@@ -133,6 +134,9 @@ def ask_driver(view: GuestView) -> Asking:
     try:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
+        with contextlib.suppress(UnreadableOutput):
+            if bad := troubles_of(parse_health(answer.stdout or answer.stderr)):
+                return failed(VerifyCode.GPU_UNSOUND, bad, SOUND)
         return (yield from _why_no_driver(error.line or error.message, view))
     branches = view.driver.branches if view.driver is not None else ()
     refused = view.driver.refused if view.driver is not None else ()

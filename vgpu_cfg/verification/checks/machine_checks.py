@@ -23,7 +23,7 @@ from vgpu_cfg.parsers.guest_system import (
     parse_timedatectl,
     parse_tracking,
 )
-from vgpu_cfg.parsers.nvidia.gpu_health import GpuHealth, parse_health
+from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, GpuHealth, parse_health, troubles_of
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
@@ -75,9 +75,8 @@ def ask_host_gpu_health(view: HostView) -> Asking:
 
 
 def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
-    bad = [f"{one.pci_id}: {', '.join(one.troubles)}" for one in seen if one.troubles]
-    if bad:
-        return failed(VerifyCode.GPU_UNSOUND, "; ".join(bad), "no errors, full clocks, all lanes")
+    if bad := troubles_of(seen):
+        return failed(VerifyCode.GPU_UNSOUND, bad, SOUND)
     capped = [f"{one.pci_id}: {one.capped}" for one in seen if one.capped]
     if capped:
         return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
