@@ -171,6 +171,7 @@ PLANTS = (
     (("hvd-01", "framebuffer", "20480"), "gpus", "hvd-01", "VG702"),
     (("hvd-02", "pcie", "8.0 8"), "pcie", "hvd-02", "VG701"),
     (("hvd-01", "health", "Remapped Rows/Pending=Yes"), "gpu-health", "hvd-01", "VG710"),
+    (("hvd-01", "health", "GPU Recovery Action=Reset"), "gpu-health", "hvd-01", "VG710"),
     (
         ("hvd-01", "log", "NVRM: Xid (PCI:0000:02:01): 79, GPU has fallen off the bus."),
         "kernel-log",

@@ -266,6 +266,7 @@ def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any) -> Gpu:
         nvlink_peers=part.nvlink,
         nvswitch=part.nvswitch,
         day=part.day,
+        health=dict(part.health),
     )
 
 

@@ -103,7 +103,8 @@ class SlotPart(Part):
 class GpuPart(SlotPart):
     """One GPU. A missing address is given in order; `nvlink` lists the addresses of its peers.
 
-    `day` is how busy it is in each hour of a day (UTC), in percent; without it that is not measured.
+    `day` is how busy it is in each hour of a day (UTC), in percent; without it that is not measured. `health`
+    maps paths of `nvidia-smi -q` to values that a sound GPU does not have, as `Remapped Rows/Pending: Yes`.
     """
 
     board: BoardKey
@@ -115,6 +116,7 @@ class GpuPart(SlotPart):
     label: str = ""
     ecc: bool = True
     day: Day = ()
+    health: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_address_one_gpu(self) -> GpuPart:

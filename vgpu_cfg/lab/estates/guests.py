@@ -56,7 +56,7 @@ WORDS = {
     "firmware": "the firmware version of its NICs",
     "framebuffer": "the MiB that its GPUs have",
     "gpu": "the name that its GPUs show",
-    "health": "a path of nvidia-smi's report and its value, as in Remapped Rows/Pending=Yes",
+    "health": "a path of nvidia-smi's report and its value, as in Remapped Rows/Pending=Yes; a line each",
     "held": "the MiB of its GPUs' memory that a process left behind holds",
     "image": "another content of its images",
     "licence": "hours for which its licence still holds",

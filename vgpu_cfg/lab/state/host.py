@@ -113,7 +113,8 @@ class Gpu:
     `graphics_type` and `vgpu_mode` are in force, their `configured_` twins hold after a restart; a configured
     type of None follows the host's default. `mig_enabled` and `ecc_enabled` are the modes that `nvidia-smi`
     calls current, their `_pending` twins those it calls pending. `uses` are the vGPUs that run on it. `day`
-    is how busy it is in each hour of a day, in percent; empty where that is not measured.
+    is how busy it is in each hour of a day, in percent; empty where that is not measured. `health` are the
+    fields of nvidia-smi's report that are not a sound GPU's, by path.
     """
 
     pci: PciDevice
@@ -134,6 +135,7 @@ class Gpu:
     module_id: int | None = None
     uses: list[VgpuUse] = field(default_factory=list)
     day: tuple[float, ...] = ()
+    health: dict[str, str] = field(default_factory=dict)
 
     @property
     def pci_id(self) -> str:

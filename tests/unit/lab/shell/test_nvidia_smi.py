@@ -7,6 +7,7 @@ import pytest
 from tests.unit.lab.shell.logged_in import GPU_0, GPU_1, Desk
 from vgpu_cfg.lab.state.host import HostDriver
 from vgpu_cfg.lab.state.host_defaults import restart
+from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.nvidia.smi import parse_query
 
 CSV = "nvidia-smi --query-gpu={} --format={}"
@@ -50,7 +51,8 @@ def test_the_report_has_its_colons_in_one_column(desk: Desk) -> None:
     [
         ("550.127.06", 41, ("Module ID",)),
         ("565.57.01", 41, ("Platform Info", "Module Id")),
-        ("580.95.02", 54, ("Platform Info", "Module Id")),
+        ("580.105.06", 41, ("Platform Info", "Module Id")),
+        ("580.126.08", 54, ("Platform Info", "Module Id")),
     ],
 )
 def test_where_a_module_stands_goes_with_the_driver(
@@ -62,6 +64,86 @@ def test_where_a_module_stands_goes_with_the_driver(
     assert {line.index(" : ") for line in text.splitlines() if " : " in line} == {column}
     assert section(text, "00000000:21:00.0", *place) == "7"
     assert [gpu.module_id for gpu in parse_query(text).gpus] == [7, 1]
+
+
+# Public reports of each version: fields in their order, and fields that only others have.
+RESET = "Reset Required; Drain and Reset Recommended"
+ROUTES = "Route Recovery in progress; Route Unhealthy; Access Timeout Recovery"
+OF_580 = "GPU PDI; Clocks Event Reasons Counters; Channel Repair Pending; Summary; Incorrect Configuration"
+ORDER = {
+    "535.247.01": (
+        f"Module ID; GSP Firmware Version; Virtualization Mode; {RESET}; IBMNPU; Gpu; Voltage; Fabric",
+        f"Platform Info; GPU Recovery Action; GPU C2C Mode; Health; Average Power Draw; {OF_580}",
+    ),
+    "550.90.12": (
+        f"Module ID; GPU C2C Mode; vGPU Heterogeneous Mode; {RESET}; GSP Firmware Version; Base Classcode; "
+        "Gpu; GPU Memory Power Readings; Voltage; CliqueId; Health; Bandwidth; Processes",
+        f"Platform Info; GPU Recovery Action; Capabilities; {ROUTES}; {OF_580}",
+    ),
+    "570.124.06": (
+        f"Platform Info; Module Id; {RESET}; GPU Recovery Action; GSP Firmware Version; GPU; "
+        f"DRAM Encryption Mode; Average Power Draw; Power Smoothing; Voltage; Bandwidth; {ROUTES}; "
+        "Processes; Capabilities",
+        f"Module ID; Gpu; Power Draw; Display Attached; {OF_580}",
+    ),
+    "580.119.02": (
+        "Display Attached; GPU PDI; GPU Recovery Action; Clocks Event Reasons Counters; ECC Errors; "
+        f"Channel Repair Pending; TPC Repair Pending; Retired Pages; Summary; Bandwidth; {ROUTES}; "
+        "Incorrect Configuration; Processes; Capabilities",
+        f"{RESET}; Voltage; Unrepairable Memory; Partition Assigned; EDPp Multiplier",
+    ),
+    "595.71.05": (
+        "Display Attached; GPU Recovery Action; TPC Repair Pending; Unrepairable Memory; "
+        "Workload Power Profiles; EDPp Multiplier; Incorrect Configuration; Partition Assigned",
+        f"{RESET}; Voltage; Module ID",
+    ),
+}
+
+
+@pytest.mark.parametrize("driver", ORDER)
+def test_each_driver_prints_its_own_fields(desk: Desk, driver: str) -> None:
+    drive(desk, driver)
+    block = desk.tell("nvidia-smi -q -i 0").split("\nGPU 00000000:21:00.0\n")[1]
+    names = [line.split(" : ")[0].strip() for line in block.splitlines()]
+    present, absent = (part.split("; ") for part in ORDER[driver])
+    rest = iter(names)
+    assert [name for name in present if name not in rest] == []
+    assert set(absent) & set(names) == set()
+
+
+@pytest.mark.parametrize(
+    ("driver", "path", "value", "trouble"),
+    [
+        ("550.90.12", "GPU Reset Status/Reset Required", "Yes", "GPU reset required"),
+        ("570.124.06", "GPU Reset Status/Reset Required", "Yes", "GPU reset required"),
+        ("580.126.08", "GPU Reset Status/Reset Required", "Yes", ""),
+        ("550.90.12", "GPU Recovery Action", "Reset", ""),
+        (
+            "570.124.06",
+            "GPU Recovery Action",
+            "Drain and Reset",
+            "the driver asks for recovery: Drain and Reset",
+        ),
+        ("595.71.05", "GPU Recovery Action", "Reboot", "the driver asks for recovery: Reboot"),
+        ("570.124.06", "Fabric/Health/Route Unhealthy", "True", "NVSwitch fabric: Route Unhealthy True"),
+        ("535.247.01", "Fabric/Health/Route Unhealthy", "True", ""),
+        ("595.71.05", "ECC Errors/Unrepairable Memory", "Yes", "memory that cannot be repaired"),
+        (
+            "535.247.01",
+            "Fan Speed",
+            "System is not in ready state",
+            "System is not in ready state (Fan Speed)",
+        ),
+    ],
+)
+def test_a_fault_is_read_where_its_driver_prints_it(
+    desk: Desk, driver: str, path: str, value: str, trouble: str
+) -> None:
+    drive(desk, driver)
+    desk.gpu().health[path] = value
+    unsound, sound = parse_health(desk.tell("nvidia-smi -q"))
+    assert unsound.troubles == ((trouble,) if trouble else ())
+    assert (sound.troubles, sound.is_told) == ((), True)
 
 
 def test_the_report_tells_of_each_gpu(desk: Desk) -> None:

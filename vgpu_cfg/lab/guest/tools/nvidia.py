@@ -18,8 +18,9 @@ from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
 from vgpu_cfg.lab.nvidia.gpus import board_of, on_or_off
 from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
+from vgpu_cfg.lab.nvidia.smi_fields import block_of, line_of
 from vgpu_cfg.lab.nvidia.smi_mig import LICENSED_YEARS
-from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, Tree, line_of, lines_of, power, table
+from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, device_values, table
 from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
@@ -113,89 +114,64 @@ def _report(session: Session, gpus: Sequence[SeenGpu]) -> Result:
         "",
         "==============NVSMI LOG==============",
         "",
-        line_of("Timestamp", f"{now:%a %b %e %H:%M:%S %Y}"),
-        line_of("Driver Version", driver),
-        line_of("CUDA Version", cuda_of(driver)),
+        line_of("Timestamp", f"{now:%a %b %e %H:%M:%S %Y}", driver),
+        line_of("Driver Version", driver, driver),
+        line_of("CUDA Version", cuda_of(driver), driver),
         "",
-        line_of("Attached GPUs", str(len(gpus))),
-        *(text for gpu in gpus for text in [f"GPU {gpu.bus_id}", *lines_of(_tree(session, gpu)), ""]),
+        line_of("Attached GPUs", str(len(gpus)), driver),
+        *(text for gpu in gpus for text in [f"GPU {gpu.bus_id}", *_block(session, gpu), ""]),
     )
 
 
-def _tree(session: Session, gpu: SeenGpu) -> Tree:
-    board = board_of(gpu.gpu)
+SILENT = (
+    "GPU Reset Status",
+    "GPU Recovery Action",
+    "PCI/GPU Link Info",
+    "Clocks Event Reasons",
+    "ECC Errors",
+    "Temperature",
+)
+"""The sections for which a vGPU's driver prints N/A, field by field."""
+
+
+def _block(session: Session, gpu: SeenGpu) -> Iterator[str]:
+    held = _held(session)
     memory = int(fault_of(session.guest, "framebuffer") or gpu.memory_mib)
-    tree: Tree = {
+    values = device_values(gpu.gpu, gpu.bus_id, held, memory) | {
         "Product Name": fault_of(session.guest, "gpu") or gpu.name,
-        "Product Brand": "NVIDIA",
-        "Product Architecture": board.architecture,
-        "MIG Mode": {"Current": "Disabled", "Pending": "Disabled"},
+        "Product Architecture": board_of(gpu.gpu).architecture,
+        "vGPU Device Capability": None,
+        "MIG Mode/Current": "Disabled",
+        "MIG Mode/Pending": "Disabled",
         "GPU UUID": gpu.uuid,
-        "GPU Virtualization Mode": {
-            "Virtualization Mode": "VGPU" if gpu.profile else "Pass-Through",
-            "Host VGPU Mode": "N/A",
-        },
+        "GPU Virtualization Mode/Virtualization Mode": "VGPU" if gpu.profile else "Pass-Through",
+        "Compute Mode": _compute_mode(session),
     }
     if gpu.profile:
-        now = as_datetime(session.lab.clock.now())
-        hours = fault_of(session.guest, "licence")
-        end = now + timedelta(hours=float(hours)) if hours else now.replace(year=now.year + LICENSED_YEARS)
-        ends = f"{end.year}-{end.month}-{end.day} {end.hour}:{end.minute}:{end.second} GMT"
-        status = f"Licensed (Expiry: {ends})" if is_licensed(session) else "Unlicensed (Unrestricted)"
-        tree["vGPU Software Licensed Product"] = {
-            "Product Name": "NVIDIA AI Enterprise",
-            "License Status": status,
-        }
-    tree |= {
-        "PCI": {"Bus Id": gpu.bus_id},
-        "FB Memory Usage": {
-            "Total": f"{memory} MiB",
-            "Reserved": "0 MiB",
-            "Used": f"{_held(session)} MiB",
-            "Free": f"{memory - _held(session)} MiB",
-        },
-        **_health(session, gpu),
-        "Compute Mode": _compute_mode(session),
-        "ECC Mode": {
-            "Current": on_or_off(is_on=gpu.gpu.ecc_enabled),
-            "Pending": on_or_off(is_on=gpu.gpu.ecc_pending),
-        },
-        "GPU Power Readings": "N/A" if gpu.profile else power(gpu.gpu),
-        "Processes": _processes(session),
-    }
-    return tree
+        values |= dict.fromkeys(
+            ("Remapped Rows", "GPU Power Readings", "Fabric/State", "Fabric/Status"), "N/A"
+        )
+        values["vGPU Software Licensed Product/License Status"] = _licence(session)
+    else:
+        values |= {"vGPU Software Licensed Product": None, **gpu.gpu.health}
+    if held:
+        use = {"Process ID": str(LEFT_PID), "Process ID/Name": HOLDER}
+        use["Process ID/Used GPU Memory"] = f"{held} MiB"
+        values |= {f"Processes/{name}": value for name, value in use.items()}
+    else:
+        values["Processes"] = "None"
+    faults = (line.partition("=") for line in fault_of(session.guest, "health").splitlines())
+    values |= {path: value for path, _, value in faults}
+    return block_of(session.guest.driver, values, SILENT if gpu.profile else ())
 
 
-def _processes(session: Session) -> str | Tree:
-    if not _held(session):
-        return "None"
-    return {
-        "GPU instance ID": "N/A",
-        "Compute instance ID": "N/A",
-        "Process ID": str(LEFT_PID),
-        "    Type": "C",
-        "    Name": HOLDER,
-        "    Used GPU Memory": f"{_held(session)} MiB",
-    }
-
-
-def _health(session: Session, gpu: SeenGpu) -> Tree:
-    """Return the health values of a whole GPU; a vGPU's driver prints N/A for all of them."""
-    wrong, _, value = fault_of(session.guest, "health").partition("=")
-    whole = not gpu.profile
-    tree: Tree = {
-        "Clocks Event Reasons": dict.fromkeys(
-            ("HW Slowdown", "SW Thermal Slowdown"), "Not Active" if whole else "N/A"
-        ),
-        "ECC Errors": {
-            "Volatile": dict.fromkeys(("SRAM Uncorrectable", "DRAM Uncorrectable"), "0" if whole else "N/A")
-        },
-        "Remapped Rows": {"Pending": "No", "Remapping Failure Occurred": "No"} if whole else "N/A",
-    }
-    if wrong:
-        section, _, name = wrong.partition("/")
-        tree[section] = {name: value}
-    return tree
+def _licence(session: Session) -> str:
+    if not is_licensed(session):
+        return "Unlicensed (Unrestricted)"
+    now = as_datetime(session.lab.clock.now())
+    hours = fault_of(session.guest, "licence")
+    end = now + timedelta(hours=float(hours)) if hours else now.replace(year=now.year + LICENSED_YEARS)
+    return f"Licensed (Expiry: {end.year}-{end.month}-{end.day} {end.hour}:{end.minute}:{end.second} GMT)"
 
 
 def _csv(session: Session, gpus: Sequence[SeenGpu], fields: str, form: str) -> Result:
