@@ -90,9 +90,14 @@ MOST_CORRECTED = 10
 """From this number of corrected PCIe errors since the boot they are not chance; a number of this tool's own.
 """
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d{1,4})\b")
-_CORRECTED = re.compile(r"PCIe Bus Error: severity=Corrected")
-_BAR = re.compile(r"(?P<bar>pci [0-9a-fA-F:.]+: BAR \d)\b")
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9a-f:.]+)(?: GPU-C?I:\d+)*\): (?P<number>\d{1,4})\b", re.IGNORECASE
+)
+RECOVERY = 154
+_RECOVERED = re.compile(r"changed from .* to 0x0\b", re.IGNORECASE)
+_CORRECTED = re.compile(r"PCIe Bus Error: severity=Corrected", re.IGNORECASE)
+_BAR = re.compile(r"(?P<bar>pci [0-9a-fA-F:.]+: BAR \d)(?:: assigned \[| \[.*\]: assigned$)")
+"""A BAR that got its address, in the words of kernels before and since 6.8."""
 _STAMP = re.compile(r"^\[[^\]]{1,40}\]\s*")
 
 
@@ -302,13 +307,16 @@ def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
             number = int(xid["number"])
             if number in OF_PROGRAMS:
                 programs.append(number)
+            elif number == RECOVERY and _RECOVERED.search(words):
+                mark = f"{xid['gpu']}): {RECOVERY}"
+                troubles = {one: None for one in troubles if mark not in one}
             else:
                 troubles[words] = None
         elif is_fault(words):
             troubles[words] = None
         elif _CORRECTED.search(words):
             corrected.append(words)
-        elif words.endswith(": assigned") and (bar := _BAR.match(words)) is not None:
+        elif (bar := _BAR.match(words)) is not None:
             # The first attempt to place a BAR failed, a later one did not.
             troubles = {one: None for one in troubles if not one.startswith(bar["bar"])}
     if len(corrected) > MOST_CORRECTED:

@@ -172,6 +172,7 @@ def test_a_text_that_is_met_in_several_forms_is_known_in_each(text: str, key: st
         ("XID error code 79", 79),
         ("NVRM: Xid (PCI:0000:3b:00): 79, pid=2817, GPU has fallen off the bus.", 79),
         ("NVRM: Xid (PCI:0000:13:00): 79, pid=31, name=python3", 79),
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 94, Contained: CE User Channel (0x9).", 94),
         ("NVRM: Xid (0000:03:00): 31, Ch 00000010, engmask 00000101, intr 10000000", 31),
         ("[Sun Nov 22 10:11:12 2026] NVRM: Xid (PCI:0000:3b:00): 63, pid=1896, Row Remapper: New row", 63),
     ],

@@ -225,6 +225,27 @@ def test_older_drivers_and_vgpus_are_understood() -> None:
         "mlx5_core 0000:0b:00.0: temp_warn:193:(pid 0): High temperature on sensors with bit set 0 1",
         "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1): CREATE_CQ(0x400) timeout. "
         "Will cause a leak of a command resource",
+        "NVRM: Xid (PCI:0000:02:01 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No",
+        "NVRM: Xid (PCI:0000:02:01 GPU-I:05 GPU-CI:00): 94, Contained: SM (0x1).",
+        "nvrm: xid (pci:0000:02:01): 119, timeout waiting for rpc from gsp!",
+        "NVRM: Xid (PCI:0000:02:01): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Reboot)",
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062)",
+        "NVRM: GPU 0000:02:01.0: rm_init_adapter failed, device minor number 0",
+        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 22013, Fatal, Link 27 Minion Link DLREQ interrupt",
+        "mlx5_core 0000:0b:00.0: print_health_info:431:(pid 0): Health issue observed, firmware error, "
+        "severity(3) ERROR:",
+        "mlx5_core 0000:0b:00.0: poll_health:791:(pid 0): Fatal error 1 detected",
+        "mlx5_core 0000:0b:00.0: PORT MODULE EVENT: module 0, Cable error, No EEPROM/retry timeout",
+        "mlx5_core 0000:0b:00.0 ens192: TX timeout detected",
+        "NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5432 ms",
+        "pcieport 0000:00:15.0: DPC: containment event, status:0x1f01 source:0x0000",
+        "nvidia 0000:02:01.0: Unable to change power state from D3cold to D0, device inaccessible",
+        "nvidia 0000:02:01.0: can't change power state from D3cold to D0 (config space inaccessible)",
+        "DMAR: [DMA Write NO_PASID] Request device [02:01.0] fault addr 0xfed00000 [fault reason 0x05] no",
+        "mlx5_core 0000:0b:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0010 address=0xfea0]",
+        "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 page:0x1 offset:0x0)",
+        "{1}[Hardware Error]: event severity: recoverable",
+        "pci 0000:02:01.0: BAR 1: failed to assign [mem size 0x1000000000 64bit pref]",
         "blk_update_request: I/O error, dev sda, sector 4096 op 0x0:(READ)",
         "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
     ],
@@ -237,12 +258,41 @@ def test_lines_of_failing_hardware_are_found(line: str) -> None:
     assert parse_kernel_log(f"{sound}[Mon Nov 23 09:00:00 2026] {line}\n").troubles == (line,)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mlx5_core 0000:0b:00.0: Port module event: module 0, Cable plugged",
+        "mlx5_core 0000:0b:00.0: Port module event: module 0, Cable unplugged",
+        "mlx5_core 0000:0b:00.0: print_health_info:431:(pid 0): Health issue observed, x, severity(6) INFO:",
+        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20009, Non-fatal, Link 05 RX Short Error Rate",
+        "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 page:0x1 offset:0x0)",
+        "mce: [Hardware Error]: Machine check events logged",
+        "{1}[Hardware Error]: event severity: corrected",
+        "DMAR: IOMMU enabled",
+        "AMD-Vi: Interrupt remapping enabled",
+    ],
+)
+def test_lines_of_sound_machines_are_left_out(line: str) -> None:
+    assert parse_kernel_log(f"[1.0] {line}\n").troubles == ()
+
+
+def test_a_gpu_that_has_recovered_is_sound() -> None:
+    asks = "NVRM: Xid (PCI:0000:{}): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Reboot)"
+    over = "NVRM: Xid (PCI:0000:02:01): 154, GPU recovery action changed from 0x2 (Reboot) to 0x0 (None)"
+    log = [asks.format("02:01"), asks.format("02:02"), over]
+    assert parse_kernel_log("\n".join(log)).troubles == (asks.format("02:02"),)
+
+
 def test_a_bar_that_is_placed_at_the_second_attempt_is_no_fault() -> None:
     bar = "pci 0000:02:01.0: BAR 1 [mem size 0x1000000000 64bit pref]: can't assign; no space"
     assert parse_kernel_log(bar).troubles == (bar,)
     placed = "pci 0000:02:01.0: BAR 1 [mem 0x5000000000-0x5fffffffff 64bit pref]: assigned"
     assert parse_kernel_log(f"{bar}\n{placed}").troubles == ()
     assert parse_kernel_log(f"{bar}\n{placed.replace('02:01', '02:02')}").troubles == (bar,)
+    older = "pci 0000:02:01.0: BAR 1: no space for [mem size 0x1000000000 64bit pref]"
+    assert parse_kernel_log(older).troubles == (older,)
+    placed = "pci 0000:02:01.0: BAR 1: assigned [mem 0x5000000000-0x5fffffffff 64bit pref]"
+    assert parse_kernel_log(f"{older}\n{placed}").troubles == ()
     small = "pci 0000:00:16.0: BAR 4 [io  size 0x0020]: failed to assign"
     assert parse_kernel_log(small).troubles == ()
 

@@ -1,6 +1,7 @@
 """Rows of known failures that are kept as data: a TOML file for each place, a table for each row.
 
-A table's keys are the fields of `FaultRow`. A source that says "from memory" makes a row `INFERRED`.
+A table's keys are the fields of `FaultRow`; `kernel = true` repeats its `patterns`. A source that says
+"from memory" makes a row `INFERRED`.
 These rows are known by their patterns alone, never by likeness.
 """
 
@@ -25,6 +26,8 @@ def _row(key: str, fields: dict[str, Any]) -> FaultRow:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
+    if values.get("kernel") is True:
+        values["kernel"] = values["patterns"]
     is_recalled = "from memory" in fields["source"]
     confidence = Confidence.INFERRED if is_recalled else Confidence.SEEN
     return FaultRow(key, confidence=confidence, is_verbatim=True, **values)

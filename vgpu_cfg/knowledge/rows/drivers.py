@@ -231,7 +231,7 @@ DRIVER_ROWS = (
             " memory, not verified"
         ),
         confidence=Confidence.INFERRED,
-        kernel=(r"NVRM: .*RmInitAdapter failed",),
+        kernel=(r"NVRM: .*(RmInitAdapter|rm_init_adapter) failed",),
     ),
     FaultRow(
         "peermem-refused",

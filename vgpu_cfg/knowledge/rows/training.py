@@ -193,7 +193,10 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "mlx5-command-timeout",
-        (r"will cause a leak of a command resource", r"mlx5\w*\b[^\n]*time(d )?out"),
+        (
+            r"will cause a leak of a command resource",
+            r"mlx5\w*\b(?![^\n]*(transmit queue|TX timeout))[^\n]*time(d )?out",
+        ),
         sample=(
             "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1203): CREATE_CQ(0x400) timeout. Will cause a leak"
             " of a command resource"
@@ -218,7 +221,11 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "mlx5-health",
-        (r"health compromised", r"mlx5_core[^\n]*assert_var"),
+        (
+            r"health compromised",
+            r"mlx5_core[^\n]*(assert_var|Health issue observed)",
+            r"mlx5_core[^\n]*(Fatal error \d+ detected|PCI slot is unavailable)",
+        ),
         sample=(
             "mlx5_core 0000:0d:00.0: poll_health:801:(pid 0): device's health compromised - reached miss"
             " count"
@@ -234,7 +241,10 @@ TRAINING_ROWS = (
         ),
         source="the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/health.c",
         words="NIC firmware crashed",
-        kernel=(r"mlx5_core .*(health compromised|assert_var)",),
+        kernel=(
+            r"mlx5_core .*(health compromised|assert_var|Fatal error \d+ detected|PCI slot is unavailable)",
+            r"mlx5_core .*(Health issue observed, .*severity\([0-3]\)|health recovery (flow aborted|failed))",
+        ),
     ),
     FaultRow(
         "horovod-stalled",

@@ -11,7 +11,7 @@ from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
 _CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 _NAMES = "github.com/NVIDIA/open-gpu-kernel-modules: nverror.h"
 _SOURCE = f"{_CATALOG}; {_NAMES}"
-_ADDRESS = r"(?:[0-9a-f]{4,8}:[0-9a-f]{2}(?::[0-9a-f]{2})?(?:\.[0-7])?\D{0,4})?"
+_ADDRESS = r"(?:[0-9a-f]{4,8}:[0-9a-f]{2}(?::[0-9a-f]{2})?(?:\.[0-7])?(?: GPU-C?I:\d\d)*\D{0,4})?"
 _GREP = "dmesg | grep -i xid, on the driver's machine (vmkernel.log on ESXi): the number, GPU, and process"
 _DRAIN = (
     "move the VMs off this GPU, reset it (on ESXi: restart the host), and have it replaced if the Xid recurs"
