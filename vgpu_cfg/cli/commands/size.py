@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
-from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision
+from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, Sharding
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg size --parameters 7e9 --workers 8\n\n"
         "vgpu-cfg size --parameters 1.3e9 --sequence 2048 --batch 4 --workers 4 --board A100\n\n"
+        "vgpu-cfg size --parameters 70e9 --workers 64 --precision fp8 --sharding fsdp\n\n"
         "vgpu-cfg size --framebuffer 40GiB --workers 4\n\n"
         "vgpu-cfg size a100 --server lab:mixed-fleet"
     )(size)
@@ -61,6 +62,20 @@ def size(
         Precision, typer.Option("--precision", help="The numeric format for training.")
     ] = Precision.BF16,
     optimizer: Annotated[Optimizer, typer.Option("--optimizer", help="The optimizer.")] = Optimizer.ADAMW,
+    sharding: Annotated[
+        Sharding,
+        typer.Option("--sharding", help="The states that replicas share. `fsdp` is the same as `zero3`."),
+    ] = Sharding.NONE,
+    lora: Annotated[
+        int,
+        typer.Option(
+            "--lora",
+            metavar="RANK",
+            min=0,
+            max=4096,
+            help="Train only LoRA adapters of this rank. 0 trains all parameters.",
+        ),
+    ] = 0,
     sequence: Annotated[int, typer.Option("--sequence", min=1, help="Tokens per sequence.")] = 4096,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences per replica and step.")] = 1,
     boards: Annotated[
@@ -95,7 +110,7 @@ def size(
     power, servers = load_board_power(), load_servers()
     model = None
     if parameters is not None:
-        model = Model(round(parameters), precision, optimizer, sequence, batch)
+        model = Model(round(parameters), precision, optimizer, sequence, batch, sharding, lora)
         found = size_model(model, workers, wanted.values(), power, servers)
     else:
         found = size_framebuffer(_mib(framebuffer or ""), workers, wanted.values(), power, servers)

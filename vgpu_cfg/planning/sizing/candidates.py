@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from vgpu_cfg.catalog import Board, ProfileEntry
+from vgpu_cfg.catalog import Architecture, Board, ProfileEntry
 from vgpu_cfg.catalog.servers import BoardPower, Server
 from vgpu_cfg.planning.sizing.standing import MEMORY_BY_FRAMEBUFFER, Model, Precision, RoomSheet, room_of
 
@@ -19,6 +19,9 @@ USABLE = 0.9
 
 _LEAST_UTILISATION, _MOST_UTILISATION = 0.213, 0.462
 """Model FLOP/s by peak that large runs had: GPT-3's and PaLM's (arXiv 2204.02311, table 3)."""
+
+_WITH_FP8: tuple[Architecture, ...] = ("Ada", "Hopper", "Blackwell")
+"""Tensor cores with FP8, at twice the dense peak of 16 bits (datasheets of L40S, H100, and B200)."""
 
 _MIB = 1024 * 1024
 
@@ -104,12 +107,14 @@ def _order(found: Candidate) -> tuple[int, float, int, str]:
 def _ways(
     model: Model, workers: int, board: Board, power: BoardPower | None, servers: Sequence[Server]
 ) -> Iterator[Candidate]:
+    if model.precision is Precision.FP8 and board.architecture not in _WITH_FP8:
+        return
     seen = set()
     for activations, recomputes in (
         (model.most_activation_bytes, False),
         (model.least_activation_bytes, True),
     ):
-        entry = _smallest(board, ceil((model.state_bytes + activations) / USABLE / _MIB))
+        entry = _smallest(board, ceil((model.state_bytes_among(workers) + activations) / USABLE / _MIB))
         ranks: tuple[int, int, int] | None = (workers, 1, 1)
         if entry is None and board.is_esxi:
             entry, ranks = _whole(board), _cut(model, activations, workers, board)
@@ -119,23 +124,23 @@ def _ways(
 
 
 def _cut(model: Model, activations: int, workers: int, board: Board) -> tuple[int, int, int] | None:
-    """Return data, tensor and pipeline ranks for whole GPUs; None where the workers are too few.
+    """Return data, tensor and pipeline ranks for whole GPUs; None if no way to cut the workers fits.
 
-    Tensor ranks share states and, with sequence parallelism, activations (arXiv 2205.05198, equation 4).
-    Stages share states alone: the first one keeps the activations of as many micro-batches as there are
-    stages (section 4.2.3).
+    Every division into equal replicas is tried: the fewest stages first, since stages wait for each other,
+    then the fewest GPUs per replica. Tensor ranks share states and, with sequence parallelism, activations
+    (arXiv 2205.05198, equation 4). Stages share states alone: the first one keeps the activations of as many
+    micro-batches as there are stages (section 4.2.3).
     """
     usable = USABLE * board.framebuffer_mib * _MIB
-    for tensor in sorted({1, *board.nvlink_groups}):
-        room = usable - activations / tensor
-        if room <= 0:
+    for pipeline in range(1, min(model.most_stages, workers) + 1):
+        if workers % pipeline:
             continue
-        pipeline = ceil(model.state_bytes / tensor / room)
-        is_last = tensor == max({1, *board.nvlink_groups})
-        if (pipeline == 1 or is_last) and pipeline <= model.layers:
-            ranks = tensor * pipeline
-            if workers >= ranks and workers % ranks == 0:
-                return workers // ranks, tensor, pipeline
+        for tensor in sorted({1, *board.nvlink_groups}):
+            data, rest = divmod(workers // pipeline, tensor)
+            if rest:
+                continue
+            if model.state_bytes_among(data) / (tensor * pipeline) + activations / tensor <= usable:
+                return data, tensor, pipeline
     return None
 
 
@@ -184,16 +189,17 @@ def _candidate(
 def _step_seconds(
     model: Model, entry: ProfileEntry, ranks: tuple[int, int, int], power: BoardPower | None
 ) -> Bracket | None:
-    """Bracket a step by 6·N FLOPs a token (arXiv 2001.08361, section 2.1) and the peak in 16 bits.
+    """Bracket a step by the FLOPs of its tokens and the peak in 16 bits.
 
     The slowest case has all vGPUs of a GPU at work by turns, and a pipeline that waits (p-1)/m of the time
     with the m sequences of a batch as its micro-batches (arXiv 2104.04473, section 2.2.1). Recomputation adds
-    a third to the slowest: a forward pass, a third of forward and backward.
+    a forward pass to the slowest, 2·N. FP8 doubles the peak of the fastest only.
     """
     if power is None or model.precision is Precision.FP32:
         return None
     _, tensor, pipeline = ranks
-    flops = 6 * model.parameters * model.sequence * model.batch / (tensor * pipeline)
+    tokens = model.sequence * model.batch / (tensor * pipeline)
+    flops, again = model.flops_of_a_token * tokens, 2 * model.parameters * tokens
     peak = power.tflops * 1e12
     by_turns = entry.max_per_gpu
     if entry.mig is not None and entry.board.mig is not None:
@@ -201,17 +207,18 @@ def _step_seconds(
         by_turns = entry.mig.per_instance
     waits = (model.batch + pipeline - 1) / model.batch
     return Bracket(
-        flops / peak / _MOST_UTILISATION, flops / peak / _LEAST_UTILISATION * by_turns * waits * 4 / 3
+        flops / peak / (2 if model.precision is Precision.FP8 else 1) / _MOST_UTILISATION,
+        (flops + again) / peak / _LEAST_UTILISATION * by_turns * waits,
     )
 
 
 def _nic_gbps(model: Model, ranks: tuple[int, int, int], step: Bracket) -> Bracket:
-    """Bracket a worker's sending rate: a ring all-reduce moves 2·(n-1)/n of its gradients.
+    """Bracket a worker's sending rate: a ring moves (n-1)/n of the bytes.
 
     In Gb/s, spread over a whole step (nccl-tests, PERFORMANCE.md). Within a VM nothing goes over NICs.
     """
     data, tensor, pipeline = ranks
-    bits = 8 * 2 * (data - 1) / data * model.gradient_bytes / (tensor * pipeline)
+    bits = 8 * (data - 1) / data * model.exchanged_bytes / (tensor * pipeline)
     return Bracket(bits / step.most / 1e9, bits / step.least / 1e9)
 
 

@@ -151,6 +151,26 @@ class Precision(StrEnum):
     BF16 = "bf16"
     FP16 = "fp16"
     FP32 = "fp32"
+    FP8 = "fp8"
+    """As Transformer Engine does by default: states in BF16, and two copies of the weights in 8 bits."""
+
+
+class Sharding(StrEnum):
+    """Which states replicas share instead of keeping copies (ZeRO, arXiv 1910.02054, section 5)."""
+
+    NONE = "none"
+    ZERO1 = "zero1"
+    """The optimizer's values."""
+    ZERO2 = "zero2"
+    """Gradients as well."""
+    ZERO3 = "zero3"
+    """Weights as well."""
+    FSDP = "fsdp"
+    """ZERO3 by PyTorch's name (FULL_SHARD)."""
+
+
+_SHARES_GRADIENTS = (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP)
+_SHARES_WEIGHTS = (Sharding.ZERO3, Sharding.FSDP)
 
 
 class Optimizer(StrEnum):
@@ -170,13 +190,18 @@ _HIDDEN_PER_LAYER = 128
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The trained model: `sequence` in tokens, `batch` in sequences of one replica in one step."""
+    """The trained model: `sequence` in tokens, `batch` in sequences of one replica in one step.
+
+    `lora` is the rank of adapters on all linear layers; only they are trained. 0 trains all parameters.
+    """
 
     parameters: int
     precision: Precision
     optimizer: Optimizer
     sequence: int
     batch: int
+    sharding: Sharding = Sharding.NONE
+    lora: int = 0
 
     @property
     def layers(self) -> int:
@@ -188,13 +213,41 @@ class Model:
         return _HIDDEN_PER_LAYER * self.layers
 
     @property
+    def most_stages(self) -> int:
+        """A stage has at least one layer. DeepSpeed's pipelines do not support ZeRO-2 and ZeRO-3."""
+        return 1 if self.sharding in _SHARES_GRADIENTS else self.layers
+
+    @property
     def value_bytes(self) -> int:
         return 4 if self.precision is Precision.FP32 else 2
 
     @property
+    def trained(self) -> int:
+        """The parameters with gradients: with LoRA r·(d+k) for each matrix d × k (arXiv 2106.09685).
+
+        A layer has 4 of h × h and 2 of h × 4h: 18·h·r, with adapters on all of them as in arXiv 2305.14314.
+        """
+        return 18 * self.layers * self.hidden * self.lora if self.lora else self.parameters
+
+    @property
     def gradient_bytes(self) -> int:
         """The size of one replica's gradients, which it exchanges with the others."""
-        return self.parameters * self.value_bytes
+        return self.trained * self.value_bytes
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """The bytes that go around a ring in a step: gradients are summed, then distributed.
+
+        Shared weights are gathered twice instead: 3 times the parameters (arXiv 1910.02054, section 7).
+        """
+        if self.sharding in _SHARES_WEIGHTS:
+            return self.gradient_bytes + 2 * self.parameters * self.value_bytes
+        return 2 * self.gradient_bytes
+
+    @property
+    def flops_of_a_token(self) -> int:
+        """6·N (arXiv 2001.08361, section 2.1); frozen weights have no gradients of their own: 4·N."""
+        return 6 * self.trained + (4 * self.parameters if self.lora else 0)
 
     @property
     def state_bytes(self) -> int:
@@ -202,8 +255,19 @@ class Model:
 
         With AdamW 16 bytes a parameter: arXiv 1910.02054, section 3.1.
         """
+        return round(self.state_bytes_among(1))
+
+    def state_bytes_among(self, replicas: int) -> float:
+        """Return the part of the states that one of so many replicas keeps."""
+        copies = 2 if self.precision is Precision.FP8 else 0
+        weights = self.parameters * (self.value_bytes + copies) + (self.gradient_bytes if self.lora else 0)
         copy = 0 if self.precision is Precision.FP32 else 4
-        return self.parameters * (2 * self.value_bytes + copy + 4 * _OPTIMIZER_VALUES[self.optimizer])
+        values = self.trained * (copy + 4 * _OPTIMIZER_VALUES[self.optimizer])
+        return (
+            weights / (replicas if self.sharding in _SHARES_WEIGHTS else 1)
+            + self.gradient_bytes / (replicas if self.sharding in _SHARES_GRADIENTS else 1)
+            + values / (replicas if self.sharding is not Sharding.NONE else 1)
+        )
 
     @property
     def most_activation_bytes(self) -> int:

@@ -320,6 +320,8 @@ def _model_data(model: Model) -> Data:
         "optimizer": str(model.optimizer),
         "sequence": model.sequence,
         "batch": model.batch,
+        "sharding": str(model.sharding),
+        "lora": model.lora,
         "layers": model.layers,
         "hidden": model.hidden,
         "state_bytes": model.state_bytes,

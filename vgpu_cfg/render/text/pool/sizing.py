@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
-from vgpu_cfg.planning.sizing.standing import Model, RoomSheet, StandingHosts
+from vgpu_cfg.planning.sizing.standing import Model, RoomSheet, Sharding, StandingHosts
 from vgpu_cfg.render.layout.lines import Column, both_ends, fold_hosts, hanging, size, table
 
 _MOST_SHOWN = 8
@@ -50,15 +50,23 @@ def render_size(
     lines = [Text("Estimate only. Measure before you buy", style="bold")]
     if model is not None:
         lines += _model_lines(model, width)
-    shown = found if with_all else found[:_MOST_SHOWN]
+    told = [one for one in found if with_all or one.boards_watts is not None] or list(found)
+    shown = told if with_all else told[:_MOST_SHOWN]
     if shown:
-        lines += [Text(""), *table(_COLUMNS, [_cells(one) for one in shown], width)]
-    rooms = dict.fromkeys(sheet for one in shown for sheet in one.rooms)
-    if rooms:
-        lines += [Text(""), *table(_ROOM, [_room_cells(sheet) for sheet in rooms], width)]
+        lines += [Text(""), *table(_COLUMNS, _without_unknown([_cells(one) for one in shown]), width)]
+    rooms = list(dict.fromkeys(sheet for one in shown for sheet in one.rooms))
+    published = [sheet for sheet in rooms if with_all or sheet.watts is not None] or rooms
+    if published:
+        rows = _without_unknown([_room_cells(sheet) for sheet in published])
+        lines += [Text(""), *table(_ROOM, rows, width)]
     lines += [Text("")]
-    if len(found) > len(shown):
-        lines += hanging("MORE", f"{len(found) - len(shown)} more candidates: -v shows them", width, indent=0)
+    untold = [f"{one.gpus} × {one.profile}" for one in found if one not in told]
+    untold += [f"{sheet.servers} × {sheet.server}" for sheet in rooms if sheet not in published]
+    if untold:
+        words = f"no published power: {listed(untold, shown=6)}; -v shows their rows"
+        lines += hanging("UNKNOWN", words, width, indent=0)
+    if len(told) > len(shown):
+        lines += hanging("MORE", f"{len(told) - len(shown)} more candidates: -v shows them", width, indent=0)
     words = _result(model, workers, found)
     lines += hanging("RESULT", words, width, indent=0, style="bold")
     if found:
@@ -66,7 +74,8 @@ def render_size(
         words = f"rule of thumb: twice as much server memory as framebuffer; {memory} for the first candidate"
         lines += hanging("HINT", words, width, indent=0)
     else:
-        words = "use more --workers (a multiple of 8), a smaller --batch or --sequence, or another --board"
+        words = "use more --workers (a multiple of 8), --sharding fsdp, a smaller --batch or --sequence, "
+        words += "or another --board"
         if model is None:
             words = "use another --board or a smaller --framebuffer"
         lines += hanging("DO", words, width, indent=0)
@@ -123,9 +132,19 @@ def _model_lines(model: Model, width: int) -> list[Text]:
         f"{model.hidden}"
     )
     states = f"{size(model.state_bytes // _MIB)} for weights, gradients and {model.optimizer} optimizer state"
+    if model.sharding is not Sharding.NONE:
+        states += f", shared among replicas as in {model.sharding}"
+    if model.lora:
+        shape += f"; LoRA of rank {model.lora} trains {model.trained / 1000000:.3g} million"
     least, most = (size(part // _MIB) for part in (model.least_activation_bytes, model.most_activation_bytes))
     activations = f"{least} for activations with recomputation, {most} without"
     return [*hanging("MODEL", shape, width), *hanging("MEMORY", f"{states}; {activations}", width)]
+
+
+def _without_unknown(rows: list[list[str]]) -> list[list[str]]:
+    """Empty the columns of which no row knows anything, so that the table leaves them out."""
+    known = [{cells[index] for cells in rows} != {"?"} for index in range(len(rows[0]))]
+    return [[cell if is_known else "" for cell, is_known in zip(cells, known, strict=True)] for cells in rows]
 
 
 def _cells(one: Candidate) -> list[str]:
