@@ -303,7 +303,7 @@ def test_consolidation_fills_a_gpu_before_the_next() -> None:
 def test_too_many_processors_for_the_host() -> None:
     rig = Rig()
     spec = gpu_spec("grid_a100-40c")
-    spec.numCPUs = 200
+    spec.numCPUs, spec.numCoresPerSocket = 200, 2
     vm = rig.clone("a", config=spec)
     assert isinstance(rig.refused(vm, "PowerOnVM_Task"), vim.fault.NumVirtualCpusNotSupported)
     assert rig.find(Host).threads == 128

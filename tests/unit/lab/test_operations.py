@@ -320,7 +320,7 @@ def test_disks_grow_and_do_not_shrink(rig: Rig) -> None:
     assert disks_of(vm.devices)[0].capacityInKB == 100 * 1024 * 1024
     fault = rig.refused(vm, "ReconfigVM_Task", spec=ConfigSpec(deviceChange=[change("edit", smaller)]))
     assert isinstance(fault, vim.fault.InvalidDeviceSpec)
-    fault = rig.refused(vm, "ReconfigVM_Task", spec=ConfigSpec(deviceChange=[add(disk(2**30))]))
+    fault = rig.refused(vm, "ReconfigVM_Task", spec=ConfigSpec(deviceChange=[add(disk(50 * 2**20))]))
     assert isinstance(fault, vim.fault.NoDiskSpace)
 
 

@@ -41,6 +41,7 @@ from vgpu_cfg.lab.state.inventory import (
     VmOverride,
 )
 from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library
+from vgpu_cfg.lab.state.snapshots import take_snapshot
 from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of, set_attribute
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
@@ -51,6 +52,12 @@ Thing = TypeVar("Thing", Datastore, Network)
 
 _Customization: Any = vim.vm.customization
 _ANOTHER_KEY = list(b"another vCenter's public key")
+
+
+def _admission_control(percent: int) -> Any:
+    kept = {"cpuFailoverResourcesPercent": percent, "memoryFailoverResourcesPercent": percent}
+    policy = vim.cluster.FailoverResourcesAdmissionControlPolicy(**kept)
+    return vim.cluster.DasConfigInfo(admissionControlEnabled=True, admissionControlPolicy=policy)
 
 
 def build_state(source: EstateFile) -> LabState:
@@ -158,7 +165,8 @@ class _Builder:
 
     def _add_stock(self, part: file.DatacenterPart, loc: Loc) -> None:
         for store in part.datastores:
-            self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+            made = self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+            made.in_maintenance = store.maintenance
         for switch in part.switches:
             self.site.add_switch(switch.name, switch.mtu)
         for index, network in enumerate(part.networks):
@@ -173,8 +181,17 @@ class _Builder:
             cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
             cluster.drs_options |= part.drs_options
             cluster.image_managed, cluster.config_managed = part.image_managed, part.config_managed
+            if part.admission_control:
+                cluster.das = _admission_control(part.admission_control)
             for pool in part.resource_pools:
-                self.site.add_pool(cluster, pool)
+                if isinstance(pool, str):
+                    self.site.add_pool(cluster, pool)
+                else:
+                    self.site.add_pool(cluster, pool.name).memory = vim.ResourceAllocationInfo(
+                        limit=pool.memory_limit,
+                        reservation=pool.memory_reservation,
+                        expandableReservation=False if pool.memory_reservation else None,
+                    )
         for index, host in enumerate(part.hosts):
             at = (*loc, "hosts", index)
             stores = self._known(host.datastores, self.site.datastores, (*at, "datastores"), "datastore")
@@ -291,7 +308,9 @@ class _Builder:
         vm.device_groups = {device.group[0]: device.group_name for device in devices if device.group}
         is_template = isinstance(part, file.TemplatePart)
         vm.is_template = is_template
-        return self.site.add_vm(
+        if part.nested:
+            vm.extra["nestedHVEnabled"] = True
+        made = self.site.add_vm(
             vm,
             host=host,
             folder=folder,
@@ -303,6 +322,9 @@ class _Builder:
             groups=[device.group for device in devices],
             has_tpm=part.vtpm,
         )
+        for snapshot in part.snapshots:
+            take_snapshot(self.state, made, snapshot, VMS_RUN_SINCE)
+        return made
 
     def _machine(self, part: file.MachinePart, name: str, *, has_gpu: bool) -> VirtualMachine:
         reserved = has_gpu if part.reserve_memory is None else part.reserve_memory

@@ -6,6 +6,7 @@ The PCI functions of hosts: host bridges, GPUs and NICs, with their ids and name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -110,6 +111,7 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         in_maintenance=part.maintenance,
         lockdown=part.lockdown,
         licence=part.licence or EVALUATION,
+        acceptance=part.acceptance,
         profile=part.host_profile,
         rebinds_without_reboot=part.rebinds_without_reboot,
     )
@@ -120,7 +122,7 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         driver = HostDriver(bundle.driver.kind, bundle.driver.version)
         vibs = (*bundle_vibs(driver, release_of(host)[0]), *MFT_VIBS)
         host.bundles[bundle.path] = tuple(
-            vib for vib in vibs if _PARTS.get(vib.name, "driver") == bundle.holds
+            replace(vib, level=bundle.level) for vib in vibs if _PARTS.get(vib.name, "driver") == bundle.holds
         )
     for gpu, gpu_part in gpus:
         if gpu_part.mode == "passthrough":

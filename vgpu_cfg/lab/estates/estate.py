@@ -185,6 +185,9 @@ class DriverPart(Part):
     gpu_daemon: bool = True
 
 
+AcceptanceLevel = Literal["VMwareCertified", "VMwareAccepted", "PartnerSupported", "CommunitySupported"]
+
+
 class BundlePart(Part):
     """An offline bundle on a datastore: NVIDIA's driver, or the GPU management daemon, which comes apart.
 
@@ -195,6 +198,15 @@ class BundlePart(Part):
     path: str
     holds: Literal["driver", "daemon", "mft", "nmst"] = "driver"
     driver: DriverPart = DriverPart()
+    level: AcceptanceLevel = "VMwareCertified"
+
+
+class PoolPart(Part):
+    """A resource pool with a limit of its memory, or a reservation that cannot expand."""
+
+    name: str
+    memory_limit: Size | None = None
+    memory_reservation: Size | None = None
 
 
 class HostPart(Part):
@@ -216,6 +228,7 @@ class HostPart(Part):
     maintenance: bool = False
     lockdown: Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"] = "lockdownDisabled"
     licence: str = ""
+    acceptance: AcceptanceLevel = "PartnerSupported"
     host_profile: str = ""
     rebinds_without_reboot: bool = True
     mft: bool = False
@@ -257,7 +270,9 @@ class ClusterPart(Part):
     drs_options: dict[str, str] = Field(default_factory=dict)
     image_managed: bool = False
     config_managed: bool = False
-    resource_pools: tuple[str, ...] = ()
+    admission_control: int = Field(default=0, ge=0, le=100)
+    """The percentage of memory that vSphere HA keeps; 0 turns admission control off."""
+    resource_pools: tuple[str | PoolPart, ...] = ()
     hosts: tuple[HostPart, ...]
 
 
@@ -268,6 +283,7 @@ class DatastorePart(Part):
     kind: Literal["vsan", "VMFS", "NFS"] = "vsan"
     capacity: Size = 50 * 1024 * 1024
     free: Size = 40 * 1024 * 1024
+    maintenance: bool = False
 
 
 class SwitchPart(Part):
@@ -299,6 +315,8 @@ class MachinePart(Part):
     memory: Size = 8192
     reserve_memory: bool | None = None
     cpu_reservation: int = Field(default=0, ge=0)
+    nested: bool = False
+    snapshots: tuple[str, ...] = ()
     cpu_hot_add: bool = False
     memory_hot_add: bool = False
     latency: Literal["low", "normal", "medium", "high"] = "normal"

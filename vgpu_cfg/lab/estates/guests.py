@@ -102,6 +102,7 @@ class WorkloadPart(Part):
 class GuestPart(Part):
     """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one.
 
+    Without `grid` it is of the data-center packages. `signs_modules`: Secure Boot takes modules built in it.
     `datasource` is where its cloud-init looks for data, `headers` are the running kernel's. `faults` are its
     faults, and those of its clones. `runs` is what runs in it while it is up.
     """
@@ -114,6 +115,8 @@ class GuestPart(Part):
     headers: bool = True
     tools: bool = True
     driver: str = "none"
+    grid: bool = True
+    signs_modules: bool = False
     nouveau: bool = True
     ofed: RdmaStack = "inbox"
     runtimes: tuple[Runtime, ...] = ()

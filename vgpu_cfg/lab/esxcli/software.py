@@ -7,7 +7,19 @@ NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Record, Rows, command, is_set, needed
+import re
+
+from vgpu_cfg.lab.esxcli.answers import (
+    Answer,
+    Arguments,
+    CommandError,
+    Record,
+    Rows,
+    command,
+    is_set,
+    needed,
+)
+from vgpu_cfg.lab.rules.from_the_field import text_of
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -18,6 +30,9 @@ NEEDS_REBOOT = (
     "The update completed successfully, but the system needs to be rebooted for the changes to be effective."
 )
 NOTHING = "Host is not changed."
+LEVELS = ("VMwareCertified", "VMwareAccepted", "PartnerSupported", "CommunitySupported")
+"""Acceptance levels, the strictest first."""
+_LEVEL = re.compile("^VMware|Supported$")
 
 
 @command("software.vib.list")
@@ -33,7 +48,7 @@ def list_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
                 "Name": vib.name,
                 "Version": vib.version,
                 "Vendor": vib.vendor,
-                "Acceptance Level": "VMwareCertified",
+                "Acceptance Level": vib.level,
                 "Install Date": INSTALLED,
                 "Platforms": "host",
             }
@@ -47,7 +62,10 @@ def list_depots(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List the packages of depots; the host need not be in maintenance mode."""
     needed(arguments, "depot")
     vibs = [vib for path in arguments["depot"] for vib in _bundle(host, path)]
-    rows = ({"Name": vib.name, "Version": vib.version, "Vendor": vib.vendor} for vib in vibs)
+    rows = (
+        {"Name": vib.name, "Version": vib.version, "Vendor": vib.vendor, "Acceptance Level": vib.level}
+        for vib in vibs
+    )
     return Rows("VIBSummary", tuple(rows))
 
 
@@ -59,6 +77,11 @@ def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     now = host.software
     new = [vib for vib in given if {**now, **host.staged}.get(vib.name) != vib]
     same = [vib for vib in given if vib not in new]
+    for vib in new:
+        if LEVELS.index(vib.level) > LEVELS.index(host.acceptance):
+            words = [_LEVEL.sub("", level).lower() for level in (vib.level, host.acceptance)]
+            why = text_of("unsigned-vib", vib=vib_id(vib), level=words[0], of_host=words[1])
+            raise CommandError("[AcceptanceConfigError]", why)
     if new and not host.in_maintenance:
         raise CommandError("[MaintenanceModeError]", "MaintenanceMode is required to install the VIBs.")
     if not is_set(arguments, "dryrun"):

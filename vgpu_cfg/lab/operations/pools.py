@@ -1,4 +1,4 @@
-"""Resource pools made, named, destroyed, and given shares, which nothing in the lab judges."""
+"""Resource pools made, named, destroyed, and given shares, which nothing in the lab judges, and limits."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import merged
-from vgpu_cfg.lab.state.inventory import LabState, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, LabState, ResourcePool, VirtualMachine
 
 
 @operation("ResourcePool", "CreateResourcePool")
 def create_pool(lab: Simulation, pool: ResourcePool, *, name: str, spec: Any) -> ResourcePool:
-    """Make a resource pool below another. Raises DuplicateName."""
+    """Make a resource pool below another. Raises DuplicateName, NotSupported without DRS."""
+    cluster = lab.state.get(pool.owner, Cluster)
+    if not cluster.drs_enabled and not cluster.is_standalone:
+        raise refuse("pool-without-drs")
     _check_name(lab.state, pool, name)
     made = ResourcePool(moid=lab.state.new_moid("resgroup"), name=name, parent=pool.moid, owner=pool.owner)
     _apply(made, spec)

@@ -8,12 +8,13 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.entity import ENTITY, attribute
 from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.rules.hardware import LARGEST_DISK_KB
 from vgpu_cfg.lab.simulation.context import Context, referred
 from vgpu_cfg.lab.simulation.directory import BROWSER
 from vgpu_cfg.lab.state.inventory import Datastore
 
 MIB = 1024 * 1024
-LARGEST_FILE = 62 * 1024**4
+LARGEST_FILE = LARGEST_DISK_KB * 1024
 """Bytes of the largest virtual disk, 62 TB."""
 
 
@@ -29,7 +30,7 @@ def summary(thing: Datastore) -> Any:
         accessible=thing.accessible,
         multipleHostAccess=len(thing.hosts) > 1,
         type=thing.kind,
-        maintenanceMode="normal",
+        maintenanceMode="inMaintenance" if thing.in_maintenance else "normal",
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.lab.rules import hardware, nvlink, refusals
+from vgpu_cfg.lab.rules import capacity, hardware, nvlink, refusals
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, Pick, entry_of, esxi_order, find_slot, load_of
 from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
@@ -58,6 +58,9 @@ def admit(
     if vm.hardware_version > hardware.max_hardware_version(host):
         raise refusals.too_new(host)
     _check_size(state, vm, host)
+    capacity.check(state, vm, host)
+    hardware.check_macs(vm)
+    hardware.check_iommu(vm, host)
     placed = place_vgpus(vm, host, pick, forced or {}, suits)
     hardware.check_memory_reserved(vm)
     hardware.check_tpm(vm)
@@ -111,12 +114,6 @@ def stop(state: LabState, vm: VirtualMachine) -> None:
     state.touch(vm, host)
 
 
-def reserved_mib(state: LabState, host: Host) -> int:
-    """Return the memory that the VMs which run on a host have reserved."""
-    running = (state.get(moid, VirtualMachine) for moid in host.vms)
-    return sum(hardware.reservation_mib(vm) for vm in running if vm.is_on)
-
-
 def check_cpu(state: LabState, vm: VirtualMachine, host: Host) -> None:
     """Raise where the CPU that a VM reserves is not left on a host.
 
@@ -144,7 +141,7 @@ def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
             msg="The memory size of the virtual machine is not supported by the host.",
         )
     asked = hardware.reservation_mib(vm)
-    left = host.memory_mib - hardware.HOST_OWN_MIB - reserved_mib(state, host)
+    left = host.memory_mib - hardware.HOST_OWN_MIB - capacity.reserved_mib(state, host)
     if asked > left:
         raise refusals.no_memory(left, asked)
     check_cpu(state, vm, host)

@@ -12,6 +12,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.state.devices import nics_of
 from vgpu_cfg.lab.state.vm import VirtualMachine
 
@@ -29,6 +30,8 @@ def check_customization(vm: VirtualMachine, spec: Any) -> None:
     """Refuse a specification that the VM, with the devices that it has, cannot be customised by."""
     if vm.customization is not None:
         raise vim.fault.CustomizationPending(msg="A customization operation is already pending.")
+    if not vm.tools_installed:
+        raise refuse("customization-without-tools", uncustomizableGuestOS=vm.guest_id)
     nics, settings = len(nics_of(vm.devices)), len(spec.nicSettingMap or ())
     if nics != settings:
         raise vim.fault.NicSettingMismatch(

@@ -10,7 +10,8 @@ from pyVmomi import vim
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.lab.estates.stock import BY_VERSION
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state.devices import has_tpm
+from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.state.devices import FIRST_NIC, has_tpm, nics_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 OLDEST_VGPU_VERSION = 11
@@ -31,6 +32,13 @@ PAGES_BELOW_4G = 917_504
 PAGES_BESIDE_BAR = 12_290
 
 DEFAULT_WINDOW_GB = 32
+LARGEST_DISK_KB = 62 * 1024**3
+"""62 TB, the largest virtual disk (vSphere Configuration Maximums)."""
+MOST_CPUS_WITHOUT_IOMMU = 127
+IOMMU_KEYS = ("vvtd.enable", "pciPassthru.vmiop.allowViommu", "pciPassthru.vmiop.enableViommu")
+AMD_IOMMU_KEY = "amd.iommu.supportsPcip"
+MEMORY_STEP_MIB = 4
+FIRST_VIOMMU_ESXI = 8
 HOST_OWN_MIB = 8192
 """The overhead of the lab's hosts. A real host's overhead depends on much more."""
 
@@ -113,6 +121,26 @@ def check_tpm(vm: VirtualMachine) -> None:
     """
     if has_tpm(vm.devices) and vm.firmware != "efi":
         raise refusals.power_on_failed("The virtual machine must use EFI firmware.")
+
+
+def check_macs(vm: VirtualMachine) -> None:
+    """Raise for a manual MAC address of VMware's own; `ethernet0.checkMACAddress` turns it off."""
+    for nic in nics_of(vm.devices):
+        key = f"ethernet{nic.key - FIRST_NIC}.checkMACAddress"
+        is_checked = vm.extra_config.get(key, "").upper() != "FALSE"
+        is_own = nic.macAddress.startswith("00:0c:29:") or "00:50:56:40" <= nic.macAddress < "00:50:57"
+        if nic.addressType == "manual" and is_own and is_checked:
+            raise refuse("reserved-mac", mac=nic.macAddress)
+
+
+def check_iommu(vm: VirtualMachine, host: Host) -> None:
+    """Raise where vGPUs meet the virtual IOMMU that many vCPUs need. From 8.0 on, parameters allow it."""
+    if vm.cpus <= MOST_CPUS_WITHOUT_IOMMU or not vgpus_of(vm.devices):
+        return
+    keys = (*IOMMU_KEYS, *((AMD_IOMMU_KEY,) if "AMD" in host.cpu_model else ()))
+    is_allowed = all(vm.extra_config.get(key, "").upper() == "TRUE" for key in keys)
+    if not is_allowed or int(host.version.partition(".")[0]) < FIRST_VIOMMU_ESXI:
+        raise refuse("iommu-with-vgpu")
 
 
 def window_gb(vm: VirtualMachine) -> int:

@@ -364,7 +364,7 @@ def copy_with(device: Any, /, **changes: Any) -> Any:
 
 def merged(old: Any, sent: Any) -> Any:
     """Return a data object with the sent fields set, and the rest unchanged; inner objects likewise."""
-    if sent is None or old is None or type(old) is not type(sent):
+    if type(old) is not type(sent) or not isinstance(sent, VmomiSupport.DataObject):
         return old if sent is None else sent
     made = copy_with(old)
     kind: Any = type(sent)

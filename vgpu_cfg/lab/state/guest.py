@@ -149,6 +149,10 @@ class Guest:
     """Whose a folder is that is not root's."""
     host_name: str = "ubuntu"
     driver: str = ""
+    has_grid_driver: bool = True
+    """Whether its NVIDIA driver is of the vGPU packages (GRID), and not of the data-center packages."""
+    signs_modules: bool = False
+    """Whether the key that signs modules built in it is enrolled in its firmware."""
     nouveau: bool = True
     """Whether the system has the nouveau driver, and may load it."""
     ofed: str = "inbox"

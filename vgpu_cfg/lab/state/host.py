@@ -262,6 +262,8 @@ class Host(Managed):
     software: dict[str, Vib] = field(default_factory=dict)
     staged: dict[str, Vib] = field(default_factory=dict)
     """Packages that were installed and wait for a reboot."""
+    acceptance: str = "PartnerSupported"
+    """The lowest acceptance level of packages that it takes."""
     bundles: dict[str, tuple[Vib, ...]] = field(default_factory=dict)
     """Offline bundles that lie on a datastore, by path."""
     lockdown: Lockdown = "lockdownDisabled"

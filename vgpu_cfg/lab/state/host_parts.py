@@ -106,6 +106,8 @@ class Vib:
     version: str
     vendor: str
     summary: str = ""
+    level: str = "VMwareCertified"
+    """Its acceptance level."""
 
 
 @dataclass(slots=True)

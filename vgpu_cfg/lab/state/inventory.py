@@ -183,6 +183,7 @@ class Datastore(Managed):
     capacity_mib: int = 0
     free_mib: int = 0
     accessible: bool = True
+    in_maintenance: bool = False
     hosts: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

@@ -16,9 +16,12 @@ from vgpu_cfg.lab.guest.staging.work import (
 )
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
 from vgpu_cfg.lab.guest.system.workloads import end_gpu_users
+from vgpu_cfg.lab.rules.from_the_field import text_of
 
 DRIVER_MIB = 3072
 VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
+DATA_CENTER = re.compile(r"NVIDIA-Linux-x86_64-[\d.]+\.run$|cuda-drivers|nvidia-(driver|open|dkms)-")
+"""Names of NVIDIA's packages for data centers; those for vGPU guests have `grid` in theirs."""
 GRIDD, TOKENS = "/etc/nvidia/gridd.conf", "/etc/nvidia/ClientConfigToken"
 TOKEN_MODE = 0o744
 FIRST_SENTENCE = "the client configuration token"
@@ -63,9 +66,17 @@ def install_driver(work: Work) -> WorkResult:
     fetch(work, package, work.text("sha256"))
     end_gpu_users(work.lab, work.vm)
     work.guest.driver = version[0]
+    work.guest.has_grid_driver = DATA_CENTER.match(package.rpartition("/")[2]) is None
     work.guest.free_mib -= DRIVER_MIB
     if work.guest.has_nouveau:
         raise ModuleFailedError("nouveau drives the GPU")
+    if work.vm.secure_boot and not work.guest.signs_modules:
+        raise ModuleFailedError(text_of("unsigned-module"))
+    shared = next((gpu for gpu in gpus_of_guest(work.lab.state, work.vm) if gpu.profile), None)
+    if shared is not None and not work.guest.has_grid_driver:
+        ids = f"{shared.gpu.pci.vendor_id:04x}:{shared.gpu.pci.device_id:04x}"
+        why = {"pci_id": shared.pci_id, "ids": ids, "version": version[0]}
+        raise ModuleFailedError(text_of("data-center-driver-on-vgpu", **why))
     if gpus_of_guest(work.lab.state, work.vm) and not driver_loads(work.lab.state, work.vm):
         raise ModuleFailedError(f"the driver {version[0]} does not load: the host runs another branch")
     return DONE

@@ -53,6 +53,8 @@ def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
         accounts=accounts,
         host_name=name,
         driver="" if part.driver == "none" else part.driver,
+        has_grid_driver=part.grid,
+        signs_modules=part.signs_modules,
         nouveau=part.nouveau and part.driver == "none",
         ofed=part.ofed,
         runtimes=list(part.runtimes),

@@ -127,6 +127,8 @@ def driver_loads(state: LabState, vm: VirtualMachine) -> bool:
     shared = [one for one in gpus_of_guest(state, vm) if one.profile]
     if not shared:
         return True
+    if not guest.has_grid_driver:
+        return False
     return host.driver is not None and takes(branch_of(host.driver.version), branch_of(guest.driver))
 
 

@@ -20,7 +20,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.operations.vms.migrate import move_running
 from vgpu_cfg.lab.operations.vms.power import is_in_reach
-from vgpu_cfg.lab.rules import admission, migration, refusals
+from vgpu_cfg.lab.rules import capacity, migration, refusals
 from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -194,7 +194,7 @@ def _move(lab: Simulation, cluster: Cluster, vm: VirtualMachine, host: Host) -> 
     """Move a VM as it runs, to the host with the most memory free; it stays where none takes it."""
     others = (lab.state.get(moid, Host) for moid in cluster.hosts)
     candidates = [other for other in others if other is not host and is_in_reach(lab, vm, other)]
-    candidates.sort(key=lambda other: admission.reserved_mib(lab.state, other) / other.memory_mib)
+    candidates.sort(key=lambda other: capacity.reserved_mib(lab.state, other) / other.memory_mib)
     try:
         migration.check_may_leave(lab.state, vm, host)
         move_running(lab, vm, candidates)

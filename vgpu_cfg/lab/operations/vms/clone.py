@@ -35,8 +35,9 @@ from vgpu_cfg.lab.operations.vms.privileges import (
     needed_for_clone,
 )
 from vgpu_cfg.lab.operations.vms.settings import apply_location
-from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules import migration, refusals
 from vgpu_cfg.lab.rules.customization import PENDING_KEY, check_customization
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.hardware import max_hardware_version
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -63,6 +64,7 @@ from vgpu_cfg.lab.state.inventory import (
 from vgpu_cfg.lab.state.tags import attached_to, objects_of
 
 LINKED = "createNewChildDiskBacking"
+CONSOLIDATED = "moveAllDiskBackingsAndConsolidate"
 SECONDS_AT_LEAST = 4.0
 MIB_PER_SECOND = 4096
 
@@ -131,6 +133,11 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     store = resolve_or_none(state, location.datastore, Datastore) or state.get(source.datastore, Datastore)
     host = asked or _host_for(lab, source, registered, pool, store, spec)
     check_usable(host)
+    if source.is_on and migration.holds_functions(source):
+        raise refuse("snapshot-with-passthrough")
+    if state.datacenter_of(into) is not state.datacenter_of(host):
+        mismatch = vim.fault.DatacenterMismatch(msg="The entities belong to several datacenters.")
+        raise refuse("two-datacenters", invalidProperty="spec.location.host", faultCause=mismatch)
     if pool is not None:
         check_in_pool(host, pool)
     check_reaches(store, host, location.datastore)
@@ -233,8 +240,14 @@ def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) 
 def _copy_disks(
     lab: Simulation, source: VirtualMachine, vm: VirtualMachine, store: Datastore, spec: Any
 ) -> None:
-    """Give each disk a file of its own, or a child of the source's for a linked clone."""
+    """Give each disk a file of its own, or a child of the source's for a linked clone.
+
+    The disks of a source with a snapshot keep their chain, unless the request consolidates it. That they do
+    without a `diskMoveType` is assumed; kubernetes-sigs/cluster-api-provider-vsphere, pull request 213,
+    met it with one that does not consolidate.
+    """
     linked = spec.location.diskMoveType == LINKED
+    keeps_chain = source.current_snapshot is not None and spec.location.diskMoveType != CONSOLIDATED
     if linked and source.current_snapshot is None:
         raise refusals.bad_argument("spec.snapshot")
     if spec.snapshot is not None:
@@ -255,8 +268,10 @@ def _copy_disks(
             "datastore": vim.Datastore(store.moid),
             "uuid": disk_uuid(vm.moid, str(index)),
         }
-        if linked:
+        if linked or keeps_chain:
             changes["parent"] = disk.backing
+        elif disk.backing.parent is not None:
+            changes["parent"] = None
         devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, **changes), vDiskId=None)
 
 

@@ -11,6 +11,7 @@ from vgpu_cfg.lab.operations.vms.drafts import (
     apply_spec,
     check_in_pool,
     check_name,
+    check_normal,
     check_usable,
     choose_host,
     datastore_of,
@@ -51,6 +52,7 @@ def create_vm(lab: Simulation, folder: Folder, *, config: Any, pool: Any, host: 
     asked = resolve_or_none(state, host, Host)
     check_name(state, folder, config.name or "")
     store = datastore_of(lab, config.files.vmPathName, asked)
+    check_normal(store)
     vm = _new_vm(lab, config.name)
     version = hardware_version(config.version, asked) if config.version else 0
     chosen = asked or choose_host(lab, into, store, profiles_in(vm, config), version)

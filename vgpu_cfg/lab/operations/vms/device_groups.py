@@ -14,8 +14,14 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least, version_name
 from vgpu_cfg.lab.operations.vms.disk_files import keep_file
-from vgpu_cfg.lab.operations.vms.new_devices import NewDevices, make_device, nic_backing_for
+from vgpu_cfg.lab.operations.vms.new_devices import (
+    NewDevices,
+    check_disk_size,
+    make_device,
+    nic_backing_for,
+)
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.nvlink import FIRST_GROUP_VERSION, GroupOffer, offered_groups
 from vgpu_cfg.lab.rules.whole_devices import LOW_16_BITS
 from vgpu_cfg.lab.state.devices import MOST_NICS, copy_with, description, groups_of, is_passthrough, vgpus_of
@@ -200,6 +206,9 @@ def _edit(change: NewDevices, device: Any) -> None:
             size_kb = device.capacityInKB or (device.capacityInBytes or 0) // 1024 or old.capacityInKB
             if size_kb < old.capacityInKB:
                 raise refusals.bad_device(change.index)
+            if size_kb > old.capacityInKB:
+                _check_grows(change, old)
+                check_disk_size(change, size_kb)
             made = copy_with(
                 old,
                 capacityInKB=size_kb,
@@ -218,6 +227,13 @@ def _edit(change: NewDevices, device: Any) -> None:
             made = copy_with(old, **changes)
     node = old.numaNode if device.numaNode is None else _node(device.numaNode)
     change.vm.devices[device.key] = copy_with(made, numaNode=node)
+
+
+def _check_grows(change: NewDevices, disk: Any) -> None:
+    """Raise InvalidDeviceOperation for the disk of a VM with a snapshot, or one with a disk below it."""
+    if change.vm.current_snapshot is not None or getattr(disk.backing, "parent", None) is not None:
+        where = {"property": f"virtualDeviceSpec[{change.index}]", "badOp": "edit"}
+        raise refuse("disk-with-parents", deviceIndex=change.index, **where)
 
 
 def _check_same(change: NewDevices, old: Any, device: Any) -> None:

@@ -5,6 +5,7 @@ The place of a new VM: pool, host, datastore; and the lab's choice of a host if 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
@@ -17,11 +18,12 @@ from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
 from vgpu_cfg.lab.operations.vms.settings import apply_policies, apply_settings
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.gpu_load import find_slot, load_of
 from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.devices import network_of, nics_of, vgpus_of
+from vgpu_cfg.lab.state.devices import is_passthrough, network_of, nics_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datastore,
@@ -34,6 +36,9 @@ from vgpu_cfg.lab.state.inventory import (
 )
 
 _FIELDS = tuple(field.name for field in fields(VirtualMachine))
+LONGEST_NAME = 80
+_ESCAPED = re.compile(r"%(?!25|2f|5c)|[/\\]", re.IGNORECASE)
+"""Characters that vCenter stores as three."""
 
 
 def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
@@ -61,6 +66,9 @@ def apply_spec(lab: Simulation, draft: VirtualMachine, host: Host | None, spec: 
     before = set(draft.devices)
     change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
     apply_policies(lab.state, draft, spec, before)
+    is_exposed = draft.extra.get("nestedHVEnabled")
+    if is_exposed and any(is_passthrough(device) for device in draft.devices.values()):
+        raise refuse("nested-with-passthrough")
 
 
 def _apply_instance_uuid(state: LabState, draft: VirtualMachine, asked: str | None) -> None:
@@ -141,9 +149,11 @@ def relink_networks(state: LabState, vm: VirtualMachine, before: set[str]) -> No
 
 
 def check_name(state: LabState, folder: Folder, name: str, me: str = "") -> None:
-    """Raise InvalidName for an empty name, DuplicateName where the folder has another of that name."""
+    """Raise InvalidName for an empty name or a long one, DuplicateName where the folder has it already."""
     if not name:
         raise vim.fault.InvalidName(name=name, msg=f"The name '{name}' is invalid.")
+    if len(_ESCAPED.sub("%25", name)) > LONGEST_NAME:
+        raise refuse("name-too-long", name=name)
     for moid in folder.children:
         thing = state.objects[moid]
         if moid != me and thing.name == name:
@@ -205,13 +215,20 @@ def datastore_of(lab: Simulation, path: str, host: Host | None) -> Datastore:
 
 
 def check_reaches(store: Datastore, host: Host, reference: Any) -> None:
-    """Raise InvalidDatastore where a host does not mount a datastore."""
+    """Raise InvalidDatastore where a host does not mount a datastore, and where it is in maintenance mode."""
+    check_normal(store)
     if store.moid not in host.datastores or not store.accessible:
         raise vim.fault.InvalidDatastore(
             datastore=vim.Datastore(moid_of(reference)) if reference is not None else None,
             name=store.name,
             msg=f"The datastore '{store.name}' is not accessible from the host '{host.name}'.",
         )
+
+
+def check_normal(store: Datastore) -> None:
+    """Raise InvalidDatastoreState for a datastore in maintenance mode."""
+    if store.in_maintenance:
+        raise refuse("datastore-in-maintenance", datastoreName=store.name)
 
 
 def check_reachable(state: LabState, vm: VirtualMachine) -> None:

@@ -10,6 +10,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.operations.vms.disk_files import with_file_there, with_new_file
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.profiles import knows
 from vgpu_cfg.lab.state.devices import (
     FIRST_DISK,
@@ -188,6 +189,8 @@ def nic_backing_for(change: NewDevices, backing: Any) -> tuple[Any, Network]:
     right_kind = network is not None and network.is_distributed == isinstance(
         backing, card.DistributedVirtualPortBackingInfo
     )
+    if network is not None and network.is_distributed and right_kind and not reachable:
+        raise refuse("switch-of-other-hosts", invalidProperty="spec.deviceChange.device.port.switchUuid")
     if network is None or network.is_uplink or not reachable or not right_kind:
         raise refusals.bad_backing(change.index)
     if network.is_distributed:
@@ -215,7 +218,10 @@ def _make_disk(change: NewDevices, device: Any) -> Any:
     size_kb = device.capacityInKB or (device.capacityInBytes or 0) // 1024
     if size_kb <= 0:
         raise refusals.bad_device(change.index)
+    check_disk_size(change, size_kb)
     store = change.state.get(change.vm.datastore, Datastore)
+    if not is_there and store.in_maintenance:
+        raise refuse("datastore-in-maintenance", datastoreName=store.name)
     if not is_there and size_kb // 1024 > store.free_mib:
         raise vim.fault.NoDiskSpace(
             datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
@@ -240,6 +246,14 @@ def _make_disk(change: NewDevices, device: Any) -> Any:
         capacityInKB=size_kb,
         capacityInBytes=size_kb * 1024,
     )
+
+
+def check_disk_size(change: NewDevices, size_kb: int) -> None:
+    """Raise InvalidDeviceSpec for a disk larger than any datastore takes."""
+    if size_kb > hardware.LARGEST_DISK_KB:
+        raise refuse(
+            "disk-above-62-tib", deviceIndex=change.index, property=f"virtualDeviceSpec[{change.index}]"
+        )
 
 
 def _disk_key(controller: int, unit: int) -> int:

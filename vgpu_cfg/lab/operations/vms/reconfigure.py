@@ -17,10 +17,14 @@ from vgpu_cfg.lab.operations.vms.drafts import (
 from vgpu_cfg.lab.operations.vms.privileges import check_spec
 from vgpu_cfg.lab.operations.vms.settings import hardware_version
 from vgpu_cfg.lab.rules import admission, hardware, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.devices import copy_with, disk_uuid, disks_of
+from vgpu_cfg.lab.state.devices import copy_with, disk_uuid, disks_of, is_set
 from vgpu_cfg.lab.state.inventory import Folder, Host, VirtualMachine
+
+OF_A_TEMPLATE = frozenset({"name", "annotation", "changeVersion", "extraConfig"})
+"""Fields of a template that can be changed; that extraConfig is one of them is assumed."""
 
 
 def _check_privileges(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
@@ -42,6 +46,9 @@ def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
         raise refusals.changed_meanwhile()
     if vm.is_on and spec.extraConfig and denies("running-vm-takes-extra-config"):
         raise refusals.wrong_power_state(vm, "poweredOff")
+    changed = {info.name for info in spec._GetPropertyList() if is_set(getattr(spec, info.name))}
+    if vm.is_template and not changed <= OF_A_TEMPLATE:
+        raise refuse("template-is-not-changed")
     check_reachable(lab.state, vm)
     host = lab.state.get(vm.host, Host)
     draft = draft_of(vm)

@@ -19,6 +19,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.state.devices import copy_with, disks_of, is_passthrough, is_set, merged
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 
@@ -45,6 +46,11 @@ NEEDS_OFF = (
 )  # fmt: skip
 """Fields that a running VM does not take."""
 
+_Identifier: Any = vim.vm.GuestOsDescriptor.GuestOsIdentifier
+GUEST_IDS = frozenset(_Identifier.values)
+MOST_SOCKETS = 128
+"""The most virtual sockets, and the most vCPUs that a running VM grows to."""
+
 _VERSION = re.compile(r"vmx-(\d+)")
 
 
@@ -65,6 +71,9 @@ def apply_settings(vm: VirtualMachine, spec: Any) -> None:
         if spec.numCoresPerSocket is not None:
             raise refusals.bad_config("configSpec.numCoresPerSocket")
         vm.cores_per_socket = 1
+    chooses = vm.hardware_version >= hardware.OLDEST_VNUMA_VERSION
+    if not chooses and vm.cpus // vm.cores_per_socket > MOST_SOCKETS:
+        raise refuse("too-many-sockets", invalidProperty="configSpec.numCPUs")
     _apply_flags(vm, spec)
     _apply_boot(vm, spec)
     _apply_reservation(vm, spec)
@@ -82,6 +91,8 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
             raise refusals.bad_config("configSpec.firmware")
         vm.firmware = spec.firmware
     if spec.guestId:
+        if spec.guestId not in GUEST_IDS:
+            raise refuse("unknown-guest-id", invalidProperty="configSpec.guestId")
         vm.guest_id = spec.guestId
     if spec.annotation is not None:
         vm.annotation = spec.annotation
@@ -176,6 +187,8 @@ def _check_running(vm: VirtualMachine, spec: Any) -> None:
     pinned = any(is_passthrough(device) for device in vm.devices.values())
     bad_cpus = grows_cpus and not (vm.cpu_hot_add and spec.numCPUs > vm.cpus)
     bad_memory = grows_memory and (pinned or not (vm.memory_hot_add and spec.memoryMB > vm.memory_mib))
+    if grows_cpus and vm.cpus <= MOST_SOCKETS < spec.numCPUs:
+        raise refuse("too-many-sockets", invalidProperty="configSpec.numCPUs")
     if refused or keys or bad_cpus or bad_memory:
         raise refusals.wrong_power_state(vm, "poweredOff")
 

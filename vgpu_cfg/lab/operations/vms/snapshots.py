@@ -9,18 +9,13 @@ from pyVmomi import vmodl
 
 from vgpu_cfg.lab.operations.vms.drafts import commit, draft_of, stamp_change
 from vgpu_cfg.lab.operations.vms.power import halt, power_on
-from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules import migration, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import disks_of
+from vgpu_cfg.lab.state.snapshots import take_snapshot
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
-
-_KEPT = (
-    "cpus", "cores_per_socket", "memory_mib", "memory_reservation_mib", "memory_reservation_locked",
-    "cpu_reservation_mhz", "latency_sensitivity", "cpu_hot_add", "memory_hot_add", "firmware", "secure_boot",
-    "boot_delay_ms", "hardware_version", "guest_id", "annotation", "extra_config", "extra", "device_groups",
-    "home_policy", "disk_policies", "made_devices",
-)  # fmt: skip
-"""The parts of a VM that a snapshot keeps."""
 
 
 @task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
@@ -35,21 +30,11 @@ def create_snapshot(
 ) -> Snapshot:
     """Keep a snapshot's name and place, and the VM's settings; disks are not copied."""
     del quiesce
-    draft = draft_of(vm)
-    made = Snapshot(
-        moid=lab.state.new_moid("snapshot"),
-        name=name,
-        parent=vm.moid,
-        number=1 + max((lab.state.get(moid, Snapshot).number for moid in vm.snapshots), default=0),
-        created=lab.clock.now(),
-        description=description or "",
-        previous=vm.current_snapshot,
-        kept={name: getattr(draft, name) for name in _KEPT},
-        was_on=memory and vm.is_on,
-    )
-    lab.state.add(made)
-    vm.snapshots.append(made.moid)
-    vm.current_snapshot = made.moid
+    if migration.holds_functions(vm):
+        raise refuse("snapshot-with-passthrough")
+    if memory and any("independent" in str(disk.backing.diskMode) for disk in disks_of(vm.devices)):
+        raise refuse("memory-snapshot-of-independent-disk")
+    made = take_snapshot(lab.state, vm, name, lab.clock.now(), description or "", with_memory=memory)
     lab.state.touch(vm)
     stamp_change(lab, vm)
     return made

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.renderers.hosts.options import (
     host_options,
 )
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.rules.admission import reserved_mib
+from vgpu_cfg.lab.rules.capacity import reserved_mib
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context, referred
 from vgpu_cfg.lab.simulation.directory import BROWSER, service_of
