@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -30,11 +31,16 @@ _TOLD_BY_PLACE = frozenset({"clone", "linked clone", "create", "host", "datastor
 
 
 class CloneFrom(Frozen):
-    """Clone a template; `snapshot_moid` is set for a linked clone."""
+    """Clone a template; `snapshot_moid` is set for a linked clone.
+
+    A full clone of a template with snapshots `consolidates` its disks: without that they cannot grow
+    (kubernetes-sigs/cluster-api-provider-vsphere, issue 1189).
+    """
 
     kind: Literal["clone"] = "clone"
     template: VmRef
     snapshot_moid: str | None = None
+    consolidates: bool = Field(default=False, exclude_if=operator.not_)
 
 
 class MakeFromScratch(Frozen):

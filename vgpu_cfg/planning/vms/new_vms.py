@@ -41,7 +41,8 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown
 
 LINKED_CLONE = "createNewChildDiskBacking"
-"""vim `RelocateSpec.diskMoveType` of a clone that shares its template's disks."""
+CONSOLIDATED_CLONE = "moveAllDiskBackingsAndConsolidate"
+"""vim `RelocateSpec.diskMoveType` of a clone that shares its template's disks; of one without their chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +193,16 @@ def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
     defaulted = resolved.desired.defaulted
     if resolved.template is not None:
         is_linked = resolved.desired.is_linked
-        linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": resolved.base.snapshot_moid or ""}
+        snapshot, sets = resolved.base.snapshot_moid, {"name": resolved.name}
+        if is_linked:
+            sets |= {"location.diskMoveType": LINKED_CLONE, "snapshot": snapshot or ""}
+        elif snapshot is not None:
+            sets |= {"location.diskMoveType": CONSOLIDATED_CLONE}
         made = Edit(
             key="linked clone" if is_linked else "clone",
             after=resolved.template.name,
             note=_library_note(resolved),
-            sets={"name": resolved.name, **(linked if is_linked else {})},
+            sets=sets,
         )
     else:
         path = f"[{place.datastore.name}]"
@@ -247,13 +252,19 @@ def _guest_id(resolved: ResolvedVm) -> str:
 def _source(resolved: ResolvedVm) -> CloneFrom | MakeFromScratch:
     if resolved.template is None:
         return MakeFromScratch(guest_id=_guest_id(resolved))
-    snapshot_moid = resolved.base.snapshot_moid if resolved.desired.is_linked else None
-    return _clone_from(resolved.template.name, resolved.template.moid, snapshot_moid)
+    snapshot_moid = resolved.base.snapshot_moid
+    return _clone_from(
+        resolved.template.name, resolved.template.moid, snapshot_moid, is_linked=resolved.desired.is_linked
+    )
 
 
 @lru_cache(maxsize=4096)
-def _clone_from(name: str, moid: str, snapshot_moid: str | None) -> CloneFrom:
-    return CloneFrom(template=VmRef(name=name, moid=moid), snapshot_moid=snapshot_moid)
+def _clone_from(name: str, moid: str, snapshot_moid: str | None, *, is_linked: bool) -> CloneFrom:
+    return CloneFrom(
+        template=VmRef(name=name, moid=moid),
+        snapshot_moid=snapshot_moid if is_linked else None,
+        consolidates=snapshot_moid is not None and not is_linked,
+    )
 
 
 def _location(resolved: ResolvedVm, place: NewPlace) -> Location:

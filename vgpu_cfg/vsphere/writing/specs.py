@@ -22,7 +22,7 @@ from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, SetDiskPolicy, VmSpec
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.wording import version_tuple
-from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
+from vgpu_cfg.planning.vms.new_vms import CONSOLIDATED_CLONE, LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
@@ -95,6 +95,8 @@ def clone_spec(
     if source.snapshot_moid is not None:
         location.diskMoveType = LINKED_CLONE
         spec.snapshot = vim.vm.Snapshot(source.snapshot_moid)
+    elif source.consolidates:
+        location.diskMoveType = CONSOLIDATED_CLONE
     return spec
 
 

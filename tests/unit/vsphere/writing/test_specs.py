@@ -424,6 +424,12 @@ def test_a_linked_clone_hangs_on_a_snapshot() -> None:
     assert spec.snapshot._moId == "snapshot-5"
 
 
+def test_a_full_clone_of_a_template_with_snapshots_has_no_chain_of_disks() -> None:
+    source = CloneFrom(template=VmRef(name="t", moid="vm-1"), consolidates=True)
+    spec: Any = clone_spec(creation(VmSpec(), source), source, ())
+    assert (spec.location.diskMoveType, spec.snapshot) == ("moveAllDiskBackingsAndConsolidate", None)
+
+
 def test_a_vm_from_scratch_is_efi_on_its_datastore() -> None:
     change = creation(
         VmSpec(settings={"cpus": 2, "firmware": "efi"}, devices=(NewDisk(size_mib=1024),)),
