@@ -164,7 +164,7 @@ def _demand(block: Node) -> Iterator[str]:
 
 
 def _errors(block: Node) -> Iterator[str]:
-    """Yield each error that stands in place of readings, with the first fields that have it."""
+    """Yield each error that replaces readings, with the first fields that have it."""
     fields: dict[str, list[str]] = {}
     for path, value in _read(block):
         if is_error(value):
