@@ -458,9 +458,10 @@ class Windows:
 def _why_not(text: str, seconds: int, now: datetime) -> str:
     from vgpu_cfg.planning.hosts.window import parse_window
 
-    left = parse_window(text).seconds_left(now)
+    window = parse_window(text)
+    left = window.seconds_left(now)
     if left is None:
-        return f"the window {text} is currently closed"
+        return f"the window {text} is currently closed; it {window.when(now)}"
     if left < seconds:
         return f"it takes about {_minutes(seconds)}, but the window {text} closes in {_minutes(left)}"
     return ""

@@ -207,7 +207,8 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
         left = window.seconds_left(observed.read_at)
         _check_length(concerned, window, text, findings)
         if left is None:
-            message = f"the maintenance window is {text}; hosts are not taken down now"
+            when = window.when(observed.read_at)
+            message = f"the maintenance window is {text}; hosts are not taken down now; it {when}"
             subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
             findings.add(Code.OUTSIDE_WINDOW, subject, message, "run `apply` during the window")
             continue

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from heapq import heappop, heappush
 from zoneinfo import ZoneInfo
 
+from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.model.plan_file import split_window
 
 _DAY = timedelta(days=1)
@@ -50,6 +54,22 @@ class Window:
             end = closes
         return None if end == now else (end - now).total_seconds()
 
+    def opens_at(self, now: datetime) -> datetime:
+        """Return when it opens next, or `now` if it is open."""
+        if self.is_open(now):
+            return now
+        today = now.astimezone(self.zone).date()
+        days = (today + number * _DAY for number in range(9))
+        return next(
+            opens
+            for day in days
+            if day.weekday() in self.days and (opens := self._moment(day, self.start)) > now
+        )
+
+    def when(self, now: datetime) -> str:
+        """Say when it opens next: "opens on Sat 2026-12-05 at 22:00 Europe/Berlin"."""
+        return f"opens on {self.opens_at(now).astimezone(self.zone):%a %Y-%m-%d at %H:%M} {self.zone.key}"
+
     @property
     def longest_seconds(self) -> float:
         """How long it is open at most, hours that summer time adds or takes apart."""
@@ -74,6 +94,51 @@ class Window:
         clock = time(*divmod(minutes, 60))
         local = datetime.combine(day + days * _DAY, clock, tzinfo=self.zone)
         return local.astimezone(UTC)  # two times of one zone would be compared by the wall clock
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many openings of a window the work of its hosts needs, and when the last host is back.
+
+    It is an estimate: `apply` runs in each opening, from its beginning.
+    """
+
+    window: str
+    openings: int
+    ends: datetime
+
+
+def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
+    """Return a forecast for each window of the hosts that are to be taken down.
+
+    Waves go on beside each other; of each, the stated number of hosts is down at once. A host begins only if
+    its expected time is left in the window. Windows without an end, or too short for a host, have none.
+    """
+    waves: dict[str, dict[str, list[EnterMaintenance]]] = {}
+    for change in of_kind(changes, EnterMaintenance):
+        if change.window and change.takes_seconds and not change.is_held:
+            waves.setdefault(change.window, {}).setdefault(change.wave, []).append(change)
+    found = []
+    for text, of_window in waves.items():
+        window = parse_window(text)
+        if window.longest_seconds == float("inf"):
+            continue
+        ends = now
+        used: set[datetime] = set()
+        for wave in of_window.values():
+            free = [now] * min(change.max_down for change in wave)
+            for seconds in (change.takes_seconds for change in wave):
+                if seconds > window.longest_seconds:
+                    continue
+                begins = window.opens_at(heappop(free))
+                if (window.seconds_left(begins) or 0) < seconds:
+                    begins = window.opens_at(begins + timedelta(seconds=window.seconds_left(begins) or 0))
+                used.add(begins + timedelta(seconds=window.seconds_left(begins) or 0))
+                heappush(free, begins + timedelta(seconds=seconds))
+                ends = max(ends, *free)
+        if used:
+            found.append(Forecast(text, len(used), ends.astimezone(window.zone)))
+    return tuple(found)
 
 
 def parse_window(text: str) -> Window:

@@ -28,6 +28,7 @@ from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice
 from vgpu_cfg.planning.hosts.window import parse_window
 
 SATURDAY_NIGHT = datetime(2026, 3, 7, 23, 0, tzinfo=UTC)
+CLOSED = "the window Sat 22:00-04:00 UTC is currently closed; it opens on Sat 2026-03-07 at 22:00 UTC"
 
 
 def add_vm(server: FakeHosts, name: str, **devices: Any) -> None:
@@ -90,11 +91,9 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
 def test_outside_the_window_nothing_is_begun_and_inside_it_is() -> None:
     server = estate()
     report, _ = run(server, enter(window="Sat 22:00-04:00 UTC"))
-    assert only(report).message == "the window Sat 22:00-04:00 UTC is currently closed"
+    assert only(report).message == CLOSED
     assert server.asked() == []
-    assert tuple(map(str, report.left_behind)) == (
-        "esx-01: not started: the window Sat 22:00-04:00 UTC is currently closed",
-    )
+    assert tuple(map(str, report.left_behind)) == (f"esx-01: not started: {CLOSED}",)
     assert exit_code_of(report) == 7
     server = estate(time=SATURDAY_NIGHT)
     report, _ = run(server, enter(window="Sat 22:00-04:00 UTC"))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_cfg.planning.hosts.window import parse_window
+from tests.unit.execution.host_makers import enter
+from vgpu_cfg.planning.hosts.window import forecast, parse_window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = ZoneInfo("UTC")
@@ -153,3 +154,57 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
         parse_window(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["Sat 22:00-04:00 Europe/Berlin", "Mon,Thu 02:00-02:30 UTC", "daily 23:00-22:30 UTC"]
+)
+@given(minutes=st.integers(0, 300 * 24 * 60))
+def test_it_opens_at_the_first_moment_at_which_it_is_open(text: str, minutes: int) -> None:
+    window, moment = parse_window(text), datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    opens = window.opens_at(moment)
+    assert window.is_open(opens)
+    if opens == moment:
+        return
+    assert not window.is_open(opens - timedelta(seconds=1))
+    halves = (moment + (opens - moment) * part / 40 for part in range(40))
+    assert not any(window.is_open(one) for one in halves)
+    assert opens - moment < timedelta(days=7)
+
+
+def test_it_says_when_it_opens_in_its_own_zone() -> None:
+    window = parse_window("Sat 22:00-04:00 Europe/Berlin")
+    said = window.when(datetime(2026, 11, 29, 15, tzinfo=UTC))
+    assert said == "opens on Sat 2026-12-05 at 22:00 Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "down", "openings", "ends"),
+    [
+        (1, 1, 1, "Sat 23:00"),
+        (6, 1, 1, "Sun 04:00"),
+        (7, 1, 2, "Sat 23:00"),
+        (12, 2, 1, "Sun 04:00"),
+        (50, 2, 5, "Sat 23:00"),
+        (18, 1, 3, "Sun 04:00"),
+    ],
+)
+def test_the_hours_of_hosts_are_spread_over_openings(hosts: int, down: int, openings: int, ends: str) -> None:
+    text = "Sat 22:00-04:00 UTC"
+    changes = [enter(f"esx-{n}", window=text, max_down=down, takes_seconds=3600) for n in range(hosts)]
+    (found,) = forecast(changes, datetime(2026, 11, 29, 15, tzinfo=UTC))
+    assert (found.openings, f"{found.ends:%a %H:%M}") == (openings, ends)
+    assert found.ends - datetime(2026, 12, 5, 22, tzinfo=UTC) < openings * timedelta(days=7)
+
+
+def test_waves_go_on_beside_each_other() -> None:
+    text = "Sat 22:00-04:00 UTC"
+    changes = [
+        enter(f"{wave}-{n}", window=text, wave=wave, takes_seconds=3600) for wave in "ab" for n in range(9)
+    ]
+    assert [one.openings for one in forecast(changes, datetime(2026, 11, 29, tzinfo=UTC))] == [2]
+
+
+@pytest.mark.parametrize("text", ["daily 00:00-24:00 UTC", "Sat 22:00-22:30 UTC", ""])
+def test_no_forecast_is_made_without_an_end_or_a_beginning(text: str) -> None:
+    assert forecast([enter(window=text, takes_seconds=3600)], datetime(2026, 11, 29, tzinfo=UTC)) == ()

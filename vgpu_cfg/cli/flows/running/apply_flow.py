@@ -400,10 +400,11 @@ def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
 
     for change in plan.changes:
         leaves_host = change.moves or (change.down is not None and not change.frees_host)
-        for window in change.timing.windows if leaves_host else ():
-            if not parse_window(window).is_open(observed.read_at):
+        for text in change.timing.windows if leaves_host else ():
+            window = parse_window(text)
+            if not window.is_open(observed.read_at):
                 raise UnsafePlan(
-                    f"the maintenance window {window!r} is closed",
+                    f"the maintenance window {text!r} is closed; it {window.when(observed.read_at)}",
                     subject=change.subject.name,
                     remedy="apply during the window, or change `disruption.window`",
                 )

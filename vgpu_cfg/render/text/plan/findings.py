@@ -14,7 +14,7 @@ from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import abridged_runs, fold, hanging, short
+from vgpu_cfg.render.layout.lines import abridged, abridged_runs, fold, hanging, short
 from vgpu_cfg.render.layout.most import USUAL, Most
 from vgpu_cfg.render.views.plan.whole import alike
 
@@ -52,8 +52,11 @@ def render_findings(findings: Sequence[Diagnostic], width: int, *, most: Most = 
         code, told = alike_ones[0].code, alike_ones[: most.of_a_code]
         for found in told:
             lines += render_finding(found, width, most=most)
-        if left := len(alike_ones) - len(told):
-            lines.append(Text(f"{'':{_MARGIN}}and {left:,} more of {code} (-v shows all)", "dim"))
+        if left := alike_ones[len(told) :]:
+            subjects = dict.fromkeys(found.subject.name for found in left)
+            where = "" if most.runs is None else f", {abridged(subjects, most.runs)}"
+            more = Text(f"and {len(left):,} more of {code}{where} (-v shows all)", "dim")
+            lines += [Text(" " * _MARGIN) + part for part in fold(more, width - _MARGIN)]
     if rest := codes[most.codes or len(codes) :]:
         kinds = f"{sum(map(len, rest)):,} more of {short((same[0].code for same in rest), 6)}"
         lines.append(Text(f"  and {kinds} (-v shows all)", "dim"))
