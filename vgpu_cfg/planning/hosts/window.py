@@ -111,7 +111,7 @@ class Forecast:
 def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
     """Return a forecast for each window of the hosts that are to be taken down.
 
-    Waves go on beside each other; of each, the stated number of hosts is down at once. A host begins only if
+    Waves run in parallel; of each, the stated number of hosts is down at once. A host begins only if
     its expected time is left in the window. Windows without an end, or too short for a host, have none.
     """
     waves: dict[str, dict[str, list[EnterMaintenance]]] = {}
