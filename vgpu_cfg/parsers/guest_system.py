@@ -102,13 +102,17 @@ _STAMP = re.compile(r"^\[[^\]]{1,40}\]\s*")
 
 
 class Interface(Frozen):
-    """A network interface of the guest. `addresses` are IPv4 ones in CIDR, `driver` is "" where not asked."""
+    """A network interface of the guest. `addresses` are IPv4 ones in CIDR, `driver` is "" where not asked.
+
+    `has_ipv6` is whether it has an IPv6 address beyond the link-local one.
+    """
 
     name: str
     mac: str = ""
     mtu: int | None = None
     is_up: bool = False
     addresses: tuple[str, ...] = ()
+    has_ipv6: bool = False
     driver: str = ""
 
 
@@ -150,10 +154,13 @@ def _interface(one: Mapping[str, Any]) -> Interface:
         for part in one.get("addr_info", ())
         if part.get("family") == "inet"
     )
+    others = [part for part in one.get("addr_info", ()) if part.get("family") == "inet6"]
+    has_ipv6 = any(not part["local"].lower().startswith("fe80:") for part in others)
     # A virtual function may be "UNKNOWN" and carry traffic; the flag tells what the link does.
     is_up = one.get("operstate") == "UP" or "LOWER_UP" in one.get("flags", ())
     mac, mtu = one.get("address", ""), one.get("mtu")
-    return Interface(name=one["ifname"], mac=str(mac).lower(), mtu=mtu, is_up=is_up, addresses=addresses)
+    known = {"name": one["ifname"], "mac": str(mac).lower(), "mtu": mtu, "is_up": is_up}
+    return Interface(addresses=addresses, has_ipv6=has_ipv6, **known)
 
 
 def parse_active(text: str) -> str:

@@ -220,6 +220,7 @@ def test_interfaces() -> None:
     assert (first.mac, first.mtu, first.is_up, first.addresses) == ("aa:b", 9000, True, ("1.2.3.4/24",))
     assert (second.mac, second.mtu, second.is_up, second.addresses) == ("", None, True, ())
     assert third.is_up is False
+    assert (first.has_ipv6, third.has_ipv6) == (True, False)
 
 
 def test_functions_of_lspci() -> None:

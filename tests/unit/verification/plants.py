@@ -168,6 +168,20 @@ def _one_address(scene: Scene) -> None:
     scene.answer(*words, by=text.replace("192.168.10.22", "192.168.10.21"), of="hvd-02")
 
 
+def _only_ipv6(scene: Scene) -> None:
+    """The router of the network announces IPv6 prefixes, and nothing answers DHCP for IPv4."""
+    words = ("ip", "-json", "address", "show")
+    text = scene.guest("hvd-01").answers[words]
+    assert isinstance(text, str)
+    text, count = re.subn(
+        r'"family": ?"inet", ?"local": ?"192.168.10.21", ?"prefixlen": ?24',
+        '"family":"inet6","local":"fd00:1::21","prefixlen":64',
+        text,
+    )
+    assert count
+    scene.answer(*words, by=text)
+
+
 def _swapped(scene: Scene) -> None:
     """The training address on the NIC of management."""
     text = printed("ip-address-two-up-one-down.txt")
@@ -715,6 +729,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant("the driver reports no name for its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
     Plant("the guests report no boot id", _no_boot_id, "ssh", ""),
+    Plant("the network has only IPv6", _only_ipv6, "nics", "VG664"),
     Plant("the data center driver is in a vGPU guest", _wrong_package, "driver", "VG659"),
     Plant(
         "the NVSwitch fabric is complete but unhealthy",

@@ -32,8 +32,16 @@ IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN
 
 
+def refuse_ipv6(value: object) -> None:
+    """Raise ValueError for an address, range or subnet of IPv6, which vgpu-cfg sets in no guest."""
+    if isinstance(value, str) and re.split(r"[/ -]", value)[0].count(":") > 1:
+        hint = "remove this key; set IPv6 addresses in the template"
+        raise ValueError(f"{value!r} is IPv6, but vgpu-cfg sets only IPv4 addresses in guests\n{hint}")
+
+
 def parse_subnet(value: object) -> str:
     """Return a subnet such as `10.111.0.0/24`."""
+    refuse_ipv6(value)
     if not isinstance(value, str) or re.fullmatch(CIDR_PATTERN, value) is None:
         raise ValueError("a subnet must be an IPv4 address with a prefix\nexample: 10.111.0.0/24")
     try:
@@ -51,6 +59,7 @@ def parse_subnet(value: object) -> str:
 
 def parse_pool(value: object) -> tuple[str, str]:
     """Return the first and the last address of `10.111.0.11-10.111.0.60`."""
+    refuse_ipv6(value)
     if isinstance(value, tuple):
         value = "-".join(str(one) for one in value)
     found = _POOL.fullmatch(value) if isinstance(value, str) else None
@@ -64,6 +73,7 @@ def parse_pool(value: object) -> tuple[str, str]:
 
 def parse_address(value: object) -> str:
     """Return an IPv4 address without a prefix, such as `10.111.0.1`."""
+    refuse_ipv6(value)
     try:
         return str(ipaddress.IPv4Address(value)) if isinstance(value, str) else _refuse_address(value)
     except ValueError:
@@ -90,6 +100,7 @@ def parse_nic_address(value: object) -> str | None:
         return str(value)
     if not isinstance(value, str):
         raise ValueError("`ip` must be dhcp, pool, or an address with its prefix\nexample: 10.111.0.21/24")
+    refuse_ipv6(value)
     if "{k}" in value:
         parse_interface_address(value.replace("{k}", "1"))
         return value
