@@ -37,17 +37,18 @@ class HostShare:
 def assign_gpus(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
     """Give every VM of a host its GPUs and devices; None if that is impossible like this.
 
-    The simple way is kept unless the program's own answer needs less of NUMA nodes, and of NICs that are far.
+    The simple way is kept unless the program's own answer has fewer unlike boards in a VM, or needs less of
+    NUMA nodes, and of NICs that are far.
     """
     simple = _simply(host, share)
-    if simple is not None and not any(_price(fit) != (0, 0, 0) for fit in simple[1].values()):
+    if simple is not None and not any(_price(fit) != (0, 0, 0, 0) for fit in simple[1].values()):
         return simple
     found = [one for one in (simple, _as_counted(host, share)) if one is not None]
     return min(found, key=lambda one: _total(one[1].values()), default=None)
 
 
-def _price(fit: Fit) -> tuple[int, int, int]:
-    return (int(fit.numa_level == 2), fit.far_nics, int(fit.numa_level == 1))
+def _price(fit: Fit) -> tuple[int, int, int, int]:
+    return (fit.unlike, int(fit.numa_level == 2), fit.far_nics, int(fit.numa_level == 1))
 
 
 def _total(fits: Iterable[Fit]) -> tuple[int, ...]:

@@ -66,16 +66,17 @@ def may_use(shape: Shape, index: int, hosts: Sequence[HostState], kept: KeptFree
 def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]:
     """Rate a fit; the lowest is the best.
 
-    The disturbance of preparing the host counts most, then a NUMA node that is too small, the order of
-    clusters and of profiles in the plan file, NUMA room, NICs far from their GPUs, VMs of the line that are
-    there already, other sizes that the plan puts there; then whole GPUs, free 4g starts and whole sets of
-    NVLink peers that it would cost.
+    The disturbance of preparing the host counts most, then unlike boards in a VM, a NUMA node that is too
+    small, the order of clusters and of profiles in the plan file, NUMA room, NICs far from their GPUs, VMs of
+    the line that are there already, other sizes that the plan puts there; then whole GPUs, free 4g starts and
+    whole sets of NVLink peers that it would cost.
     """
     together = host.residents.get(shape.line, 0) if shape.line else 0
     variant = shape.variants.index(fit.variant) if fit.variant else 0
     is_mixed = int(bool(fit.variant) and host.mixes(fit.variant))
     return (
         host.cost_of_next,
+        fit.unlike,
         int(fit.numa_level == 2),
         rank,
         variant,

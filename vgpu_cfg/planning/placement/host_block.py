@@ -32,8 +32,9 @@ BlockKey = tuple[object, ...]
 _MOST_SEATS = 64
 """The limit of ways to spread a VM over nodes; beyond it the program does not distinguish them."""
 _GIB = 1024
-_OVER, _FAR, _TOO_SMALL = 20.0, 10.0, 400.0
-"""The costs of a core or GiB that a node lacks, a NIC far from its GPU, and a node too small for a VM."""
+_OVER, _FAR, _TOO_SMALL, _UNLIKE = 20.0, 10.0, 400.0, 2000.0
+"""The costs of a core or GiB that a node lacks, a NIC far from its GPU, a node too small for a VM, and boards
+of a VM that are unlike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,8 @@ class BlockMaker:
         needs = shape.variants[variant] if shape.variants else ()
         most = 1 if shape.spread is Spread.HOSTS and shape.must else wanted.count
         cost = 10_000.0 * host.cost + 1000.0 * wanted.rank + 100.0 * variant
+        if len(shape.dynamic) > 1 and (fit := host.fit(shape)) is not None:
+            cost += _UNLIKE * fit.unlike
         for seats in self._ways(shape, needs):
             nodes = nodes_of_seats(shape, seats)
             small = any(

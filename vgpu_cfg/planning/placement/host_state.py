@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
@@ -20,7 +21,7 @@ from vgpu_cfg.planning.capacity.hardware import (
 )
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicStock, choose_nics, far_nics, refuse_nics
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
+from vgpu_cfg.planning.capacity.passthrough_slots import alike, is_match, match_slots, unlike
 from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
@@ -40,8 +41,9 @@ class Fit:
     `groups` names the device group for each number of NVLink peers, if the host has such groups. `nics` are
     the PCI addresses of the functions that the VM's NICs get, `far_nics` counts those of another NUMA node
     than the GPUs'. `numa_level` is 0 if the nodes have room, 1 if they are promised to others, 2 if they are
-    too small. `opened` counts GPUs that were idle before, `lost_starts` those that could start a 4g instance
-    before, `lost_sets` the sets of NVLink peers that were all idle before.
+    too small. `unlike` counts the kinds of boards beyond one for each request. `opened` counts GPUs that were
+    idle before, `lost_starts` those that could start a 4g instance before, `lost_sets` the sets of NVLink
+    peers that were all idle before.
     """
 
     host: int
@@ -53,6 +55,7 @@ class Fit:
     nodes: tuple[int, ...] = ()
     numa_level: int = 0
     far_nics: int = 0
+    unlike: int = 0
     opened: int = 0
     lost_starts: int = 0
     lost_sets: int = 0
@@ -360,7 +363,8 @@ class HostState:
     def slot_choices(self, shape: Shape) -> list[tuple[str, ...]]:
         """List choices of the GPUs to pass through, of one NUMA node if possible; empty where none do.
 
-        The first begins with the first GPU that suits, the others with each NUMA node.
+        Those of one request are alike if possible. The first begins with the first GPU that suits, the others
+        with each NUMA node.
         """
         if not (shape.fixed or shape.dynamic):
             return [()]
@@ -368,16 +372,24 @@ class HostState:
             return []
         nodes = {slot.pci.numa_node for slot in self.slots} if shape.dynamic and shape.nics else ()
         starts = [None, *sorted(node for node in nodes if node is not None)]
-        return list(dict.fromkeys(self._choose_slots(shape, start) for start in starts))
+        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in shape.fixed]
+        ways = alike(left, shape.dynamic)
+        found = (self._choose_slots(shape.fixed, way, left, start) for way in ways for start in starts)
+        return list(dict.fromkeys(found))
 
-    def _choose_slots(self, shape: Shape, start: int | None) -> tuple[str, ...]:
-        chosen = list(shape.fixed)
-        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in chosen]
-        for place, need in enumerate(shape.dynamic):
+    def _choose_slots(
+        self,
+        fixed: tuple[str, ...],
+        needs: tuple[DeviceEntry, ...],
+        left: list[PassthroughSlot],
+        start: int | None,
+    ) -> tuple[str, ...]:
+        chosen = list(fixed)
+        for place, need in enumerate(needs):
             nodes = {slot.pci.numa_node for slot in self.slots if slot.pci.pci_id in chosen} or {start}
             for slot in sorted(left, key=lambda one: one.pci.numa_node not in nodes):
                 others = [one for one in left if one is not slot]
-                if is_match(slot, need) and match_slots(others, shape.dynamic[place + 1 :]) is not None:
+                if is_match(slot, need) and match_slots(others, needs[place + 1 :]) is not None:
                     chosen.append(slot.pci.pci_id)
                     left = others
                     break
@@ -416,6 +428,7 @@ class HostState:
             choices = sorted(
                 (fit for fit in rated if fit is not None and self.keeps_apart(fit, shape)),
                 key=lambda fit: (
+                    fit.unlike,
                     fit.numa_level == 2,
                     self._off_node(fit, shape),
                     len(fit.nodes),
@@ -536,6 +549,7 @@ class HostState:
             nodes=nodes,
             numa_level=level,
             far_nics=len(far_nics(shape.nics, nics, self.stock, near)) if nics else 0,
+            unlike=unlike(self.slots, shape.dynamic, slots),
             opened=len(opened),
             lost_starts=self._lost_starts(variant, chosen),
             lost_sets=self._lost_sets(opened),

@@ -26,9 +26,9 @@ from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import counted, whole_gib
 from vgpu_cfg.planning.capacity.hardware import NodeState, can_shape_nodes
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.capacity.passthrough_slots import allowed_ids
 from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
-from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
@@ -135,7 +135,7 @@ def _gpus(
                 own = next((device for device in left if is_wanted_device(gpu, device, names)), None)
                 if own is not None:
                     left.remove(own)
-                yield _dynamic(gpu.device, own, host)
+                yield _dynamic(gpu.device, own, host, resolved.fit)
 
 
 @lru_cache(maxsize=256)
@@ -166,16 +166,15 @@ def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[Plan
 
 
 def _dynamic(
-    need: DeviceEntry, own: PassthroughDevice | None, host: HostState | None
+    need: DeviceEntry, own: PassthroughDevice | None, host: HostState | None, fit: Fit | None
 ) -> NewDynamicPassthrough:
-    """Request the VM's present device, else any function with the ids of those that fit on its host."""
+    """Request the VM's present device, else any function with the ids of those that it is to get."""
     if own is not None:
         return NewDynamicPassthrough(allowed=own.allowed, sub_ids=own.sub_ids, label=own.label)
     if need.device_id is not None:
         return NewDynamicPassthrough(allowed=(need.device_id,), label=need.label)
-    slots = [slot for slot in host.slots if is_match(slot, need)] if host else []
-    ids = sorted({(slot.pci.vendor_id, slot.pci.device_id) for slot in slots})
-    return NewDynamicPassthrough(allowed=tuple(ids), label=need.label)
+    ids = allowed_ids(host.slots if host else (), need, fit.slots if fit else ())
+    return NewDynamicPassthrough(allowed=tuple(sorted(ids)), label=need.label)
 
 
 def _boards(resolved: ResolvedVm, host: HostState | None) -> Iterator[Board | None]:

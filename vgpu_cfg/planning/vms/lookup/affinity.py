@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.capacity.passthrough_slots import allowed_ids, ids_of, is_match
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -55,12 +55,14 @@ def assignable_nodes(resolved: ResolvedVm, initial: HostState) -> set[int | None
     Empty where it asks for none, or for all of them.
     """
     needs = resolved.shape.dynamic if resolved.shape else ()
+    chosen = resolved.fit.slots if resolved.fit else ()
+    ids = {need: allowed_ids(initial.slots, need, chosen) for need in needs}
     fitting = [
         slot
         for slot in initial.slots
         if slot.pci.passthrough_active
         and slot.pci.pci_id not in initial.holders
-        and any(is_match(slot, need) for need in needs)
+        and any(is_match(slot, need) and ids_of(slot) in ids[need] for need in needs)
     ]
     return {slot.pci.numa_node for slot in fitting} if len(fitting) > len(needs) else set()
 
