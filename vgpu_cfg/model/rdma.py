@@ -12,6 +12,9 @@ from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, Desi
 RDMA_MTU = 9000
 """The MTU of a NIC with `rdma` where the plan file says none."""
 
+ORDINARY_MTU = 1500
+"""The MTU of an Ethernet NIC or switch of which nothing else is known."""
+
 GPUDIRECT = "gpudirect"
 
 

@@ -56,6 +56,7 @@ from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.vms.checks.mixture_checks import check_mixtures
 from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
@@ -204,6 +205,10 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.assess(resolved_vms, result.placements, changes)
+        nics = book.nics_of_all(result.placements)
+        check_mixtures(
+            self.desired, self.as_read, resolved_vms, placed.initial, result.placements, nics, self.findings
+        )
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 

@@ -223,6 +223,7 @@ class Code(StrEnum):
     DEPOT_LACKS = "VG345", "a host cannot find the software to install in its depots", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
+    BOARDS_MIXED = "VG348", "a model name fits GPUs of different boards", _W, _O
 
     NETWORK_NOT_FOUND = "VG401", "the network does not exist", _E, _O
     NETWORK_AMBIGUOUS = "VG402", "several networks have this name", _E, _O
@@ -256,6 +257,9 @@ class Code(StrEnum):
     KEYS_FOREIGN = "VG434", "a guest uses keys other than the plan's keys on this machine", _E, _O
     KEYS_NOT_ROTATED = "VG435", "the plan's keys cannot be replaced in the current state", _E, _O
     STAYS_VALID = "VG436", "a replaced secret remains valid until it is revoked", _W, _O
+    NICS_IN_ONE_SUBNET = "VG437", "two of a VM's NICs are in one subnet", _W, _D
+    SPEEDS_DIFFER = "VG438", "NICs that train together have different speeds", _W, _O
+    MTUS_DIFFER = "VG439", "NICs on one network have different MTUs", _W, _D
     GUEST_SECRETS_NO_WAY = "VG429", "no access method keeps a guest's secrets out of vCenter", _E, _O
     GUEST_SECRETS_EXPOSED = "VG430", "a clone contains secrets in its configuration", _W, _O
     GUEST_SECRETS_MIXED = "VG431", "some guests in a mesh have exposed secrets and others do not", _E, _O

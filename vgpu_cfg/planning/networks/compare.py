@@ -20,14 +20,14 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
-from vgpu_cfg.model.rdma import network_mtu
+from vgpu_cfg.model.rdma import ORDINARY_MTU, network_mtu
 from vgpu_cfg.planning.estate.site import datacenter_of, find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
-from vgpu_cfg.planning.host_settings.nics.uplinks import ORDINARY_MTU, cut_off
+from vgpu_cfg.planning.host_settings.nics.uplinks import cut_off
 from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.networks.network_users import check_lower_mtu, check_vlan
 

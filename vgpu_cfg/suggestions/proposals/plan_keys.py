@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.guests.modules import branch_of_package
+from vgpu_cfg.model.guests.modules import branch_of_package, kind_of_package
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
@@ -260,6 +261,8 @@ def _training(situation: Situation) -> Iterator[Candidate]:
         driver = vm.guest.driver if vm.guest is not None else None
         package = (driver.package if driver is not None else None) or ""
         own = branch_of_package(package)
+        if kind_of_package(package) != "guest":
+            package = re.sub(r"(-vgpu-kvm)?\.run$", "-grid.run", package)
         for branch in _branches(situation, vm) if own else ():
             says = f"{vm.line} with a guest driver of branch {branch}; add version and checksum"
             new = {"package": package.replace(own, branch), "sha256": "0" * 64}

@@ -19,6 +19,7 @@ from vgpu_cfg.changes.kinds.change_host import SwitchWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch, Vmknic
+from vgpu_cfg.model.rdma import ORDINARY_MTU
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
@@ -27,7 +28,6 @@ from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
 KEY = "uplink"
-ORDINARY_MTU = 1500
 
 _MTU = " mtu "
 
