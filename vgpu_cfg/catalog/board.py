@@ -169,7 +169,8 @@ class Board:
     @property
     def framebuffer_gb(self) -> int:
         """The framebuffer as profile names print it; also the size of the mixed-size placement region."""
-        return max(entry.profile.framebuffer_gb for entry in self.profiles if entry.mig is None)
+        sizes = [entry.profile.framebuffer_gb for entry in self.profiles if entry.mig is None]
+        return max(sizes, default=self.framebuffer_mib // 1024)
 
     @property
     def supports_mixed_size(self) -> bool:

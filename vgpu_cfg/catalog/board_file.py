@@ -102,7 +102,7 @@ class BoardFile(Frozen):
     esxi: bool = True
     pci: Annotated[tuple[PciRow, ...], Field(min_length=1)]
     aliases: tuple[AliasRow, ...] = ()
-    time_sliced: Annotated[dict[str, TimeSlicedRow], Field(min_length=1)]
+    time_sliced: dict[str, TimeSlicedRow] = Field(default_factory=dict)
     mixed_placement: dict[int, tuple[Start, ...]] | None = None
     mig: MigSection | None = None
     other_series: dict[str, Count] = Field(default_factory=dict)
@@ -227,9 +227,10 @@ def _geometry(row: BoardFile) -> MigGeometry | None:
 
 def _time_sliced(row: BoardFile, board: Board) -> list[ProfileEntry]:
     entries: list[ProfileEntry] = []
-    whole_gb = max(VgpuProfile.parse(f"{row.prefix}-{label}").framebuffer_gb for label in row.time_sliced)
+    profiles = {label: VgpuProfile.parse(f"{row.prefix}-{label}") for label in row.time_sliced}
+    whole_gb = max((profile.framebuffer_gb for profile in profiles.values()), default=0)
     for label, found in row.time_sliced.items():
-        profile = VgpuProfile.parse(f"{row.prefix}-{label}")
+        profile = profiles[label]
         entries.append(
             ProfileEntry(
                 profile=profile,

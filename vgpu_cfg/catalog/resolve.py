@@ -79,7 +79,7 @@ def _unlisted_time_sliced(board: Board, profile: VgpuProfile) -> ProfileEntry | 
     """Count whole GB, since framebuffers fall some MiB short of them (94 GB is 96246 MiB)."""
     whole_gb = board.framebuffer_gb
     size_gb = profile.framebuffer_gb
-    if size_gb > whole_gb:
+    if size_gb > whole_gb or not board.profiles:
         return None
     twin = _listed(board, profile, "C", "")
     starts = (board.mixed_placement or {}).get(size_gb)

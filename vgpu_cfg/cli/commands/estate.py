@@ -231,7 +231,7 @@ def profiles(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."""
-    from vgpu_cfg.cli.options.profiles import select_profiles
+    from vgpu_cfg.cli.options.profiles import boards_without_profiles, select_profiles
     from vgpu_cfg.cli.output import show
 
     if mig and time_sliced:
@@ -239,7 +239,9 @@ def profiles(
     entries = select_profiles(
         tuple(names or ()), boards=tuple(board or ()), mig=mig, time_sliced=time_sliced, full=full
     )
-    show.profiles(entries, output)
+    is_filtered = mig or time_sliced or full
+    others = [] if is_filtered else boards_without_profiles(names or (), board or ())
+    show.profiles(entries, others, output)
 
 
 def schema() -> None:

@@ -32,6 +32,16 @@ def select_profiles(
     return entries
 
 
+def boards_without_profiles(names: Sequence[str], boards: Sequence[str]) -> list[Board]:
+    """Return the boards that are asked for and have no vGPU type."""
+    catalog = load_catalog()
+    wanted: list[Sequence[Board]] = [list(catalog.boards.values())]
+    wanted += [
+        [one for name in asked for one in catalog.matching(name)] for asked in (names, boards) if asked
+    ]
+    return [board for board in wanted[-1] if not board.profiles and all(board in some for some in wanted)]
+
+
 def _entries_of(name: str, catalog: Catalog) -> list[ProfileEntry]:
     if name == "*":
         return [entry for board in catalog.boards.values() for entry in board.profiles]

@@ -16,7 +16,7 @@ from vgpu_cfg.render.layout.lines import fold
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from vgpu_cfg.catalog import ProfileEntry
+    from vgpu_cfg.catalog import Board, ProfileEntry
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.changes.suggestion import AsFound, Suggestion
@@ -217,8 +217,8 @@ def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
     data(as_found_data(written, path, is_written=is_written))
 
 
-def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
-    """Print profiles of the catalogue."""
+def profiles(entries: Sequence[ProfileEntry], others: Sequence[Board], output: OutputFormat) -> None:
+    """Print profiles of the catalogue, and as text the boards that have none."""
     from vgpu_cfg.render.text.estate.profiles import render_profiles
 
     if output is OutputFormat.JSON:
@@ -226,7 +226,7 @@ def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
 
         data(profiles_data(entries))
         return
-    lines(lambda width: render_profiles(entries, width))
+    lines(lambda width: render_profiles(entries, width, others))
 
 
 def estates(known: dict[str, str], output: OutputFormat) -> None:

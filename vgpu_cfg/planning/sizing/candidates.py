@@ -116,7 +116,7 @@ def _ways(
     ):
         entry = _smallest(board, ceil((model.state_bytes_among(workers) + activations) / USABLE / _MIB))
         ranks: tuple[int, int, int] | None = (workers, 1, 1)
-        if entry is None and board.is_esxi:
+        if entry is None and board.is_esxi and board.profiles:
             entry, ranks = _whole(board), _cut(model, activations, workers, board)
         if entry is not None and ranks is not None and (entry.name, ranks) not in seen:
             seen.add((entry.name, ranks))

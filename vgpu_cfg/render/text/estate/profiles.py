@@ -25,8 +25,8 @@ _COLUMNS = (
 )
 
 
-def render_profiles(entries: Iterable[ProfileEntry], width: int) -> list[Text]:
-    """Lay out profiles under their boards.
+def render_profiles(entries: Iterable[ProfileEntry], width: int, others: Sequence[Board] = ()) -> list[Text]:
+    """Lay out profiles under their boards, then the boards without any.
 
     MAX is per GPU with all vGPUs alike, after ≤ if only the framebuffer bounds it; MIXED the same in
     mixed-size mode; SLICES are MIG memory slices, STARTS AT the slices, or in mixed-size mode the GB, at
@@ -40,9 +40,12 @@ def render_profiles(entries: Iterable[ProfileEntry], width: int) -> list[Text]:
         lines += [Text("")] if lines else []
         lines += _heading(listed[0].board, width)
         lines += table(_COLUMNS, [_cells(entry) for entry in listed], width)
+    for board in others:
+        lines += [Text("")] if lines else []
+        lines += [*_heading(board, width), Text("  no known vGPU types")]
     shown = sum(len(listed) for listed in by_board.values())
     lines += [Text("")] if lines else []
-    return [*lines, Text(f"{counted(shown, 'profile')} on {counted(len(by_board), 'board')}")]
+    return [*lines, Text(f"{counted(shown, 'profile')} on {counted(len(by_board) + len(others), 'board')}")]
 
 
 def _heading(board: Board, width: int) -> list[Text]:
