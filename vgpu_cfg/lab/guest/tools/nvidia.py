@@ -160,8 +160,10 @@ def _block(session: Session, gpu: SeenGpu) -> Iterator[str]:
         values |= {f"Processes/{name}": value for name, value in use.items()}
     else:
         values["Processes"] = "None"
-    faults = (line.partition("=") for line in fault_of(session.guest, "health").splitlines())
-    values |= {path: value for path, _, value in faults}
+    for line in fault_of(session.guest, "health").splitlines():
+        path, _, value = line.partition("=")
+        values.pop(path.partition("/")[0], None)
+        values[path] = value
     return block_of(session.guest.driver, values, SILENT if gpu.profile else ())
 
 
