@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,7 @@ PLANTS = (
         "hvd-01",
         "VG711",
     ),
+    (("hvd-02", "counts", "tx_pause_storm_error_events 2"), "congestion", "hvd-01 -> hvd-02", "VG689"),
     (("hvd-02", "memlock", "64"), "worker-limits", "hvd-02", "VG713"),
     (("hvd-02", "shm", "64"), "worker-limits", "hvd-02", "VG713"),
     (("hvd-02", "image", "older"), "same-image", "hvd-01, hvd-02", "VG706"),
@@ -206,6 +208,24 @@ def test_what_is_wrong_in_a_guest_fails(
     ran, found = verified(trained, "--only", check)
     assert ran.code == 8
     assert found[check, subject]["code"] == code
+
+
+def test_files_of_a_guest_that_keep_training_from_rdma_and_from_others_are_told(trained: CommandLine) -> None:
+    def rewritten(state: LabState) -> None:
+        files = guest_of(vm_of(state, "hvd-02")).files
+        hosts = files["/etc/hosts"]
+        files["/etc/nccl.conf"] = replace(hosts, content="# the switch was down\nNCCL_IB_DISABLE=1\n")
+        files["/etc/hosts"] = replace(hosts, content=f"127.0.1.1 hvd-02\n{hosts.content}")
+
+    broken(trained, rewritten)
+    ran, found = verified(trained, "--only", "nccl,names")
+    assert ran.code == 8
+    told = found["nccl", "hvd-02"]
+    assert (told["code"], told["observed"]) == ("VG687", "NCCL_IB_DISABLE is 1 in /etc/nccl.conf")
+    told = found["names", "hvd-01, hvd-02"]
+    assert told["code"] == "VG714"
+    assert told["observed"].startswith("on hvd-02, the name hvd-02 resolves to 127.0.1.1, not")
+    assert found["nccl", "hvd-01"]["state"] == "passed"
 
 
 def test_ports_that_trained_down_on_both_sides_are_told(trained: CommandLine) -> None:

@@ -157,6 +157,21 @@ def _paused(scene: Scene) -> None:
     scene.answer(*cases.RATE, by=slow)
 
 
+def _stalled(scene: Scene) -> None:
+    rising = cases.rising("outbound_pci_stalled_wr_events", 3)
+    scene.answer("ethtool", "-S", "ens192", by=rising, of="hvd-02")
+    scene.answer(*cases.RATE, by=printed("ib-write-bw-by-time.txt").replace("94.80", "31.00"))
+
+
+def _own_name_at_the_loopback(scene: Scene) -> None:
+    sound = scene.guest("hvd-02").answers["getent", "ahosts"]
+    assert callable(sound)
+    own = "127.0.1.1       STREAM hvd-02\n"
+    scene.answer(
+        "getent", "ahosts", by=lambda words: own if words[-1] == "hvd-02" else sound(words), of="hvd-02"
+    )
+
+
 def _training(by: str) -> Callable[[Scene], object]:
     return _said("hvd-01", *cases.TRAIN, by=by)
 
@@ -731,6 +746,31 @@ PLANTS: tuple[Plant, ...] = (
     Plant("the guests report no boot id", _no_boot_id, "ssh", ""),
     Plant("the network has only IPv6", _only_ipv6, "nics", "VG664"),
     Plant("the data center driver is in a vGPU guest", _wrong_package, "driver", "VG659"),
+    Plant(
+        "the training's own variables turn RDMA off",
+        _said("hvd-01", "grep", "-HsE", by="/opt/vgpu-cfg/training.env:export NCCL_IB_DISABLE='1'\n"),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "the image turns RDMA off",
+        _said("hvd-02", *RUN_IMAGE, IMAGE, "env", by="PATH=/usr/bin\nNCCL_IB_DISABLE=1\n"),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "a worker's own name resolves to 127.0.1.1",
+        _own_name_at_the_loopback,
+        "names",
+        "VG714",
+    ),
+    Plant(
+        "a NIC gave its pauses up after a pause storm",
+        _said("hvd-02", "ethtool", "-S", "ens192", by=cases.rising("tx_pause_storm_error_events", 2)),
+        "congestion",
+        "VG689",
+    ),
+    Plant("PCIe holds up a NIC", _stalled, "bandwidth", "VG676"),
     Plant(
         "the NVSwitch fabric is complete but unhealthy",
         _whole(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.verification.two_workers import NCCL_SETTINGS, Scene, failing, found_in, make_scene
+from tests.unit.verification.two_workers import (
+    IMAGE,
+    NCCL_SETTINGS,
+    RUN_IMAGE,
+    Scene,
+    failing,
+    found_in,
+    make_scene,
+)
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
@@ -50,6 +58,30 @@ def test_a_planted_fault_is_found(before: str, after: str, said: str) -> None:
     scene.answer("cat", SETTINGS, by=NCCL_SETTINGS.replace(before, after))
     found = result(scene)
     assert (found.state, found.observed) == (CheckState.FAILED, said)
+
+
+@pytest.mark.parametrize(
+    ("image", "files", "said"),
+    [
+        ("NCCL_IB_DISABLE=1\n", "", "NCCL_IB_DISABLE is 1 in the image"),
+        ("NCCL_IB_DISABLE=0\n", "", None),
+        ("NCCL_IB_DISABLE=1\n", "/opt/vgpu-cfg/training.env:export NCCL_IB_DISABLE=0\n", None),
+        ("", "/etc/nccl.conf:NCCL_IB_DISABLE = 1\n", "NCCL_IB_DISABLE is 1 in /etc/nccl.conf"),
+        ("NCCL_IB_DISABLE=0\n", "/etc/nccl.conf:NCCL_IB_DISABLE=1\n", None),
+        (
+            "",
+            "/opt/vgpu-cfg/training.env:export NCCL_NET='Socket'\n",
+            "NCCL_NET is Socket in /opt/vgpu-cfg/training.env",
+        ),
+        ("NCCL_NET=IB\n", "", None),
+    ],
+)
+def test_rdma_that_is_turned_off_is_found_where_it_counts(image: str, files: str, said: str | None) -> None:
+    scene = make_scene()
+    scene.answer(*RUN_IMAGE, IMAGE, "env", by=image)
+    scene.answer("grep", "-HsE", by=files)
+    found = result(scene)
+    assert (found.state is CheckState.FAILED, found.observed if said else None) == (said is not None, said)
 
 
 def test_there_is_no_such_file() -> None:

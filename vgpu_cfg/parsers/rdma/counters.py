@@ -39,6 +39,15 @@ RECEIVER_LATE = ("rnr_nak_retry_err", "out_of_buffer")
 NOTIFIED = ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored")
 """Marks of the switch that came in; the notifications (CNP) sent for them, heeded and not heeded."""
 
+STORM_ERRORS = "tx_pause_storm_error_events"
+"""How often a port had paused the network for so long that it gave pauses up, and may have lost packets."""
+
+STORMS = (STORM_ERRORS, "tx_pause_storm_warning_events")
+"""Counters of a port that rise while it pauses the network for long (PFC storm)."""
+
+STALLED = ("outbound_pci_stalled_wr_events", "outbound_pci_stalled_rd_events")
+"""Seconds in which a NIC waited for PCIe for more than 30 % of the time."""
+
 GLOBAL_PAUSE = ("rx_global_pause", "tx_global_pause")
 """Pauses of the whole link (802.3x), instead of PFC for one priority."""
 

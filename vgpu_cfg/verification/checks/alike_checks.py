@@ -103,13 +103,18 @@ def ask_names(view: TrainingView) -> Asking:
     count = 0
     for machine in {one.name: one for one in (view.launcher, *view.workers)}.values():
         for peer in machine.mesh.peers if machine.mesh is not None else ():
-            if peer.vm == machine.name or not peer.names or not peer.addresses:
+            if not peer.names or not peer.addresses:
                 continue
             answer = yield Command(("getent", "ahosts", peer.names[0]), on=machine.name)
-            found = {line.split()[0] for line in answer.stdout.splitlines() if line.strip()}
+            found = dict.fromkeys(line.split()[0] for line in answer.stdout.splitlines() if line.strip())
             count += 1
-            if answer.status == 0 and found and not found & set(peer.addresses):
-                told = ", ".join(sorted(found))
+            first = next(iter(found), "")
+            is_wrong = found and not found.keys() & set(peer.addresses)
+            told = ", ".join(sorted(found))
+            if peer.vm == machine.name:
+                # Debian maps the own name to 127.0.1.1 (Debian Reference, "The hostname resolution").
+                is_wrong, told = first.startswith(("127.", "::1")), first
+            if answer.status == 0 and is_wrong:
                 wrong.append(
                     f"on {machine.name}, the name {peer.names[0]} resolves to {told}, not {peer.addresses[0]}"
                 )
@@ -118,7 +123,8 @@ def ask_names(view: TrainingView) -> Asking:
             VerifyCode.OTHER_MACHINE,
             "; ".join(wrong),
             "the addresses in the plan",
-            meaning="/etc/hosts or DNS directs training to another network or machine",
+            meaning="/etc/hosts or DNS directs training to another network or machine; Gloo and MPI offer "
+            "the address of a worker's own name to the others",
             remedy="run `sudo vgpu-cfg-stage hosts` in that guest to rewrite /etc/hosts; then check its DNS",
         )
     return passed(f"{count} names, {len(module.workers)} workers in the host file")

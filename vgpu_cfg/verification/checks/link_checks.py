@@ -27,6 +27,9 @@ from vgpu_cfg.parsers.rdma.counters import (
     LOST,
     NOTIFIED,
     RECEIVER_LATE,
+    STALLED,
+    STORM_ERRORS,
+    STORMS,
     dropped,
     parse_hw_counters,
     parse_statistics,
@@ -176,10 +179,13 @@ def read_counters(view: PairView, rails: Sequence[Rail]) -> Generator[Step, Shel
 
 
 def counted(before: Counters, after: Counters) -> dict[str, float]:
-    """Return by how much each counter of interest rose, by `END_COUNTER`, over all rails."""
+    """Return by how much each counter of interest rose, by `END_COUNTER`, over all rails.
+
+    A storm before the measurement counts as well.
+    """
     found: dict[str, float] = {}
     for key, counts in before.items():
-        for name, number in risen(counts, after.get(key, {})).items():
+        for name, number in risen(counts | {STORM_ERRORS: 0}, after.get(key, {})).items():
             if name in _WATCHED:
                 found[f"{key[0]}_{name}"] = found.get(f"{key[0]}_{name}", 0) + number
     return found
@@ -187,7 +193,7 @@ def counted(before: Counters, after: Counters) -> dict[str, float]:
 
 _PRIORITIES = range(8)
 _WATCHED = frozenset(
-    [*LOST, *LINK_ERRORS, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE]
+    [*LOST, *LINK_ERRORS, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE, *STORMS, *STALLED]
     + [
         name
         for priority in _PRIORITIES
@@ -205,6 +211,23 @@ def lost_words(view: PairView, counts: Mapping[str, float]) -> str:
 def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
     """Say which counters of damaged packets rose and where, "" where none did."""
     return _risen_words(view, counts, LINK_ERRORS)
+
+
+STORM = (
+    "this NIC took in no data for so long that it paused the network, and may have lost packets then",
+    "check its PCIe link, ATS, and the process that it serves; enable the PFC watchdog on the switches",
+)
+"""The meaning and remedy of a pause storm."""
+
+
+def storm_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say which counters of pause storms rose and where, "" where none did."""
+    return _risen_words(view, counts, STORMS)
+
+
+def stalled_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say on which NIC PCIe was too slow, "" for none."""
+    return _risen_words(view, counts, STALLED)
 
 
 def paused_words(view: PairView, counts: Mapping[str, float]) -> str:
@@ -252,6 +275,11 @@ def ask_congestion(view: PairView) -> Asking:
     lost = lost_words(view, counts)
     if lost:
         return failed(VerifyCode.RDMA_LOSS, lost, "no lost or reordered packets", measured=counts)
+    if storm := storm_words(view, counts):
+        meaning, remedy = STORM
+        return failed(
+            VerifyCode.RDMA_LOSS, storm, "no pause storms", meaning=meaning, remedy=remedy, measured=counts
+        )
     roce = view.source.roce
     if roce is not None and roce.owns_port:
         elsewhere = _elsewhere(view, counts, roce.priority)

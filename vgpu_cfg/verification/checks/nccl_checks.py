@@ -1,13 +1,27 @@
-"""Checks of a guest's NCCL settings: that they exist, and match the facts of this run."""
+"""Checks of a guest's NCCL settings: that they exist, match the facts of this run, and leave RDMA on.
+
+NCCL reads /etc/nccl.conf first; the image's environment, nccl.env and the plan's own variables come later and
+win (NVIDIA, NCCL documentation, "Environment Variables").
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Generator
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.modules import NcclModule
 from vgpu_cfg.parsers.frameworks import SETTINGS, NcclSettings, parse_nccl_settings
-from vgpu_cfg.verification.asking import Asking, Command, failed, passed, skipped
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.asking import Asking, Command, Step, failed, passed, skipped
+from vgpu_cfg.verification.checks.container_checks import in_image
 from vgpu_cfg.verification.learned import Learned
 from vgpu_cfg.verification.views import GuestView
+
+CONF, OWN = "/etc/nccl.conf", "/opt/vgpu-cfg/training.env"
+_WITHOUT_RDMA = re.compile(
+    r"(?:(?P<file>/[^:]+):)?\s*(?:export )?(?P<name>NCCL_IB_DISABLE|NCCL_NET)\s*=\s*(?P<value>\S*)"
+)
 
 
 def ask_nccl(view: GuestView) -> Asking:
@@ -31,6 +45,15 @@ def ask_nccl(view: GuestView) -> Asking:
             wrong.append(f"NCCL_TOPO_FILE points to {topology}, which contains no topology")
     elif module.gpu_wires:
         wrong.append(_without_topology(settings))
+    off = yield from _turned_off(view)
+    if off:
+        return failed(
+            VerifyCode.NCCL_SETTINGS,
+            off,
+            "RDMA, as planned",
+            meaning="NCCL uses TCP instead of the planned RDMA",
+            remedy="remove it from that place; for the plan's own variables, from `training.environment`",
+        )
     if wrong:
         expected = ", ".join(f"{name}={value}" for name, value in wanted.items())
         return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "settings for the hardware")
@@ -38,9 +61,26 @@ def ask_nccl(view: GuestView) -> Asking:
     return passed(words or "no topology information available")
 
 
-def _parts(value: str) -> list[str]:
-    """Take a list apart whose order says nothing."""
-    return sorted(value.removeprefix("=").split(","))
+def _turned_off(view: GuestView) -> Generator[Step, ShellResult, str]:
+    """Say which variable keeps NCCL from RDMA, and where it is set; "" for none."""
+    if not view.learned.rdma:
+        return ""
+    answer = yield Command(("grep", "-HsE", "^[^#]*(NCCL_IB_DISABLE|NCCL_NET) *=", CONF, SETTINGS, OWN))
+    lines = answer.stdout.splitlines()
+    if view.image is not None:
+        command = in_image(view.image.runtime, view.image.image, ("env",), gpus=False)
+        answer = yield Command(command, timeout_seconds=180)
+        lines = [*answer.stdout.splitlines(), *lines]
+    set_at: dict[str, tuple[str, str]] = {}
+    for found in filter(None, map(_WITHOUT_RDMA.fullmatch, lines)):
+        name, place = found["name"], found["file"] or "the image"
+        if place != CONF or name not in set_at:
+            set_at[name] = found["value"].strip("'\""), place
+    return "; ".join(
+        f"{name} is {value} in {place}"
+        for name, (value, place) in set_at.items()
+        if (value.casefold() == "socket" if name == "NCCL_NET" else value not in ("", "0"))
+    )
 
 
 def _wanted(learned: Learned, module: NcclModule) -> dict[str, str]:

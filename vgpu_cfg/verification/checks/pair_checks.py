@@ -29,11 +29,14 @@ from vgpu_cfg.verification.asking import (
 )
 from vgpu_cfg.verification.checks.guest_checks import BOOT_ID
 from vgpu_cfg.verification.checks.link_checks import (
+    STORM,
     counted,
     damaged_words,
     lost_words,
     paused_words,
     read_counters,
+    stalled_words,
+    storm_words,
 )
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.views import PairView
@@ -267,6 +270,13 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
         )
     if lost := lost_words(view, counts):
         return f"packets were lost on the path: {lost}", ""
+    if storm := storm_words(view, counts):
+        return f"{STORM[0]}: {storm}", STORM[1]
+    if stalled := stalled_words(view, counts):
+        return (
+            f"a NIC waited for PCIe: {stalled}",
+            "check its PCIe link, and that GPU, NIC and memory are on one NUMA node; then the IOMMU and ATS",
+        )
     if paused := paused_words(view, counts):
         return (
             f"the switch paused traffic: {paused}",

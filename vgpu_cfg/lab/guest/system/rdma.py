@@ -57,6 +57,9 @@ PORT = (
     "rx_pcs_symbol_err_phy",
     "link_down_events_phy",
     "tx_pause_ctrl_phy",
+    "tx_pause_storm_warning_events",
+    "tx_pause_storm_error_events",
+    "outbound_pci_stalled_wr_events",
     *(
         f"{side}_prio{priority}_{what}"
         for priority in range(8)
