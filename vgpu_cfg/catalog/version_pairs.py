@@ -84,6 +84,7 @@ class ImageContents(Frozen):
 
     cuda: str = ""
     nccl: str = ""
+    torch: str = ""
 
 
 @cache
@@ -121,7 +122,7 @@ def contents_of(image: str) -> ImageContents:
             nccl=_contained("NVIDIA image", month[1], "NCCL"),
         )
     if torch := re.search(r"(?:^|/)pytorch/pytorch:(\d+(?:\.\d+)+)-cuda(\d+\.\d+)", image):
-        return ImageContents(cuda=torch[2], nccl=_contained("PyTorch", torch[1], "NCCL"))
+        return ImageContents(cuda=torch[2], nccl=_contained("PyTorch", torch[1], "NCCL"), torch=torch[1])
     return ImageContents()
 
 

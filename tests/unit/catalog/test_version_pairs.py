@@ -10,7 +10,6 @@ from tests.architecture.sources import ROOT
 from tests.page_tables import hold_table
 from vgpu_cfg.catalog.version_pairs import (
     Effect,
-    ImageContents,
     VersionPair,
     contents_of,
     load_version_pairs,
@@ -95,4 +94,8 @@ def test_which_versions_a_row_accepts() -> None:
     ],
 )
 def test_what_a_tag_tells(image: str, cuda: str, nccl: str) -> None:
-    assert contents_of(image) == ImageContents(cuda=cuda, nccl=nccl)
+    found = contents_of(image)
+    assert (found.cuda, found.nccl) == (cuda, nccl)
+    assert found.torch == (
+        "" if "pytorch/pytorch" not in image else image.partition(":")[2].partition("-")[0]
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vgpu_cfg.catalog.version_pairs import Effect, contents_of, version_pair
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
@@ -92,6 +93,15 @@ def _check_image(training: DesiredTraining, subject: Subject, findings: Findings
         message = f"{training.image} is NVIDIA's PyTorch image, which does not include Horovod"
         remedy = "use a TensorFlow image with Horovod or your own image, or set `framework: torchrun`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
+    torch = contents_of(training.image or "").torch
+    if training.framework == "horovod" and torch:
+        message = f"{training.image} is PyTorch's own image, which does not include Horovod"
+        row = version_pair("PyTorch", Effect.EXCLUDES, "Horovod").at(torch)
+        if row is not None:
+            message += f"; Horovod {row.needs_until} does not compile with PyTorch {row.since} and later"
+        findings.add(
+            Code.IMAGE_WITHOUT_HOROVOD, subject, message, "use your own image, or `framework: torchrun`"
+        )
     if training.framework == "torchrun" and _TENSORFLOW.search(training.image or ""):
         message = f"{training.image} is NVIDIA's TensorFlow image, which does not include PyTorch"
         remedy = "use a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`"
