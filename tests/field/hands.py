@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from pyVmomi import vim
+
+from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.cli.labs import open_lab_of
 
 
 def write_user_data(vgpu_cfg: CommandLine) -> None:
@@ -21,7 +26,32 @@ def write_text(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("user.yaml", head + notes)
 
 
+def _colleague(vgpu_cfg: CommandLine) -> Colleague:
+    return Colleague(open_lab_of(str(vgpu_cfg.folder / "estate.yaml")))
+
+
+def attach_disks(vgpu_cfg: CommandLine) -> None:
+    """Attach a first-class disk and another VM's disk to node-01, as a storage driver does."""
+    specs: list[Any] = []
+    for unit, file in ((5, "[vsan] fcd/pvc-1234.vmdk"), (6, "[vsan] donor/donor_1.vmdk")):
+        backing: Any = vim.vm.device.VirtualDisk.FlatVer2BackingInfo(
+            fileName=file, diskMode="independent_persistent"
+        )
+        disk: Any = vim.vm.device.VirtualDisk(
+            key=-unit, controllerKey=1000, unitNumber=unit, capacityInKB=1 << 20, backing=backing
+        )
+        specs.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=disk))
+    _colleague(vgpu_cfg).reconfigures("node-01", lambda _vm: vim.vm.ConfigSpec(deviceChange=specs))
+
+
+def make_snapshot(vgpu_cfg: CommandLine) -> None:
+    """Make a snapshot of the VM that is cloned."""
+    _colleague(vgpu_cfg).does("golden", "CreateSnapshot_Task", "before", "", False, False)
+
+
 HANDS: Mapping[str, Callable[[CommandLine], None]] = {
     "write user data": write_user_data,
     "write user data that compresses": write_text,
+    "attach disks of others": attach_disks,
+    "make a snapshot of the template": make_snapshot,
 }

@@ -77,7 +77,7 @@ def mtu_of(nic: DesiredNic, network: DesiredNetwork | None) -> int | None:
 
 
 def network_mtu(desired: DesiredPlan, network: DesiredNetwork) -> int | None:
-    """Return the MTU that a network shall have: the stated one, else what RDMA over it needs."""
+    """Return a network's MTU: the stated one, else that which RDMA over it requires."""
     if network.mtu is not None:
         return network.mtu
     carries = any(

@@ -341,7 +341,7 @@ _NAMED = re.compile(r"(?:grid|driver)[-_](\d{3})(?!\d)", re.IGNORECASE)
 
 
 def branch_of_package(package: str) -> str:
-    """Return the branch that the name of a guest driver's package tells, "" where it tells none."""
+    """Return the branch by the name of a guest driver's package, "" if it has none."""
     name = package.rstrip("/").rpartition("/")[2]
     found = _VERSION.search(name.replace("_", "-")) or _NAMED.search(name)
     return found.group(1) if found else ""
@@ -362,7 +362,7 @@ Sources: gpu-operator issue 1371, the Virtual GPU Software User Guide's chapters
 
 
 def kind_of_package(package: str) -> str:
-    """Return the kind of driver that a package's name tells: guest, host, data center, or ""."""
+    """Return the kind of driver by a package's name: guest, host, data center, or ""."""
     name = package.rstrip("/").rpartition("/")[2]
     return next((kind for kind, named in _KINDS.items() if named.search(name)), "")
 

@@ -33,7 +33,7 @@ def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -
 def alike(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -> list[tuple[DeviceEntry, ...]]:
     """List the ways to give a need that is asked for several times boards of one kind: it names their IDs.
 
-    One name can fit two boards, such as A100 with 40 and 80 GB. Where no kind has enough, the needs stay.
+    One name can fit two boards, such as A100 with 40 and 80 GB. If none has enough, the needs are unchanged.
     """
     repeated = [need for need, count in Counter(needs).items() if count > 1 and need.device_id is None]
     options = [

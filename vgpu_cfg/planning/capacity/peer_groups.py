@@ -1,7 +1,8 @@
 """Which GPUs of a host can be NVLink peers of one VM: bridged ones, and the partitions of an NVSwitch board.
 
 Fabric Manager divides a board of eight GPUs into one partition of eight, two of four (modules 1-4 and
-5-8) and four of two. The pairs are recalled; a field report by Frank Denneman shows the same on vSphere.
+5-8) and four of two. These are the partitions of a printed `fmpm -l` of an HGX H100, and of NVIDIA's guide to
+shared NVSwitch (WP-12736-002); a field report by Frank Denneman shows the same on vSphere.
 
 Belief: group-of-one-profile-is-peers, group-profile-means-a-bridge, group-gpus-follow-numa.
 """

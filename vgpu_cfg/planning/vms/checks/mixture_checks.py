@@ -167,7 +167,7 @@ def _check_mtus(
 ) -> None:
     """Compare the MTUs of guests and VMkernel NICs on each network; networks of one subnet are one.
 
-    A virtual NIC of which the plan says none has 1500, which counts only beside guests with more.
+    A virtual NIC without a stated MTU has 1500, which counts only if other guests there have more.
     """
     paths = {one.name.casefold(): one.subnet or one.name for one in desired.networks}
     ends: dict[str, dict[int, set[str]]] = {}
