@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -176,10 +177,12 @@ def _model(device_name: str) -> str:
 def _rename(loc: Loc, name: str, new: str, key: str) -> Candidate:
     """Replace a name: where it means the same thing, or is misspelt, that is what its author asked for.
 
-    One that differs in its numbers alone, as esx-07 and esx-01 do, may mean another thing: that needs leave.
+    One that differs in its numbers alone, as esx-07 and esx-01 do, or ends with another number, may mean
+    another thing: that needs leave.
     """
     close = difflib.SequenceMatcher(a=name.casefold(), b=new.casefold()).ratio()
-    is_same = new.startswith("/") or (close >= _MISSPELT and _letters(name) != _letters(new))
+    is_misspelt = close >= _MISSPELT and _letters(name) != _letters(new)
+    is_same = new.startswith("/") or (is_misspelt and _last_number(name) in ("", _last_number(new)))
     kind = FixKind.FILE if is_same else FixKind.LEAVE
     return Candidate(kind, f"{key} {name!r} -> {new!r}", edits=(Edit(loc, new),))
 
@@ -193,6 +196,10 @@ def _choice(loc: Loc, name: str, new: str, key: str, choices: Sequence[str]) -> 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name.casefold() if not letter.isdigit())
+
+
+def _last_number(name: str) -> str:
+    return next(iter(re.findall("[0-9]+", name)[::-1]), "")
 
 
 def _texts(data: Any, keys: tuple[str, ...], loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
