@@ -21,8 +21,8 @@ MOST = {
     "decisions": 0,
     "contributing": 0,
     "changelog": 0,
-    "messages": 129,
-    "docstrings": 441,
+    "messages": 24,
+    "docstrings": 425,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""
 

@@ -1,4 +1,4 @@
-"""What `rdma` on a NIC asks, and what it implies for the NIC itself: nearness to the GPU, jumbo frames.
+"""The meaning of `rdma` on a NIC, and its effects on the NIC: distance to the GPU, jumbo frames.
 
 Three ways lead to RDMA: a NIC passed through whole, a virtual function of one, and a paravirtual NIC.
 Only the first two reach GPU memory (GPUDirect), and only where the ATS chain is whole: `rdma.chain`.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
 
 RDMA_MTU = 9000
-"""The MTU of a NIC with `rdma` where the plan file says none."""
+"""The default MTU of a NIC with `rdma`."""
 
 ORDINARY_MTU = 1500
 """The MTU of an Ethernet NIC or switch of which nothing else is known."""
@@ -29,14 +29,14 @@ def asks_rdma(vm: DesiredVm) -> bool:
 
 
 def is_gpudirect(nic: DesiredNic) -> bool:
-    """Whether a NIC is a function of a physical one that shall reach GPU memory."""
+    """Whether a NIC is a virtual function that must reach GPU memory."""
     return nic.rdma == GPUDIRECT and nic.function is not None
 
 
 def with_nearness(desired: DesiredPlan) -> DesiredPlan:
     """Return the plan with each NIC for GPUDirect tied to a NUMA node of the VM's GPUs.
 
-    Where the plan file says nothing, a NIC near the GPU is only preferred. From another node GPUDirect fails
+    Unless the plan file requires it, a NIC near the GPU is only preferred. From another node GPUDirect fails
     or runs at half the speed: for its NICs it is a must, unless the plan file says `near: any`.
     """
     if not any(asks_gpudirect(vm) for vm in desired.vms):
@@ -58,7 +58,7 @@ def _near(nic: DesiredNic) -> DesiredNic:
 
 
 def network_of(desired: DesiredPlan, nic: DesiredNic) -> DesiredNetwork | None:
-    """Return what the plan file says of a NIC's network, None where it says nothing."""
+    """Return the entry of a NIC's network in the plan file, or None."""
     if nic.network is None:
         return None
     wanted = nic.network.rstrip("/").casefold()

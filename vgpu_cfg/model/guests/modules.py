@@ -1,10 +1,10 @@
-"""What is staged in a guest, subject by subject: the parameters that decide what each module writes.
+"""The modules that are staged in a guest: for each, the parameters that determine its files.
 
-A module checks whether the guest has what it is about, and brings it if not. Its parameters say
-everything that decides what it writes, so that a digest over them tells what must be staged anew.
-Secrets stand here by their names; keys of the plan are derived where they are written.
+A module checks whether the guest already has its software or settings, and installs them if not. A digest
+of its parameters shows when it must be staged again. Secrets are named, not contained; keys of the plan are
+derived at the time of writing.
 
-What a guest needs beside driver and NIC so that NCCL and CUDA find what is there.
+Also the libraries and settings with which NCCL and CUDA find the devices.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CudaModule(ModuleBase):
 
 
 class NcclModule(ModuleBase):
-    """NCCL's settings for one guest: a program that finds out what is there, run at every boot, and its file.
+    """NCCL's settings for one guest: its file, and a program that detects the devices at every boot.
 
     `nics` are those that training goes over, `address` is the guest's own there, "" where the plan does not
     know it. `traffic_class` marks RDMA packets, None where no NIC carries RDMA. `is_direct` lets NICs reach
@@ -144,7 +144,7 @@ class UsersModule(ModuleBase):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The plan's keys, where an account is made for this tool."""
+        """The plan's keys, if an account is created for this tool."""
         return (PLAN_KEYS,) if self.machine_user else ()
 
     @property
@@ -179,7 +179,7 @@ class HostEntry(Frozen):
 
 
 class HostsModule(ModuleBase):
-    """The plan's block in /etc/hosts; what else stands there stays."""
+    """The plan's block in /etc/hosts; other lines are kept."""
 
     kind: Literal["hosts"] = "hosts"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
@@ -220,7 +220,7 @@ class SiteProxy(Frozen):
 
 
 class AptMirror(Frozen):
-    """A mirror of the distribution's apt archive; what is empty the guest's own release decides."""
+    """A mirror of the distribution's apt archive; the guest's release determines empty fields."""
 
     url: str
     security: str = ""
@@ -229,7 +229,7 @@ class AptMirror(Frozen):
 
 
 class SiteModule(ModuleBase):
-    """How the guest reaches what is staged in it: proxy, mirrors of packages and images, the site's CA.
+    """How the guest reaches packages and images: the proxy, mirrors, and the site's CA.
 
     `certificates` are PEM. `runtime` is the container runtime that is told of them, "" for none. With
     `closed` package sources that lead elsewhere than to `hosts` are set aside (".example.com" is every name
@@ -629,10 +629,10 @@ GuestModule = Annotated[
     | NicFirmwareModule,
     Field(discriminator="kind"),
 ]
-"""Every module, in the order in which they are staged: what a later one needs comes before it.
+"""Every module in the order of staging: each comes after those that it needs.
 
-What may stand in a VM's configuration comes first, what writes secrets and what rests on that after it. Last
-is the one that waits for somebody's hand.
+Modules that fit into a VM's configuration are first, then those that write secrets and those that depend on
+them. The last one waits for a manual step.
 """
 
 MODULE_ORDER: tuple[str, ...] = tuple(

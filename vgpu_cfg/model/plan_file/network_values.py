@@ -1,7 +1,7 @@
-"""How the addresses of networks and NICs are written: subnets, pools, gateways, and what a NIC is told.
+"""How the addresses of networks and NICs are written: subnets, pools, gateways, and the address of a NIC.
 
-Addresses are IPv4. Every parser raises ValueError; where there is something to suggest, the hint stands on
-the message's second line.
+Addresses are IPv4. Every parser raises ValueError; a hint, if any, is on the second line of
+the message.
 
 A line of `networks` as its author writes it: a name, a portgroup to make, and the addresses of guests.
 """
@@ -23,9 +23,9 @@ ADDRESS_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 POOL_PATTERN = rf"{ADDRESS_PATTERN} ?- ?{ADDRESS_PATTERN}"
 _POOL = re.compile(rf"(?P<first>{ADDRESS_PATTERN}) ?- ?(?P<last>{ADDRESS_PATTERN})")
 _LARGEST_PREFIX = 8
-"""A subnet with a shorter prefix holds addresses that nobody can have as his own."""
+"""A subnet with a shorter prefix contains addresses that cannot be assigned."""
 _SMALLEST_PREFIX = 30
-"""A subnet with a longer prefix has no room for two machines beside its own two addresses."""
+"""A subnet with a longer prefix has no room for two machines and its own two addresses."""
 
 LIVE = TakesEffect.LIVE
 IN_GUEST = TakesEffect.IN_GUEST
@@ -92,7 +92,7 @@ def _refuse_address(value: object) -> str:
 
 
 def parse_nic_address(value: object) -> str | None:
-    """Return what a NIC is told: `dhcp`, `pool`, or an address with its prefix, in which `{k}` may stand.
+    """Return the address of a NIC: `dhcp`, `pool`, or an address with its prefix; it may contain `{k}`.
 
     With `{k}` the text is kept as it is, and checked as for the first NIC.
     """
