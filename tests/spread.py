@@ -12,6 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = frozenset({
+    "tests/architecture/test_plain_words.py",
     "tests/bench/test_bounds.py",
     "tests/cli/test_hosts.py",
     "tests/cli/test_orphans.py",

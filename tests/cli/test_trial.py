@@ -15,6 +15,7 @@ from tests.cli.conftest import Serve
 from tests.cli.host_watch import Watch, is_reading, settings_of, watch_labs
 from tests.cli.roles import ACCOUNT, as_account
 from tests.cli.test_https import pinned
+from tests.extent import each
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.lab.simulation.clock import VirtualClock
@@ -40,7 +41,6 @@ IN_SHORT = {
     "graphics-info-shows-the-gpu",
 }
 """Lies of which a short test has the trial find; the long one has them all."""
-LONG_LIE = pytest.mark.long("a trial for each lie of the lab")
 MOVES = "estates/work-on-hosts.yaml"
 CLEAN = ("trial", "--clean", "--all", "--yes", SERVER)
 
@@ -253,7 +253,12 @@ def test_a_rejected_call_ends_its_experiment_alone(vgpu_cfg: CommandLine) -> Non
 
 @pytest.mark.parametrize(
     "lie",
-    [one if one in IN_SHORT else pytest.param(one, marks=LONG_LIE) for one in LIES if one in TRIED],
+    each(
+        ((one,) for one in LIES if one in TRIED),
+        "a trial for each lie of the lab",
+        IN_SHORT.__contains__,
+        one_of=3,
+    ),
 )
 def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> None:
     text = (ROOT / "vgpu_cfg/lab/estates/mixed-fleet.yaml").read_text(encoding="utf-8")
