@@ -223,7 +223,7 @@ class Code(StrEnum):
     DEPOT_LACKS = "VG345", "a host cannot find the software to install in its depots", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
-    BOARDS_MIXED = "VG348", "a model name fits GPUs of different boards", _W, _O
+    BOARDS_MIXED = "VG348", "one request is met by GPUs of different boards", _W, _O
 
     NETWORK_NOT_FOUND = "VG401", "the network does not exist", _E, _O
     NETWORK_AMBIGUOUS = "VG402", "several networks have this name", _E, _O

@@ -6,11 +6,11 @@ issues 1581, 1269 and 1109, UCX issue 5598 (NICs in one subnet).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from itertools import combinations
 
+from vgpu_cfg.catalog import Board
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan
@@ -18,7 +18,6 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.rdma import ORDINARY_MTU, mtu_of, network_of
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
-from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.passthrough_slots import unlike
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
@@ -47,9 +46,15 @@ def check_mixtures(
             findings.add_vm(Code.NICS_IN_ONE_SUBNET, vm, message, _OWN_SUBNETS)
         if fit is None or place is None or resolved.shape is None:
             continue
-        slots = [one for one in hosts[fit.host].slots if one.pci.pci_id in fit.slots]
-        boards = known[Code.BOARDS_MIXED][vm.name] = _boards(slots)
-        if unlike(slots, resolved.shape.dynamic, fit.slots) and _AND in boards:
+        gpus, slots = hosts[fit.host].gpus, hosts[fit.host].slots
+        passed = [one for one in slots if one.pci.pci_id in fit.slots]
+        boards = known[Code.BOARDS_MIXED][vm.name] = _AND.join(
+            sorted(
+                {_board(one.board, one.pci.device_name) for one in passed}
+                | {_board(gpus[index].board, gpus[index].board_key or "") for index in fit.gpus}
+            )
+        )
+        if unlike(passed, resolved.shape.dynamic, fit.slots) and _AND in boards:
             message = f"one name fits different boards, and its GPUs are {boards}: {_SLOWEST}"
             findings.add_vm(
                 Code.BOARDS_MIXED, vm, message, "name one board with `device_id`, or free GPUs of one"
@@ -77,13 +82,8 @@ def check_mixtures(
 _AND = " and "
 
 
-def _boards(slots: Sequence[PassthroughSlot]) -> str:
-    """Count the boards of GPUs that are passed through, with their memory."""
-    names = Counter(
-        f"{one.board.name} ({one.board.framebuffer_mib // 1024} GB)" if one.board else one.pci.device_name
-        for one in slots
-    )
-    return _AND.join(f"{count} × {name}" for name, count in sorted(names.items()))
+def _board(board: Board | None, name: str) -> str:
+    return f"{board.name} ({board.framebuffer_mib // 1024} GB)" if board is not None else name
 
 
 # ------------------------------------------------------------------ speeds
