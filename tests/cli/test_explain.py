@@ -126,12 +126,16 @@ def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> Non
 
 
 def test_a_text_in_other_words_is_explained_as_likely(vgpu_cfg: CommandLine) -> None:
-    told = " ".join(vgpu_cfg.done("explain", "my", "GPU", "fell", "off", "the", "bus").out.split())
-    assert told.startswith("xid-79 Xid 79: GPU has fallen off the bus likely similar wording")
-    assert "the usual message is: NVRM: Xid (PCI:0000:3b:00): 79," in told
-    document = json.loads(vgpu_cfg.done("explain", "one GPU fell off the bus", "--output", "json").out)
-    assert [(found["key"], found["is_likely"]) for found in document["explanations"]] == [("xid-79", True)]
-    assert document["explanations"][0]["source"].startswith("https://docs.nvidia.com/deploy/xid-errors/")
+    text = "systemId and deviceId do not match the current system"
+    told = " ".join(vgpu_cfg.done("explain", *text.split()).out.split())
+    assert told.startswith(
+        "wrong-system-id the device's systemId or deviceId does not match the host's "
+    )
+    assert "similar wording; the usual message is: The systemId does not match" in told
+    document = json.loads(vgpu_cfg.done("explain", text, "--output", "json").out)
+    (found,) = document["explanations"]
+    assert (found["key"], found["is_likely"]) == ("wrong-system-id", True)
+    assert found["source"].startswith("github.com/vmware/vhpc-toolkit")
 
 
 def test_a_message_that_a_window_wrapped_is_one_text(vgpu_cfg: CommandLine) -> None:

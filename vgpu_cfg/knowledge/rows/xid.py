@@ -220,7 +220,7 @@ XID_ROWS = (
             "power-cycle the host (a reset is not sufficient); reseat the board, riser, and power cables;"
             " replace the board if it recurs"
         ),
-        also=(r"has fallen off the bus",),
+        also=(r"\b(fallen|fell) off the bus",),
         kernel=(r"NVRM: .*fallen off the bus",),
         words="PCIe link lost not reachable",
     ),
