@@ -190,8 +190,8 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "explain.json": lambda: as_json(
         [
             data.diagnosis_data(run_displays.FOUND),
-            data.explanations_data(run_displays.EXPLAINED),
-            data.explanations_data(()),
+            data.explanations_data(run_displays.EXPLAINED, ""),
+            data.explanations_data((), ""),
             data.pages_data(run_displays.PAGES),
         ]
     ),

@@ -15,7 +15,6 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.check_pages import CheckPage
-    from vgpu_cfg.knowledge.faults import Found
     from vgpu_cfg.knowledge.verify_failures import Failure
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.observed.vm import Vm
@@ -63,9 +62,7 @@ def explain(
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
         if not text.strip():
             raise typer.BadParameter("no text to explain", param_hint="WHAT")
-        from vgpu_cfg.knowledge.faults import explain_text
-
-        _show_explanations(explain_text(text), output)
+        _show_explanations(text, output)
 
 
 # ---------------------------------------------------------------- codes
@@ -119,16 +116,17 @@ def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFor
 # ---------------------------------------------------------------- texts
 
 
-def _show_explanations(explained: tuple[Found, ...], output: OutputFormat) -> None:
+def _show_explanations(text: str, output: OutputFormat) -> None:
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.knowledge.faults import count_known
+    from vgpu_cfg.knowledge.faults import count_known, explain_text
     from vgpu_cfg.render.data.documents import explanations_data
     from vgpu_cfg.render.text.explain import render_explanations
 
+    explained = explain_text(text)
     if output is OutputFormat.JSON:
-        show.data(explanations_data(explained))
+        show.data(explanations_data(explained, text))
         return
-    show.lines(lambda width: render_explanations(explained, width, known=count_known()))
+    show.lines(lambda width: render_explanations(explained, width, known=count_known(), text=text))
 
 
 # ---------------------------------------------------------------- VMs

@@ -26,7 +26,8 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.suggestion import AsFound, Suggestion
 from vgpu_cfg.knowledge.check_pages import CheckPage
-from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
+from vgpu_cfg.knowledge.collecting import what_to_collect
+from vgpu_cfg.knowledge.faults import Found
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.compatibility import BranchPlan
@@ -235,7 +236,7 @@ def pages_data(pages: Iterable[tuple[Code | Failure, CheckPage]]) -> Data:
     )
 
 
-def explanations_data(explained: Sequence[Found]) -> Data:
+def explanations_data(explained: Sequence[Found], text: str) -> Data:
     """Return known failures, each with the line of the text that shows it, "" where it spans lines."""
     return _explain_document(
         is_known=bool(explained),
@@ -244,7 +245,7 @@ def explanations_data(explained: Sequence[Found]) -> Data:
             | {"line": "" if found.line is None else line_text(found.line), "is_likely": found.is_likely}
             for found in explained
         ],
-        look_at=[] if explained else list(WHERE_TO_LOOK),
+        look_at=[] if explained else list(what_to_collect(text)[1]),
     )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation, Found
+from vgpu_cfg.knowledge.collecting import what_to_collect
+from vgpu_cfg.knowledge.faults import Confidence, Explanation, Found
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.render.layout.lines import both_ends, hanging
@@ -28,13 +29,13 @@ _KNOWN = {
 # ---------------------------------------------------------------- known failures
 
 
-def render_explanations(explained: Sequence[Found], width: int, *, known: int) -> list[Text]:
+def render_explanations(explained: Sequence[Found], width: int, *, known: int, text: str = "") -> list[Text]:
     """Lay out known failures, each with the line that shows it, if any.
 
-    If there is none, list the data to collect; `known` is the number of known failures.
+    If there is none, list the data to collect for that kind of text; `known` is the number of known failures.
     """
     if not explained:
-        return _not_known(width, known)
+        return _not_known(width, known, text)
     lines: list[Text] = []
     for number, found in enumerate(explained):
         if number:
@@ -53,16 +54,18 @@ def render_explanations(explained: Sequence[Found], width: int, *, known: int) -
     return lines
 
 
-def _not_known(width: int, known: int) -> list[Text]:
+def _not_known(width: int, known: int, text: str) -> list[Text]:
+    kind, collect = what_to_collect(text)
+    said = f"{kind}; " if kind else ""
     lines = hanging(
         "UNKNOWN",
-        f"does not match any of the {known} known failures",
+        f"{said}does not match any of the {known} known failures",
         width,
         indent=0,
         label_width=10,
         style="bold yellow",
     )
-    lines += _rows("collect", WHERE_TO_LOOK, width)
+    lines += _rows("collect", collect, width)
     return lines + _row("run", "vgpu-cfg explain - < vmware.log     explains a whole log", width)
 
 
