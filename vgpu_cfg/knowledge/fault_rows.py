@@ -45,9 +45,10 @@ class FaultRow:
     is_verbatim: bool = False
 
     @cached_property
-    def _regexes(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE) for pattern in self.patterns)
+    def _regex(self) -> re.Pattern[str]:
+        patterns = "|".join(f"(?:{pattern})" for pattern in self.patterns)
+        return re.compile(patterns.replace(" ", r"\s+"), re.IGNORECASE)
 
     def matches(self, text: str) -> bool:
         """Whether the text shows this failure; its quotes are plain ones."""
-        return any(regex.search(text) for regex in self._regexes)
+        return self._regex.search(text) is not None

@@ -19,14 +19,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
 from vgpu_cfg.model.frozen import Frozen
 
 __all__ = [
-    "WHERE_TO_LOOK",
     "Confidence",
     "Explanation",
     "Found",
@@ -39,17 +38,6 @@ __all__ = [
     "explanation_of",
     "is_machine_fault",
 ]
-
-WHERE_TO_LOOK = (
-    "the task's error stack (VM > Monitor > Tasks and Events): it gives a reason for each host",
-    "vmware.log in the VM's folder: the lines with vmiop_log, and the last lines before the failure",
-    "/var/log/vmkernel.log and hostd.log on the host, at the same time; dmesg | grep -E 'NVRM|Xid'",
-    "nvidia-smi -q; nvidia-smi vgpu; /etc/init.d/nvdGpuMgmtDaemon status on the host",
-    "in the guest: dmesg | grep -iE 'nvidia|nvrm|nouveau|mlx5'; journalctl -u nvidia-gridd; nvidia-smi -q",
-    "containers: docker logs and docker info; training: the first NCCL WARN line with NCCL_DEBUG=INFO",
-    "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA support; vm-support for Broadcom support",
-)
-"""Further sources for an unknown text, from vCenter down to the training."""
 
 _MOST_LINES = 12
 """Lines of a text that may be one text, wrapped: a message that was copied from a window or a mail."""
@@ -301,9 +289,9 @@ def like(text: str, rows: Iterable[FaultRow]) -> FaultRow | None:
     if len(text) > LONGEST or not _TROUBLE.search(text):
         return None
     known = tuple(row for row in rows if not row.is_verbatim)
-    asked = words_of(text)
+    asked, weights, rarest = words_of(text), _weights(known), math.log(len(known) + 1)
     scored = sorted(
-        ((score, row) for row in known if (score := _likeness(asked, row, known))),
+        ((score, row) for row in known if (score := _likeness(asked, row, weights, rarest))),
         key=lambda one: -one[0],
     )
     near = [row for score, row in scored if score >= scored[0][0] * _NEAR_BEST]
@@ -325,10 +313,8 @@ def _stem(word: str) -> str:
     return _SAME.get(word, word)
 
 
-def _likeness(asked: frozenset[str], row: FaultRow, known: tuple[FaultRow, ...]) -> float:
+def _likeness(asked: frozenset[str], row: FaultRow, weights: Mapping[str, float], rarest: float) -> float:
     """Return how like a row a text is, 0 where it is not enough."""
-    weights = _weights(known)
-    rarest = math.log(len(known) + 1)
 
     def weight(words: Iterable[str]) -> float:
         return sum(weights.get(word, _UNKNOWN * rarest) for word in words)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from tests.extent import each
 from tests.unit.knowledge.paraphrases import PARAPHRASES, UNRELATED
 from vgpu_cfg.cli.app import app
 from vgpu_cfg.knowledge.faults import (
@@ -71,7 +72,9 @@ REFERENCE = {
 COMMAND = re.compile(
     r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|vmkping|ip|ssh|vmtoolsd"
     r"|mokutil|uname|lsmod|timedatectl|journalctl|systemctl|curl|nvidia-ctk|ls|df|ulimit|show_gids|ibv_devinfo"
-    r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG)\b"
+    r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG|scontrol|sinfo|slurmd|sacctmgr|nc"
+    r"|ps|ss|env|stat|which|getent|id|lsb_release|dcgmi|nv-hostengine|nv-fabricmanager|nvidia-container-cli|gres"
+    r"|vmkload_mod|vmware|cloud-init|cloud-id|munge|time|chronyc|timedatectl|vmware-rpctool|fuser)\b"
     r"|/etc/|/sys/| > "
 )
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""
@@ -96,15 +99,29 @@ def test_a_text_as_it_is_met_is_known_by_its_own_row_alone() -> None:
     assert [row.key for row in ROWS if explain_fault(row.sample) != explanation_of(row.key)] == []
 
 
-@pytest.mark.parametrize(("width", "before"), [(28, ""), (45, ""), (60, "> "), (60, "[  269.516977] ")])
+@pytest.mark.parametrize(
+    ("width", "before"),
+    each(
+        [(28, ""), (45, ""), (60, "> "), (60, "[  269.516977] ")],
+        "every row, wrapped otherwise",
+        lambda width, _: width == 28,
+    ),
+)
 def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
     for row in ROWS:
-        wrapped = "\n".join(f"{before}{line}" for line in textwrap.wrap(row.sample, width))
+        wrapped = "\n".join(
+            f"{before}{line}" for line in textwrap.wrap(row.sample, width, break_long_words=False)
+        )
         assert known_by(wrapped) == [row.key], wrapped
 
 
 @pytest.mark.parametrize(
-    "before", ["2026-03-02T10:11:12.345Z In(05) vmx - ", "Mar  2 10:11:12 hvd-01 kernel: ", "[ 9.516] "]
+    "before",
+    each(
+        [("2026-03-02T10:11:12.345Z In(05) vmx - ",), ("Mar  2 10:11:12 hvd-01 kernel: ",), ("[ 9.516] ",)],
+        "every row, with another prefix",
+        lambda before: before.startswith("Mar"),
+    ),
 )
 def test_what_a_log_writes_before_a_text_does_not_matter(before: str) -> None:
     for row in ROWS:

@@ -108,7 +108,7 @@ DRIVER_ROWS = (
                 r"dkms[^\n]*(fail|error|bad return status)[^\n]*nvidia|nvidia[^\n]*dkms[^\n]*(fail|error|bad"
                 r" return status)"
             ),
-            r"unable to find the kernel source tree",
+            r"unable to (find the kernel source tree|load the kernel module 'nvidia\.ko')",
         ),
         sample="modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
         symptom="there is no NVIDIA module for the running kernel",
@@ -255,7 +255,10 @@ DRIVER_ROWS = (
     ),
     FaultRow(
         "cuda-no-device",
-        (r"no CUDA-capable device is detected", r"CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice"),
+        (
+            r"no CUDA-capable device is detected",
+            r"CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice|\bcuda\w* (failure|error) 100\b",
+        ),
         sample="CUDA error: no CUDA-capable device is detected",
         symptom="CUDA finds no GPU",
         cause=(
@@ -277,7 +280,7 @@ DRIVER_ROWS = (
         (
             r"driver version is insufficient for CUDA runtime",
             r"cudaErrorInsufficientDriver",
-            r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            r"\bcuda\w* (failure|error) 35\b",
         ),
         sample="CUDA error: CUDA driver version is insufficient for CUDA runtime version",
         symptom="the driver is too old for the program's CUDA version",
@@ -291,7 +294,7 @@ DRIVER_ROWS = (
         "cuda-out-of-memory",
         (
             r"CUDA out of memory",
-            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
+            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|\bcuda\w* failure 2\b",
             r"CUDA error: out of memory",
         ),
         sample="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -310,25 +313,31 @@ DRIVER_ROWS = (
         (
             r"CUDA-capable device\(s\) is/are busy or unavailable",
             r"devices? (are|is) busy or unavailable",
-            r"cudaErrorDevicesUnavailable",
+            r"cudaErrorDevicesUnavailable|\bcuda\w* (failure|error) 46\b",
         ),
         sample="CUDA error: CUDA-capable device(s) is/are busy or unavailable",
         symptom="CUDA reports that the GPUs are busy or unavailable",
         cause=(
-            "another process is using the GPU in exclusive mode, or the GPU is in MIG mode without a compute"
-            " instance"
+            "another process is using the GPU in exclusive mode, the GPU is in MIG mode without a compute"
+            " instance, or the vGPU has had no license for a day"
         ),
         check=(
             "nvidia-smi -q -d COMPUTE in the guest: Compute Mode",
-            "nvidia-smi mig -lci in the guest: the instances",
+            "nvidia-smi mig -lci in the guest: the instances; nvidia-smi -q: License Status",
         ),
-        remedy="run nvidia-smi -c DEFAULT, stop the other process, or create the compute instance",
+        remedy=(
+            "run nvidia-smi -c DEFAULT, stop the other process, create the compute instance, or license the"
+            " vGPU"
+        ),
         source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "cuda-ecc",
-        (r"uncorrectable ECC error", r"CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"),
+        (
+            r"uncorrectable ECC error",
+            r"CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|\bcuda\w* (failure|error) 214\b",
+        ),
         sample="CUDA error: uncorrectable ECC error encountered",
         symptom="a program was stopped by an uncorrectable ECC error",
         cause="GPU memory failed while in use (the host and the guest log Xid 48, 94, or 95)",
@@ -350,7 +359,7 @@ DRIVER_ROWS = (
         (
             r"system not yet initialized",
             r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
-            r"error 802\b",
+            r"\bcuda\w*[^\n]{0,24}(failure|error|code)[ =:(]{1,3}802\b",
         ),
         sample="CUDA error 802: system not yet initialized",
         symptom="CUDA is waiting for the NVLink fabric of an NVSwitch server",

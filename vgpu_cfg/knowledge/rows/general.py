@@ -130,7 +130,7 @@ GENERAL_ROWS = (
     ),
     FaultRow(
         "disk-space",
-        (r"insufficient disk space on datastore", r"no space left on (device|datastore)"),
+        (r"insufficient disk space on datastore", r"no space left on datastore"),
         sample="Insufficient disk space on datastore 'vsan-01'.",
         symptom="the datastore is full",
         cause="there is not enough space for the VM's disks or for the swap file of its unreserved memory",

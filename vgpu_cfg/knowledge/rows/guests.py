@@ -79,7 +79,11 @@ GUEST_ROWS = (
     ),
     FaultRow(
         "no-peer-access",
-        (r"cuDeviceCanAccessPeer", r"peer access is not supported between these two devices"),
+        (
+            r"cuDeviceCanAccessPeer",
+            r"(?<!Cuda\x20failure\x20217\x20')(?<!')peer access is not supported between these two devices",
+            r"cudaErrorPeerAccessUnsupported|CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+        ),
         sample="cuDeviceCanAccessPeer = 0",
         symptom="cuDeviceCanAccessPeer returns 0 although P2P is allowed",
         cause=(
@@ -96,7 +100,6 @@ GUEST_ROWS = (
     FaultRow(
         "guest-driver-branch",
         (
-            r"no devices were found",
             r"vGPU[^\n]*(disabled|unsupported)[^\n]*driver",
             r"incompatible guest/host drivers",
             r"guest VGX version is (older|newer)",
@@ -139,7 +142,7 @@ GUEST_ROWS = (
     ),
     FaultRow(
         "nvml-lost",
-        (r"failed to initialize NVML(?!: driver/library)",),
+        (r"failed to initialize NVML(?!: (driver|insufficient|function|no))",),
         sample="Failed to initialize NVML: Unknown Error",
         symptom="a container has lost its GPU",
         cause=(

@@ -127,7 +127,11 @@ GPU_ROWS = (
     ),
     FaultRow(
         "fabric-manager-missing",
-        (r"fabric manager[^\n]*(not|missing|fail)", r"\bB[23]00\b[^\n]*NVLink"),
+        (
+            r"fabric ?manager (is |service is )?(not running|missing|inactive)",
+            r"nvidia-fabricmanager\S* (could not be found|not found|is not (running|active))",
+            r"\bB[23]00\b[^\n]*no NVLink",
+        ),
         sample="Fabric Manager is not running",
         symptom="no NVLink on an HGX B200 or B300",
         cause=(
@@ -146,7 +150,7 @@ GPU_ROWS = (
     ),
     FaultRow(
         "passthrough-on-nvswitch",
-        (r"\b(HGX|NVSwitch)\b[^\n]*passthrough", r"passthrough[^\n]*\b(HGX|NVSwitch)\b"),
+        (r"passthrough[^\n]*(fail|not supported)[^\n]*\b(HGX|NVSwitch)\b",),
         sample="GPU passthrough fails on HGX",
         symptom="GPU passthrough on an HGX server fails or has no NVLink",
         cause="GPU passthrough is not supported on NVSwitch servers up to NVIDIA AI Enterprise Infra 8",

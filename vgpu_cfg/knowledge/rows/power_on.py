@@ -222,7 +222,7 @@ POWER_ON_ROWS = (
     ),
     FaultRow(
         "device-backing",
-        (r"invalid (device backing|configuration for device|backing)",),
+        (r"(invalid|incompatible) (device backing|configuration for device|backing)",),
         sample="Invalid device backing specified for the operation.",
         symptom="the device's backing is invalid, or the wrong device is attached",
         cause=(

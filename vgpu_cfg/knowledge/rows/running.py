@@ -169,7 +169,7 @@ VM_ROWS = (
     ),
     FaultRow(
         "stun-time",
-        (r"stun time",),
+        (r"stun time[^\n]*(exceed|above|longer|limit)",),
         sample=(
             "The virtual machine's estimated maximum stun time of 41 seconds exceeds the limit of 30 seconds"
         ),
@@ -238,6 +238,7 @@ VM_ROWS = (
         (
             r"(target|destination) host does not support the virtual machine's current hardware requirements",
             r"CPU of the host is incompatible",
+            r"requires hardware features that are unsupported or disabled on the target host",
         ),
         sample="The target host does not support the virtual machine's current hardware requirements.",
         symptom="vMotion is refused: the destination's CPU does not have features used by the running VM",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.knowledge.fault_rows import FaultRow
 from vgpu_cfg.knowledge.rows.containers import CONTAINER_ROWS
-from vgpu_cfg.knowledge.rows.data import read_rows
+from vgpu_cfg.knowledge.rows.data import in_other_languages, read_rows
 from vgpu_cfg.knowledge.rows.drivers import DRIVER_ROWS
 from vgpu_cfg.knowledge.rows.general import GENERAL_ROWS
 from vgpu_cfg.knowledge.rows.guests import GUEST_ROWS
@@ -15,7 +15,7 @@ from vgpu_cfg.knowledge.rows.running import VM_ROWS
 from vgpu_cfg.knowledge.rows.training import TRAINING_ROWS
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
 
-PLACES: dict[str, tuple[FaultRow, ...]] = {
+_BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "vCenter, hostd, and vmware.log: a VM does not start": POWER_ON_ROWS,
     "vCenter: a VM cannot be migrated, stopped, snapshotted, or changed": VM_ROWS,
     "ESXi: nvidia-smi, esxcli, vmkernel.log": GPU_ROWS,
@@ -26,8 +26,15 @@ PLACES: dict[str, tuple[FaultRow, ...]] = {
     "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
     "Xid: error numbers from the NVIDIA driver, on hosts and in guests": XID_ROWS,
     "the guest's kernel: PCIe, disks, NICs": read_rows("kernel"),
+    "vCenter: clones, storage, HA, and VMware Tools": read_rows("vsphere"),
+    "ESXi: packages and esxcli": read_rows("esxcli"),
+    "the guest: driver packages, cloud-init, and containers": read_rows("runtimes"),
+    "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
+    "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
 }
+
+PLACES = {place: in_other_languages(rows) for place, rows in _BY_PLACE.items()}
 """The places of texts, and their rows."""
 
 ROWS: tuple[FaultRow, ...] = tuple(row for rows in PLACES.values() for row in rows)

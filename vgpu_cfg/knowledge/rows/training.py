@@ -137,7 +137,12 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-peer-closed",
-        (r"connection closed by remote peer", r"ncclRemoteError"),
+        (
+            r"connection closed by remote peer",
+            r"socket (recv|send) failed while polling",
+            r"call to (recv|send)\w* (from|to) [^\n]*failed : (connection reset|broken pipe)",
+            r"ncclRemoteError",
+        ),
         sample="NCCL WARN socketProgress: Connection closed by remote peer 10.10.1.3<36138>",
         symptom="the connection to another worker was closed",
         cause=(
