@@ -128,9 +128,7 @@ def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> Non
 def test_a_text_in_other_words_is_explained_as_likely(vgpu_cfg: CommandLine) -> None:
     text = "systemId and deviceId do not match the current system"
     told = " ".join(vgpu_cfg.done("explain", *text.split()).out.split())
-    assert told.startswith(
-        "wrong-system-id the device's systemId or deviceId does not match the host's "
-    )
+    assert told.startswith("wrong-system-id the device's systemId or deviceId does not match the host's ")
     assert "similar wording; the usual message is: The systemId does not match" in told
     document = json.loads(vgpu_cfg.done("explain", text, "--output", "json").out)
     (found,) = document["explanations"]
