@@ -116,11 +116,11 @@ _BY_PROGRAM = (
         "the fault's type (vim.fault.…) in the error stack or hostd.log: it is the same in every language",
     ),
 )
-"""Words of a program, its name, and what to collect; the specific programs come before the general ones."""
+"""Words of a program, its name, and the sources to collect; specific programs come before general ones."""
 
 
 def what_to_collect(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return what an unknown text is, "" if it is not recognized, and what to collect then."""
+    """Return the kind of an unknown text, "" if it is not recognized, and the sources to collect."""
     for pattern, kind, *lines in _BY_PROGRAM:
         if re.search(pattern, text, re.IGNORECASE):
             return kind, tuple(lines)
