@@ -46,17 +46,17 @@ class Judged:
 def judge(case: str, run: CommandLine) -> list[Judged]:
     """Judge each fix of a case, each on an estate of its own."""
     try:
-        desk = _Desk(case, run)
+        desk = Desk(case, run)
     except NotInTheLab as error:
         return [Judged(f"not in the lab: {error}")]
     refused = run("plan", "plan.yaml", "--output", "json", *desk.flags)
     if refused.code != 4:
         return [Judged(f"not refused in the lab: exit {refused.code}")]
     fixes = json.loads(refused.out)["fixes"]
-    return [_judged(_Desk(case, run), fix) for fix in fixes] or [Judged("no fix")]
+    return [_judged(Desk(case, run), fix) for fix in fixes] or [Judged("no fix")]
 
 
-def _judged(desk: _Desk, fix: dict[str, Any]) -> Judged:
+def _judged(desk: Desk, fix: dict[str, Any]) -> Judged:
     try:
         flags = list(desk.carry_out(fix["parts"]))
     except NotCarriedOut as error:
@@ -74,7 +74,7 @@ def _judged(desk: _Desk, fix: dict[str, Any]) -> Judged:
     return found
 
 
-class _Desk:
+class Desk:
     """A lab of the case's estate, the plan file beside it, and whoever does the acts."""
 
     def __init__(self, case: str, run: CommandLine) -> None:

@@ -27,6 +27,7 @@ def make_cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
         drs_enabled=row.get("drs", "manual") != "off",
         drs_behavior=row.get("drs", "manual"),
         ha_enabled=row.get("ha", False),
+        failover_percent=row.get("failover", 0),
         uses_vm_levels=row.get("vm_levels", True),
         is_standalone=row.get("standalone", False),
         vm_overrides=tuple(

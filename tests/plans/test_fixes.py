@@ -29,6 +29,10 @@ TABLE = Path(__file__).parent / "fixes.yaml"
 FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
 NOTHING_HELPS = {
+    "many-cpus": "fewer CPUs, or a virtual IOMMU and a guest for it: the user decides",
+    "disk-too-large": "how data is divided, their user decides",
+    "no-room-for-swap": "which files may go, their owner knows",
+    "failover-capacity": "what HA keeps, the cluster's administrators decide",
     "orphan-with-a-snapshot-and-a-disk-of-others": "whether its snapshots may go, only their owner knows",
     "disk-of-others-that-is-not-there": "which disk is meant, only the user knows",
     "customisation-unread": "who gives the account its privileges lets it read them",

@@ -61,6 +61,7 @@ from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
     check_datastores,
+    check_failover,
     check_host,
     check_own_cores,
     check_spread,
@@ -325,6 +326,7 @@ class _Planning:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
+        check_failover(resolved_vms, self.site, self.findings)
         concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}

@@ -44,7 +44,7 @@ clusters:
     cpu: {{model: Intel Xeon, cores: 128}}
     gpus: [{{board: A100}}, {{board: A100, mode: passthrough}}]
     networks: [vm-network]
-datastores: [{{name: vsan, free: {free}}}, {{name: old, maintenance: true}}]
+datastores: [{{name: vsan, kind: VMFS, free: {free}}}, {{name: old, maintenance: true}}]
 switches: [{{name: dvs}}]
 networks: [{{name: vm-network}}, {{name: far, switch: dvs}}]
 folders: [training]

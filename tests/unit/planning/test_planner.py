@@ -182,7 +182,6 @@ def test_powered_off_vms_of_others_are_told_and_not_counted() -> None:
         ({"extra_config": {"pciPassthru.use64bitMMIO": "FALSE"}}, "VG208"),
         ({"extra_config": {"pciPassthru.64bitMMIOSizeGB": "64"}}, "VG209"),
         ({"nics": ({"network": "vm-network"},) * 11}, "VG214"),
-        ({"cpus": 130, "numa": {"policy": "off"}}, "VG213"),
         ({"expires": date(2026, 1, 1)}, "VG010"),
         ({"numa": {"policy": "node", "nodes": (7,)}}, "VG315"),
         ({"place": {"hosts": ("nowhere-*",)}}, "VG307"),

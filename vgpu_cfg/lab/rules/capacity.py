@@ -1,5 +1,7 @@
 """The capacity that a power-on takes: swap on its datastore, its resource pools, vSphere HA's reserve.
 
+Swap files fill their size on VMFS alone.
+
 HA is played for a percentage of the cluster's memory alone; other policies and CPUs are not judged.
 """
 
@@ -28,7 +30,7 @@ def check(state: LabState, vm: VirtualMachine, host: Host) -> None:
         return
     asked = hardware.reservation_mib(vm)
     store = state.find(vm.datastore, Datastore)
-    if store is not None and vm.memory_mib - asked > store.free_mib:
+    if store is not None and store.kind == "VMFS" and vm.memory_mib - asked > store.free_mib:
         raise refuse("no-room-for-swap")
     _check_pools(state, vm, asked)
     _check_failover(state, host, asked)

@@ -81,9 +81,13 @@ class SoftwarePackage(Frozen):
 
 
 class DepotLook(Frozen):
-    """What a host finds in a depot; `refused` says why it cannot read it, `unread` why it was not asked."""
+    """What a host finds in a depot; `refused` says why it cannot read it, `unread` why it was not asked.
+
+    `unsigned` are the names of packages of the level CommunitySupported.
+    """
 
     packages: tuple[SoftwarePackage, ...] = ()
+    unsigned: tuple[str, ...] = ()
     refused: str = ""
     unread: str = ""
 

@@ -352,6 +352,7 @@ class Cluster(ManagedObject):
     drs_behavior: str = ""
     uses_vm_levels: bool = True
     ha_enabled: bool = False
+    failover_percent: int = 0
     rules: tuple[ClusterRule, ...] = ()
     vm_groups: tuple[VmGroup, ...] = ()
     host_groups: tuple[HostGroup, ...] = ()

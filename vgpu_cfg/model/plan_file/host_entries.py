@@ -34,6 +34,7 @@ from vgpu_cfg.model.plan_file.host_values import (
     one_or_list,
 )
 from vgpu_cfg.model.plan_file.network_values import CIDR_PATTERN, parse_nic_address
+from vgpu_cfg.model.plan_file.values import is_reserved_mac
 from vgpu_cfg.model.plan_values import Disruption
 
 LIVE = TakesEffect.LIVE
@@ -366,6 +367,11 @@ class NicEntry(Frozen):
             yield (
                 "a passthrough NIC has its own MAC address, and `mac` only identifies it for the guest\n"
                 "add `ip` or `rdma`, or remove it"
+            )
+        if self.mac and self.kind != "passthrough" and is_reserved_mac(self.mac):
+            yield (
+                f"ESXi keeps {self.mac} for itself, and does not power on a VM with it\n"
+                "use an address up to 00:50:56:3f:ff:ff, or none"
             )
         if self.mac and self.is_many and "{k}" not in self.mac:
             yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list the NICs one by one"

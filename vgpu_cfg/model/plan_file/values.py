@@ -119,6 +119,14 @@ def parse_mac(text: str) -> str:
     return text.strip().lower()
 
 
+def is_reserved_mac(mac: str) -> bool:
+    """Whether ESXi keeps a MAC address for itself and vCenter; from 00:50:56, they leave the first quarter.
+
+    Source: vSphere Networking, "Static MAC Addresses"; ansible-collections/community.vmware, issue 1159.
+    """
+    return mac.startswith("00:0c:29:") or "00:50:56:40" <= mac < "00:50:57"
+
+
 def parse_secret(value: object) -> SecretReference:
     """Return a reference to a secret. No message holds the value: it may be the secret itself."""
     kinds = get_args(SecretReference.model_fields["kind"].annotation)

@@ -118,6 +118,9 @@ class Code(StrEnum):
     MEMORY_BELOW_FRAMEBUFFER = "VG149", "the VM has less memory than its GPUs' framebuffer", _I, _R
     GPUDIRECT_ON_FRACTION = "VG150", "GPUDirect RDMA with a fractional GPU", _I, _R
     DIRECT_PATH_SHORT = "VG151", "vCenter reports too few available units of a DirectPath profile", _W, _R
+    DISK_TOO_LARGE = "VG152", "a disk is larger than 62 TiB", _E, _D
+    NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the swap files of VMs", _E, _D
+    UNSIGNED_MODULE = "VG154", "with Secure Boot, the guest rejects the NVIDIA driver built in it", _E, _F
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
     TEMPLATE_AMBIGUOUS = "VG202", "several templates have this name", _E, _O
@@ -131,7 +134,7 @@ class Code(StrEnum):
     DISK_SHRINKS = "VG210", "a disk would have to shrink", _E, _D
     DISK_HAS_SNAPSHOT = "VG211", "a disk of a VM with snapshots would have to grow", _E, _R
     FIRMWARE_IS_BIOS = "VG212", "a VM in this plan boots with BIOS firmware", _E, _D
-    MANY_CPUS = "VG213", "more than 128 virtual CPUs with a vGPU", _W, _F
+    MANY_CPUS = "VG213", "more than 127 virtual CPUs with a vGPU", _E, _D
     TOO_MANY_NICS = "VG214", "more than ten virtual NICs", _E, _D
     SIZE_UNKNOWN = "VG215", "neither the plan nor the template specifies the VM's size", _E, _O
     KEY_PROVIDER_ABSENT = "VG216", "a virtual TPM requires a key provider", _E, _D
@@ -183,6 +186,8 @@ class Code(StrEnum):
     DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
     DISK_NOT_TO_DELETE = "VG272", "`--delete` names a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
+    FAILOVER_CAPACITY = "VG274", "the VMs need memory that vSphere HA keeps for failover", _E, _D
+    PACKAGE_UNSIGNED = "VG275", "a depot has a package that hosts do not accept by default", _E, _F
 
     HOST_MEMORY = "VG301", "the host cannot reserve the required memory", _E, _R
     NUMA_TOO_SMALL = "VG302", "the VM is larger than a NUMA node", _E, _R

@@ -151,13 +151,29 @@ def check_pinned(
     """
     staged = {name for change in changes for name in change.modules}
     for module in update.spec.modules:
-        if module.kind not in staged or not module.unpinned:
+        if module.kind not in staged:
+            continue
+        if isinstance(module, DriverModule) and module.package:
+            _check_signed(resolved, findings)
+        if not module.unpinned:
             continue
         message = f"{module.kind}: root would run {module.unpinned}, which is downloaded without a checksum"
         key = "archive_sha256" if isinstance(module, ImageModule) else "sha256"
         remedy = f"add its `{key}` (use sha256sum), or `unpinned: true`, to the plan file"
         severity = Severity.WARNING if desired.unpinned else None
         findings.add_vm(Code.NOT_PINNED, resolved.desired, message, remedy, severity)
+
+
+def _check_signed(resolved: ResolvedVm, findings: Findings) -> None:
+    """Check that Secure Boot lets the guest load what is built in it; the enrolled keys are unknown."""
+    stated = resolved.desired.secure_boot
+    if resolved.base.options.get("secure_boot") if stated is None else stated:
+        message = "with `secure_boot`, the guest does not load the NVIDIA driver built in it: it is unsigned"
+        remedy = (
+            "set `secure_boot: false`, or use a template with a signed driver and `driver: template`; if the "
+            f"signing key is enrolled in its firmware, set checks: {{{Code.UNSIGNED_MODULE}: warning}}"
+        )
+        findings.add_vm(Code.UNSIGNED_MODULE, resolved.desired, message, remedy)
 
 
 def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:

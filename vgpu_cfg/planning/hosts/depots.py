@@ -14,6 +14,7 @@ from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -42,6 +43,16 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
         depots = _depots(drift.setting, drift.desired, resolved.view)
         looks = {one: look for one in depots if (look := resolved.view.facts.depots.get(one)) is not None}
         for depot, look in looks.items():
+            if look.unsigned:
+                message = (
+                    f"{depot} contains {listed(look.unsigned)} of the acceptance level CommunitySupported"
+                )
+                remedy = (
+                    "use NVIDIA's signed bundle for this ESXi release; if the host accepts the level, "
+                    f"set checks: {{{Code.PACKAGE_UNSIGNED}: warning}}"
+                )
+                findings.add(Code.PACKAGE_UNSIGNED, resolved.subject, message, remedy)
+                resolved.is_blocked |= findings.severity_of(Code.PACKAGE_UNSIGNED) is Severity.ERROR
             if look.refused:
                 _refuse(resolved, f"it cannot read {depot}: {look.refused}", findings)
             elif look.unread:

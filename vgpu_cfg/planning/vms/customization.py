@@ -28,7 +28,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import matched_nics
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
-from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import NO_TOOLS, ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
 LONGEST_COMPUTER_NAME = 15
@@ -172,6 +172,9 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
             f"the specification {spec.name} is for {system}, but the template's guest OS is {base.guest_id}"
         )
         yield message, "specify a customization specification for that guest OS"
+    if base.tools_status == NO_TOOLS:
+        message = "vCenter has not detected VMware Tools in the template, which customization requires"
+        yield message, "install open-vm-tools in it, and let it run once before it becomes a template"
     if spec.is_foreign:
         message = f"the specification {spec.name} contains passwords encrypted with another vCenter's key"
         yield message, "reenter them under Policies and Profiles > VM Customization Specifications > Edit"

@@ -41,4 +41,5 @@ def _look(esxcli: Esxcli, depot: str) -> DepotLook:
     except VCenterError as error:
         return DepotLook(refused=error.message)
     packages = (SoftwarePackage(name=row.get("Name", ""), version=row.get("Version", "")) for row in rows)
-    return DepotLook(packages=tuple(packages))
+    unsigned = (row.get("Name", "") for row in rows if row.get("AcceptanceLevel") == "CommunitySupported")
+    return DepotLook(packages=tuple(packages), unsigned=tuple(unsigned))

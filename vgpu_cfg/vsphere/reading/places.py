@@ -201,12 +201,20 @@ def _cluster(places: Places, item: Item) -> Cluster:
         drs_behavior=str(getattr(drs, "defaultVmBehavior", None) or ""),
         uses_vm_levels=getattr(drs, "enableVmBehaviorOverrides", None) is not False,
         ha_enabled=bool(getattr(ha, "enabled", False)),
+        failover_percent=_failover_percent(ha),
         rules=tuple(_rules(getattr(config, "rule", None) or ())),
         vm_groups=tuple(_vm_groups(getattr(config, "group", None) or ())),
         host_groups=tuple(_host_groups(getattr(config, "group", None) or ())),
         host_rules=tuple(_host_rules(getattr(config, "rule", None) or ())),
         vm_overrides=vm_overrides(config),
     )
+
+
+def _failover_percent(ha: Any) -> int:
+    """Return the percentage of memory that vSphere HA's admission control keeps, 0 for none."""
+    is_on = bool(getattr(ha, "enabled", False) and getattr(ha, "admissionControlEnabled", False))
+    kept = getattr(getattr(ha, "admissionControlPolicy", None), "memoryFailoverResourcesPercent", 0)
+    return int(kept or 0) if is_on else 0
 
 
 def ties(item: Item) -> ClusterTies:

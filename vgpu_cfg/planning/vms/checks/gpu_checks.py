@@ -21,8 +21,6 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
-MOST_CPUS_BESIDE_VGPU = 128
-
 
 def check_gpus(
     resolved: ResolvedVm, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
@@ -44,13 +42,6 @@ def check_gpus(
         for profile in gpu.profile:
             _check_profile(vm, profile.name, catalog, findings)
     _check_unified_memory(vm, vgpus, catalog, findings)
-    if vgpus and resolved.cpus > MOST_CPUS_BESIDE_VGPU:
-        message = (
-            f"{resolved.cpus} virtual CPUs require IOMMU virtualization, which vGPUs do not support by "
-            "default"
-        )
-        remedy = "use 128 or fewer, or see this check's page for settings that may help"
-        findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 
 
 class OfferedBy:

@@ -32,12 +32,24 @@ from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
 from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
 
 MANY_GPUS = 4
+MOST_CPUS_BESIDE_VGPU = 127
+IOMMU_KEYS = (
+    "vvtd.enable",
+    "pciPassthru.vmiop.allowViommu",
+    "pciPassthru.vmiop.enableViommu",
+    "amd.iommu.supportsPcip",
+)
+"""Parameters with which vGPUs and more CPUs go together, from ESXi 8 on (Broadcom KB 88161)."""
+VIOMMU_SINCE = (8, 0)
+HOST_OWN_MIB = 8 * 1024
+"""The least memory that counts as the hypervisor's own."""
 
 
 def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
     """Check a VM on the host that it was given."""
     vm = resolved.desired
     _check_server(vm, fit, host, findings)
+    _check_iommu(resolved, host.host, findings)
     _check_mixed_size(vm, fit, host, findings)
     _check_maximum(vm, fit, host, findings)
     _check_memory(resolved, fit, host, findings)
@@ -61,6 +73,28 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         message = "ESXi selects the GPU for a vGPU and may place two of these VMs on the same one"
         remedy = "use full-framebuffer profiles, or one VM per GPU"
         findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
+
+
+def _check_iommu(resolved: ResolvedVm, host: Host, findings: Findings) -> None:
+    """Check a VM that gets a vGPU and so many CPUs that it needs a virtual IOMMU."""
+    has_them = resolved.existing is not None and resolved.base.cpus >= resolved.cpus
+    if (
+        has_them
+        or resolved.cpus <= MOST_CPUS_BESIDE_VGPU
+        or not any(one.kind == "vgpu" for one in resolved.gpus)
+    ):
+        return
+    options = {**resolved.base.extra_config, **resolved.desired.extra_config}
+    known = {key.casefold() for key, value in options.items() if value.upper() == "TRUE"}
+    missing = [key for key in IOMMU_KEYS if key.casefold() not in known]
+    is_new = is_at_least(host.version, VIOMMU_SINCE)
+    if is_new and not missing:
+        return
+    message = f"{resolved.cpus} virtual CPUs require IOMMU virtualization, which vGPUs do not support "
+    message += "by default" if is_new else f"on ESXi {host.version} ({host.name})"
+    keys = ", ".join(f'{key}: "TRUE"' for key in missing or IOMMU_KEYS)
+    remedy = f"set `cpus: {MOST_CPUS_BESIDE_VGPU}` or fewer, or{'' if is_new else ' use ESXi 8 and'} set "
+    findings.add_vm(Code.MANY_CPUS, resolved.desired, message, f"{remedy}extra_config: {{{keys}}}")
 
 
 def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
@@ -145,6 +179,7 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
         )
         users.setdefault(store.moid, []).append(resolved)
     for moid, store in stores.items():
+        _check_swap(store, users[moid], findings)
         if store.capacity_mib and needed[moid] > store.free_mib:
             message = (
                 f"the new disks on {store.name} could grow to {gib(needed[moid])}, but only "
@@ -153,6 +188,68 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
             for resolved in users[moid]:
                 remedy = "free up space, or specify another datastore"
                 findings.add_vm(Code.DATASTORE_SPACE, resolved.desired, message, remedy)
+
+
+def _check_swap(store: Datastore, users: Sequence[ResolvedVm], findings: Findings) -> None:
+    """Check the swap files of unreserved memory, which a power-on creates; VMFS alone fills them."""
+    if store.kind.casefold() not in ("vmfs", "") or not store.capacity_mib:
+        return
+    swaps = {one.name: one.memory_mib - _reserved(one) for one in users if _starts(one)}
+    if sum(swaps.values()) <= store.free_mib:
+        return
+    message = (
+        f"powering on creates swap files of {gib(sum(swaps.values()))} on {store.name}, but only "
+        f"{gib(store.free_mib)} is free"
+    )
+    for one in users:
+        if swaps.get(one.name):
+            remedy = "free up space, specify another datastore, or reduce `memory`"
+            findings.add_vm(Code.NO_ROOM_FOR_SWAP, one.desired, message, remedy)
+
+
+def _starts(resolved: ResolvedVm) -> bool:
+    return resolved.desired.power is not DesiredPower.OFF
+
+
+def _reserved(resolved: ResolvedVm) -> int:
+    """Return the memory that a VM will reserve: all of it for functions of its host."""
+    is_whole = bool(resolved.gpus) or any(nic.function is not None for nic in resolved.desired.nics)
+    is_whole |= resolved.desired.latency_sensitivity == HIGH or resolved.base.memory_reservation_locked
+    return resolved.memory_mib if is_whole else min(resolved.base.memory_reservation_mib, resolved.memory_mib)
+
+
+def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Findings) -> None:
+    """Check the memory that vSphere HA's admission control keeps; of other VMs, what was read counts."""
+    observed = site.observed
+    for cluster in site.clusters:
+        hosts = [host for host in observed.hosts if host.owner_moid == cluster.moid]
+        new = [
+            one
+            for one in resolved_vms
+            if one.host in hosts and _starts(one) and not (one.existing and one.existing.is_on)
+        ]
+        asked = sum(map(_reserved, new))
+        if not cluster.failover_percent or not asked:
+            continue
+        usable = [host for host in hosts if host.is_usable]
+        total = sum(min(host.memory_mib * 95 // 100, host.memory_mib - HOST_OWN_MIB) for host in usable)
+        there = [vm.detail for vm in observed.vms if vm.is_on and vm.host_moid in cluster.host_moids]
+        held = sum(
+            one.memory_mib if one.memory_reservation_locked else one.memory_reservation_mib
+            for one in there
+            if one is not None
+        )
+        room = total * (100 - cluster.failover_percent) // 100 - held
+        if asked > room:
+            message = (
+                f"vSphere HA in {cluster.name} keeps {cluster.failover_percent} % of the memory: "
+                f"{gib(asked)} must be reserved, {whole_gib(max(room, 0))} is left"
+            )
+            remedy = (
+                "use less `memory`, fewer VMs, or a smaller percentage under vSphere HA > Admission Control"
+            )
+            for one in new:
+                findings.add_vm(Code.FAILOVER_CAPACITY, one.desired, message, remedy)
 
 
 def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:

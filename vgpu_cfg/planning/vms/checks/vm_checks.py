@@ -34,6 +34,8 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
+LARGEST_DISK_MIB = 62 * 1024 * 1024
+"""The largest virtual disk (vSphere Configuration Maximums)."""
 _OF_VERSIONS = tuple(setting for setting in VM_SETTINGS if setting.hardware and setting.plan_key)
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 
@@ -53,6 +55,9 @@ def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
             message = f"extra_config sets {key} to {value}, but GPUs with large BARs require it"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
     _check_p2p(vm, findings)
+    if any(disk.size_mib > LARGEST_DISK_MIB for disk in vm.disks if disk.kind in ("new", "grow")):
+        message = "a virtual disk can have at most 62 TiB"
+        findings.refuse_vm(Code.DISK_TOO_LARGE, vm, message, "use several smaller disks")
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
         message = f"the VM has {virtual} NICs; the maximum is {MOST_NICS}"

@@ -5,6 +5,7 @@ Whether a template supports the plan's settings, as far as vCenter shows before 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +51,7 @@ _MAY_READ = "make sure that its host is connected, and that the account has read
 
 # Belief: guest-tools-state-of-templates.
 NO_TOOLS = "guestToolsNotInstalled"
+_GUEST_ID = re.compile(r"Guest(64)?$")
 """vim `VirtualMachineToolsVersionStatus`: VMware Tools were never installed, or never ran."""
 
 
@@ -243,6 +245,9 @@ def resolve_vm(
     resolved.cpus, resolved.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
     if template is not None:
         check_template(vm, template, base, findings)
+    elif isinstance(vm.source, ScratchSource) and not _GUEST_ID.search(vm.source.guest_id):
+        message = f"{vm.source.guest_id!r} is not a guest ID of vSphere, which ends in Guest"
+        findings.refuse_vm(Code.GUEST_ID_ODD, vm, message, "example: ubuntu64Guest or rhel9_64Guest")
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
         message = f"the guest ID {vm.source.guest_id!r} is not for a 64-bit system, which GPUs require"
         findings.add_vm(Code.GUEST_ID_ODD, vm, message, "example: ubuntu64Guest or rhel9_64Guest")

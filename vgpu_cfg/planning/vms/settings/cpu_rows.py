@@ -31,6 +31,7 @@ _CPU_COUNT = "VirtualMachine.Config.CPUCount"
 _MEMORY = "VirtualMachine.Config.Memory"
 _RESOURCE = "VirtualMachine.Config.Resource"
 HIGH, NORMAL = "high", "normal"
+MOST_SOCKETS = 128
 
 
 def _final_cpus(vm: PlacedVm) -> int:
@@ -48,12 +49,17 @@ def _cpus(vm: PlacedVm) -> Wanted | None:
 
 
 def _cores_per_socket(vm: PlacedVm) -> Wanted | None:
-    """Request one socket per NUMA node, or, if the template's number does not divide, one socket."""
+    """Request one socket per NUMA node; one socket if the template's number does not divide.
+
+    With more than 128 sockets, which vSphere allows nobody, sockets are as large as 64 cores.
+    """
     if not vm.manages("cpus"):
         return None
     cpus, found = _final_cpus(vm), vm.base.cores_per_socket
     if vm.nodes > 1 and cpus % vm.nodes == 0:
         return Wanted(cpus // vm.nodes, is_default=True)
+    if cpus and found and cpus // found > MOST_SOCKETS:
+        return Wanted(next(one for one in range(64, 0, -1) if cpus % one == 0), is_default=True)
     return Wanted(cpus, is_default=True) if cpus and found and cpus % found else None
 
 

@@ -1,0 +1,141 @@
+"""Agreement of plan and apply: what plan lets through is not rejected, and no step of it fails in the lab.
+
+`defects.yaml` has what vCenter, ESXi and guests reject, tried one by one and two at once. Each case of
+planning of which an estate of the lab can be made is applied there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.case_estate import NotInTheLab
+from tests.cli.command_line import CommandLine
+from tests.cli.fixes_on_the_lab import Desk
+from tests.extent import each
+from tests.plans.planned import desired_of, plan_of
+from tests.plans.tables import CASES
+from vgpu_cfg.documents import read_document
+
+Row = Mapping[str, Any]
+ROWS: Mapping[str, Row] = read_document(Path(__file__).parent / "defects.yaml", name="defects.yaml").data
+ABOUT = ("found", "remedy", "open")
+CARRIED_OUT = (0, 7)
+"""As a whole, or up to a step by hand."""
+OPEN = [name for name, row in ROWS.items() if "open" in row]
+CLOSED = [name for name in ROWS if name not in OPEN]
+CLOSED_WINDOW = "hosts are not taken down now; it opens"
+NOT_KEPT = {"a-disk-of-others-at-the-place-of-its-own", "its-own-disk-at-that-place"}
+"""Cases whose estate has two disks of one place, which the lab's has not."""
+
+
+def files(*rows: Row) -> dict[str, Any]:
+    """Return an estate and a plan with the changes of rows."""
+    parts: dict[str, dict[str, Any]] = {
+        "estate": {"about": "a", "folders": ["training"]},
+        "vcenter": {},
+        "cluster": {"name": "gpu"},
+        "host": {
+            "name": "esx",
+            "memory": "512GiB",
+            "cpu": {"cores": 128},
+            "gpus": [{"board": "A100"}],
+        },
+        "datastore": {"name": "vsan"},
+        "template": {"name": "ubuntu", "cpus": 4, "memory": "8GiB", "disks": ["40GiB"]},
+        "line": {
+            "name": "a",
+            "template": "ubuntu",
+            "cluster": "gpu",
+            "folder": "training",
+            "cpus": 8,
+            "memory": "64GiB",
+            "gpus": "grid_a100-10c",
+        },
+        "plan": {"version": 1, "name": "demo", "vcenter": "lab:./estate.yaml"},
+    }
+    for row in rows:
+        for part, changes in row.items():
+            if part not in ABOUT:
+                parts[part] |= changes
+    cluster = parts["cluster"] | {"hosts": [parts["host"]]}
+    usual = {"clusters": [cluster], "datastores": [parts["datastore"]], "templates": [parts["template"]]}
+    line = {key: value for key, value in parts["line"].items() if value is not None}
+    return {
+        "estate.yaml": {"vcenter": parts["vcenter"]} | usual | parts["estate"],
+        "plan.yaml": parts["plan"] | {"vms": [line]},
+    }
+
+
+def applied(run: CommandLine, *rows: Row) -> str:
+    """Apply; return how plan and apply differ, else the codes of errors, and "" for what is carried out."""
+    for name, content in files(*rows).items():
+        run.write(name, json.dumps(content))
+    plan = run("plan", "plan.yaml", "--output", "json")
+    ran = run("apply", "--yes", "plan.yaml")
+    if plan.code == 0:
+        return "" if ran.code in CARRIED_OUT else f"apply ends with {ran.code}: {ran.told[-600:]}"
+    if ran.code != plan.code:
+        return f"plan ends with {plan.code}, apply with {ran.code}: {ran.told[-600:]}"
+    if plan.code != 4:
+        return {3: "loading"}.get(plan.code, f"exit {plan.code}: {plan.told[-600:]}")
+    found = json.loads(plan.out)["plan"]["diagnostics"]
+    return " ".join(sorted({one["code"] for one in found if one["severity"] == "error"}))
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_defect_is_found_by_plan(name: str, vgpu_cfg: CommandLine) -> None:
+    assert applied(vgpu_cfg, ROWS[name]) == ROWS[name].get("found", "")
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if "remedy" in row])
+def test_a_remedy_removes_the_defect(name: str, vgpu_cfg: CommandLine) -> None:
+    assert applied(vgpu_cfg, ROWS[name], ROWS[name]["remedy"]) == ""
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_a_defect_that_plan_does_not_see_is_still_open(name: str, vgpu_cfg: CommandLine) -> None:
+    assert "apply ends with 6" in applied(vgpu_cfg, ROWS[name]), "plan finds it by now: remove `open`"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    each(
+        list(combinations(CLOSED, 2)),
+        "two defects at once",
+        lambda one, other: (CLOSED.index(one) * 7 + CLOSED.index(other)) % 40 == 0,
+        one_of=4,
+    ),
+)
+def test_two_defects_at_once_are_found_or_apply_works(one: str, other: str, vgpu_cfg: CommandLine) -> None:
+    result = applied(vgpu_cfg, ROWS[one], ROWS[other])
+    assert "apply" not in result, result
+    assert "exit" not in result, result
+
+
+def is_soon(case: str) -> bool:
+    return CASES.index(case) % 60 == 0
+
+
+@pytest.mark.parametrize(
+    "case", each([(case,) for case in CASES], "cases that are applied in the lab", is_soon, one_of=4)
+)
+def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
+    if plan_of(case).errors or case in NOT_KEPT or desired_of(case).secrets:
+        return
+    try:
+        desk = Desk(case, vgpu_cfg)
+    except NotInTheLab:
+        return  # estates have no word for it
+    ran = vgpu_cfg("apply", "--yes", "plan.yaml", *desk.flags)
+    if CLOSED_WINDOW in ran.told:
+        return  # time alone opens it
+    if ran.code == 4:
+        assert vgpu_cfg("plan", "plan.yaml", *desk.flags).code == 4, ran.told[-600:]
+        return
+    assert ran.code in CARRIED_OUT, ran.told[-600:]
