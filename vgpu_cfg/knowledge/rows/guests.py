@@ -192,4 +192,44 @@ GUEST_ROWS = (
         source="NVIDIA's RoCE documents; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
+    FaultRow(
+        "apt-locked",
+        (
+            r"could not get lock /var/lib/(dpkg/lock(-frontend)?|apt/lists/lock)",
+            r"unable to (lock directory /var/lib/apt/lists|acquire the dpkg frontend lock)",
+            r"waiting for cache lock",
+        ),
+        sample="E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt-get)",
+        symptom="another process is using the package manager",
+        cause="apt-daily or unattended-upgrades is running, often in the first minutes after the first boot",
+        check=(
+            "fuser -v /var/lib/dpkg/lock-frontend /var/lib/apt/lists/lock: the process",
+            "systemctl list-timers apt-daily apt-daily-upgrade",
+            "journalctl -u apt-daily -u unattended-upgrades",
+        ),
+        remedy=(
+            "wait until the process has ended, then repeat the command; do not delete the lock file. In"
+            " templates, disable the timers apt-daily and apt-daily-upgrade"
+        ),
+        source="apt: messages of apt-pkg (init.cc, debsystem.cc), apt.conf(5) DPkg::Lock::Timeout",
+        is_verbatim=True,
+    ),
+    FaultRow(
+        "ssh-key-refused",
+        (r"permission denied \(publickey",),
+        sample="Permission denied (publickey,password).",
+        symptom="an SSH server accepts none of the client's keys",
+        cause=(
+            "the account does not have the public key: another account or key is used, cloud-init did not add"
+            " it, or the home folder or authorized_keys is writable by others"
+        ),
+        check=(
+            "ssh -v ACCOUNT@GUEST: the keys that are offered",
+            "on the guest's console: the journal of sshd, the owner and mode of ~/.ssh/authorized_keys",
+            "cloud-init status --long in the guest",
+        ),
+        remedy="add the public key to the account that logs in, or specify the right account and key",
+        source="OpenSSH: sshconnect2.c; sshd(8), StrictModes and authorized_keys",
+        is_verbatim=True,
+    ),
 )

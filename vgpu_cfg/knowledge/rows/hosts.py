@@ -385,6 +385,22 @@ GPU_ROWS = (
         faults=frozenset({"HostNotConnected", "HostCommunication"}),
     ),
     FaultRow(
+        "host-state",
+        (r"not allowed in the current state of the host", r"\bInvalidHostState\b"),
+        sample="The operation is not allowed in the current state of the host.",
+        symptom="the state of the host does not permit the operation",
+        cause=(
+            "usually the host is in maintenance mode, or is entering or leaving it; or the operation requires"
+            " maintenance mode and the host is not in it"
+        ),
+        check=("govc host.info HOST: its state; the host's recent tasks in vCenter",),
+        remedy="wait for the host's task, or exit (or enter) maintenance mode; then repeat the operation",
+        source="vSphere API reference: InvalidHostState; wording from memory, not verified",
+        confidence=Confidence.INFERRED,
+        faults=frozenset({"InvalidHostState"}),
+        is_verbatim=True,
+    ),
+    FaultRow(
         "host-not-responding",
         (
             r"\bhost \S+ in \S+ is not responding",
