@@ -22,7 +22,7 @@ _MOST_TRIES = 4
 _MANY = 300
 """So many VMs are not placed anew: the solver has shared them out so that they start where it could."""
 
-_PREFERENCES = 7
+_PREFERENCES = 8
 """How many of a score's first figures no gain outweighs: disturbance, the plan file's preferences, room."""
 
 
