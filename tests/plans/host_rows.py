@@ -57,7 +57,7 @@ def make_nic(row: Row) -> HostNic:
         pci_id=pci_id,
         vendor_id=MELLANOX,
         device_id=row.get("device_id", 0x101D),
-        class_id=0x0200,
+        class_id=0x0207 if row.get("infiniband") else 0x0200,
         vendor_name="Mellanox Technologies",
         device_name=row.get("name", "MT2892 Family [ConnectX-6 Dx]"),
         passthrough_capable=True,

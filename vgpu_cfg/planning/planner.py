@@ -42,6 +42,7 @@ from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_VMS, Findings, 
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
+from vgpu_cfg.planning.host_settings.nics.nic_firmware import with_link_types
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.locks import report_locks
 from vgpu_cfg.planning.networks.compare import plan_networks
@@ -125,7 +126,7 @@ class _Planning:
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.catalog, self.options = catalog, options
-        observed = with_own_networks(desired, as_named(desired, observed))
+        observed = with_link_types(with_own_networks(desired, as_named(desired, observed)))
         self.desired = desired = with_expired_at_rest(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed

@@ -190,7 +190,9 @@ class ShellAccess:
 def nic_addresses(host: Host) -> tuple[str, ...]:
     """List the addresses of the NICs that the host has not handed out: only their firmware can be read."""
     return tuple(
-        nic.pci_id for nic in host.nics if nic.pci_id and not (nic.pci and nic.pci.passthrough_active)
+        nic.pci_id
+        for nic in (*host.nics, *host.infiniband)
+        if nic.pci_id and not (nic.pci and nic.pci.passthrough_active)
     )
 
 

@@ -231,6 +231,8 @@ def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tupl
             firmware=nic_firmware({"ATS_ENABLED": "True(1)"} | nic.firmware if nic.ats else nic.firmware),
             firmware_needs_cold_boot=nic.cold_boot,
         )
+        if port.is_infiniband and nic.switch:
+            complain(("nics", index, "switch"), "an InfiniBand port cannot be an uplink")
         made.append((port, nic))
     return made
 

@@ -25,6 +25,7 @@ from vgpu_cfg.lab.esxcli.answers import (
 from vgpu_cfg.lab.esxcli.system import option_values
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host, PciDevice, is_endpoint
+from vgpu_cfg.lab.state.switch_members import visible_nics
 
 GRAPHICS_WORDS = {"shared": "Shared", "sharedDirect": "SharedPassthru"}
 CLASSES = {0x02: "Network controller", 0x03: "Display controller", 0x06: "Bridge"}
@@ -56,7 +57,7 @@ def list_pci(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
 
 def _vmkernel_names(host: Host) -> dict[str, str]:
     """Return the VMkernel's names of its functions."""
-    names = {nic.pci.pci_id: nic.device for nic in host.nics}
+    names = {nic.pci.pci_id: nic.device for nic in visible_nics(host)}
     names |= {gpu.pci_id: f"vmgfx{index}" for index, gpu in enumerate(host.gpus)}
     return {pci_id: name for pci_id, name in names.items() if not host.is_passed_through(pci_id)}
 
@@ -139,8 +140,8 @@ def set_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answ
 def get_dcb_status(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Show a NIC's priority flow control."""
     name = needed(arguments, "nicname")
-    nic = next((nic for nic in host.nics if nic.device == name), None)
-    if nic is None or host.is_passed_through(nic.pci.pci_id):
+    nic = next((nic for nic in visible_nics(host) if nic.device == name), None)
+    if nic is None:
         raise CommandError(f"Unable to find nic {name}")
     module = host.modules.get(nic.driver)
     mask = int(option_values(module.at_boot if module is not None else "").get("pfctx", "0"), 0)

@@ -221,7 +221,7 @@ def _table(host: Host) -> Reply:
             name,
             nic.pci.pci_id.removeprefix("0000:"),
             "",
-            f"net-{nic.device}",
+            "" if nic.is_infiniband else f"net-{nic.device}",
             "" if nic.pci.numa_node is None else str(nic.pci.numa_node),
         )
         for name, nic in devices(host).items()

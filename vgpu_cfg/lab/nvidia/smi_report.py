@@ -37,6 +37,7 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import pcie
 from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host, Nic
 from vgpu_cfg.lab.state.host_defaults import release_of
+from vgpu_cfg.lab.state.switch_members import visible_nics
 
 NAMES = {"Ada": "Ada Lovelace"}
 WITHOUT_SRIOV = frozenset({"Volta", "Turing"})
@@ -220,7 +221,7 @@ def _lines(row: Row, ecc: str, mode: str) -> list[str]:
 def matrix(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the whole matrix; a selection of GPUs does not narrow it."""
     seen = visible(host)
-    nics = [nic for nic in host.nics if nic.rdma_device and not host.is_passed_through(nic.pci.pci_id)]
+    nics = [nic for nic in visible_nics(host) if nic.rdma_device]
     devices: list[Gpu | Nic] = [*seen, *nics]
     names = [f"GPU{number}" for number in range(len(seen))] + [f"NIC{number}" for number in range(len(nics))]
     head = ["", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from vgpu_cfg.lab.state.host_parts import (
@@ -40,6 +40,10 @@ class NumaNode:
     cores: int
     memory_mib: int
     pci_ids: tuple[str, ...] = ()
+
+
+CLASS_INFINIBAND = 0x0207
+"""PCI-SIG's class of InfiniBand controllers; `lspci` shows a VPI port so while its link type is IB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,15 @@ class Nic:
     requested_vfs: int = 0
     firmware: dict[str, FirmwareParameter] = field(default_factory=dict)
     firmware_needs_cold_boot: bool = False
+
+    @property
+    def is_infiniband(self) -> bool:
+        """Whether its link type in force is InfiniBand. ESXi's driver leaves such a port alone.
+
+        Belief: infiniband-port-has-no-vmnic.
+        """
+        own = self.firmware.get(f"LINK_TYPE_P{self.pci.function + 1}", self.firmware.get("LINK_TYPE_P1"))
+        return own is not None and own.current.startswith("IB")
 
     def is_on(self, parameter: str) -> bool:
         """Whether a firmware parameter is true, now; one that the firmware does not have is not."""
@@ -313,7 +326,7 @@ class Host(Managed):
         for gpu in self.gpus:
             yield gpu.pci
         for nic in self.nics:
-            yield nic.pci
+            yield replace(nic.pci, class_id=CLASS_INFINIBAND) if nic.is_infiniband else nic.pci
 
     def passthrough_of(self, pci_id: str) -> Passthrough:
         """Return the passthrough state of a function; never set means capable and off."""

@@ -200,12 +200,15 @@ ECN on all priorities is what recorded queries of ConnectX-6 and ConnectX-7 show
 """
 
 
+_LINK_TYPES = {"IB": "IB(1)", "ETH": "ETH(2)"}
+
+
 def nic_firmware(changed: Mapping[str, str | None]) -> dict[str, FirmwareParameter]:
     """Return the firmware parameters of a port: the factory's, but for those changed; None takes one away."""
     now = {**FACTORY_FIRMWARE, **changed}
     return {
         name: FirmwareParameter(FACTORY_FIRMWARE.get(name, value), value, value)
-        for name, value in now.items()
+        for name, value in ((name, _LINK_TYPES.get(value or "", value)) for name, value in now.items())
         if value is not None
     }
 

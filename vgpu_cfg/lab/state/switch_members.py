@@ -76,8 +76,8 @@ def used_portgroup(state: LabState, switch: DistributedSwitch, host: Host) -> Ne
 
 
 def visible_nics(host: Host) -> list[Nic]:
-    """Return the NICs that the host itself has: one that is passed through belongs to VMs."""
-    return [nic for nic in host.nics if not host.is_passed_through(nic.pci.pci_id)]
+    """Return the vmnics: a NIC that is passed through belongs to VMs, and InfiniBand has no driver."""
+    return [nic for nic in host.nics if not (nic.is_infiniband or host.is_passed_through(nic.pci.pci_id))]
 
 
 def uplinks_of(host: Host, switch: str) -> list[Nic]:

@@ -33,6 +33,8 @@ from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 NVIDIA_VENDOR_ID = 0x10DE
+ETHERNET, INFINIBAND = 0x0200, 0x0207
+"""PCI classes of network controllers."""
 
 
 class Connection(StrEnum):
@@ -114,6 +116,12 @@ class PciDevice(Frozen):
         """Whether it is a network controller (PCI class 02xx: Ethernet, InfiniBand)."""
         # Belief: nics-are-class-02.
         return self.class_id >> 8 == 0x02
+
+    @property
+    def is_infiniband(self) -> bool:
+        """Whether its link type is InfiniBand (PCI class 0207)."""
+        # Belief: infiniband-port-has-no-vmnic.
+        return self.class_id == INFINIBAND
 
     @property
     def is_bridge(self) -> bool:
@@ -297,6 +305,16 @@ class Host(ManagedObject):
     cordons: tuple[Cordon, ...] = ()
     mark: HostMark | None = None
     """The mark of a plan that works there, or broke off; a plan that prepares the host reads it again."""
+
+    @property
+    def infiniband(self) -> tuple[HostNic, ...]:
+        """The InfiniBand ports that are not handed out: ESXi has no vmnic for them."""
+        known = {nic.pci_id for nic in self.nics}
+        return tuple(
+            HostNic(device="", pci_id=pci.pci_id, pci=pci, numa_node=pci.numa_node)
+            for pci in self.pci_devices
+            if pci.is_infiniband and not pci.passthrough_active and pci.pci_id not in known
+        )
 
     @property
     def owner_moid(self) -> str:

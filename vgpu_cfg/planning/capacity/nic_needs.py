@@ -34,7 +34,8 @@ class NicNeed:
 
     With `near_gpu` it should be of a NUMA node of the VM's GPUs, with `must_be_near` it has to.
     `network` is the moid of the portgroup that a virtual function is put on. `allowed` holds the vendor
-    and device ids that a Dynamic DirectPath device names; empty means any.
+    and device ids that a Dynamic DirectPath device names; empty means any. `is_ethernet` excludes
+    InfiniBand.
     """
 
     kind: NicKind
@@ -45,6 +46,7 @@ class NicNeed:
     must_be_near: bool = False
     network: str | None = None
     allowed: tuple[tuple[int, int], ...] = ()
+    is_ethernet: bool = False
 
     @property
     def of(self) -> str:
@@ -87,6 +89,8 @@ class _Option:
 
 def is_matching(pci: PciDevice, need: NicNeed) -> bool:
     """Whether a function matches a need, free or not."""
+    if need.is_ethernet and pci.is_infiniband:
+        return False
     if need.pin is not None:
         return pci.pci_id == need.pin
     if not pci.is_nic or _is_virtual_function(pci):
@@ -97,6 +101,12 @@ def is_matching(pci: PciDevice, need: NicNeed) -> bool:
         return False
     names = (pci.device_name, *load_nics().names_of(pci.vendor_id, pci.device_id)) if need.model else ()
     return need.model is None or any(need.model.casefold() in name.casefold() for name in names)
+
+
+def infiniband_ports(need: NicNeed, host: Host) -> list[str]:
+    """Return the functions that would match a need if their link type were Ethernet."""
+    ports = [pci for pci in host_functions(host) if need.is_ethernet and pci.is_infiniband]
+    return [pci.pci_id for pci in ports if is_matching(pci, replace(need, is_ethernet=False))]
 
 
 def host_functions(host: Host) -> list[PciDevice]:
@@ -153,7 +163,7 @@ def refuse_nics(
     for need in needs:
         matching = [pci for pci in host_functions(stock.capacity.host) if is_matching(pci, need)]
         if not matching:
-            return Code.NIC_ABSENT
+            return Code.NIC_INFINIBAND if infiniband_ports(need, stock.capacity.host) else Code.NIC_ABSENT
         if not any(_is_ready(pci, need, stock) for pci in matching):
             return Code.NIC_NOT_READY
     for need in needs:

@@ -208,14 +208,14 @@ class Topology:
         return self._tree.is_one_root(one, other)
 
     def nics(self) -> tuple[tuple[str, str], ...]:
-        """List the RDMA NICs with their vmnics, without any all NICs; by address."""
+        """List the RoCE NICs with their vmnics, without any all NICs; by address."""
         known = load_nics()
         devices = {nic.pci_id: nic.device for nic in self.host.nics if nic.pci_id}
         passed = {device.pci_id: device for device in self.host.pci_devices}
         rdma = {
             pci_id: devices.get(pci_id, "")
             for pci_id, device in passed.items()
-            if known.names_of(device.vendor_id, device.device_id)
+            if known.names_of(device.vendor_id, device.device_id) and not device.is_infiniband
         }
         return tuple(sorted((rdma or devices).items()))
 

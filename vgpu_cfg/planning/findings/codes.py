@@ -269,6 +269,7 @@ class Code(StrEnum):
     GUEST_SECRETS_EXPOSED = "VG430", "a clone contains secrets in its configuration", _W, _O
     GUEST_SECRETS_MIXED = "VG431", "some guests in a mesh have exposed secrets and others do not", _E, _O
     USER_DATA_READABLE = "VG432", "custom user data is readable in vCenter", _I, _O
+    NIC_INFINIBAND = "VG440", "a NIC port is InfiniBand, but Ethernet is required", _E, _D
 
     NO_USABLE_HOST = "VG501", "no host is connected and out of maintenance mode", _E, _D
     NOT_SHARED_DIRECT = "VG502", "no GPU's graphics type is sharedDirect", _E, _D

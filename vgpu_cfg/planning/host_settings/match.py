@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.inventory import Gpu, HostNic
+from vgpu_cfg.model.observed.inventory import Gpu, Host, HostNic, PciDevice
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry, HostNicEntry, NicMatch
 from vgpu_cfg.planning.host_settings.entry import HostView
 
@@ -23,15 +23,24 @@ def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, Ho
     """Yield each NIC of the host that a rule matches, with that rule.
 
     A NIC that is an uplink of another switch than the rule's is matched only if the rule names its vmnic. The
-    host lists no NIC for one that is passed through: `passed_through_nics` replaces it.
+    host lists no NIC for one that is passed through: `passed_through_nics` replaces it. An InfiniBand port of
+    the host is matched only if the rule names its address, or a link type.
     """
-    for nic in (*view.host.nics, *passed_through_nics(view)):
+    for nic in (*view.host.nics, *view.host.infiniband, *passed_through_nics(view)):
         for rule in entry.nics:
+            if _is_left_alone(nic, rule):
+                continue
             if matches_nic(rule.match, nic, view) and (
                 rule.match.vmnic is not None or view.facts.uplink_of(nic.device) in (None, rule.switch)
             ):
                 yield nic, rule
                 break
+
+
+def _is_left_alone(nic: HostNic, rule: HostNicEntry) -> bool:
+    is_infiniband = nic.pci is not None and nic.pci.is_infiniband and not nic.pci.passthrough_active
+    names_it = rule.match.pci_id is not None or any(name.startswith("LINK_TYPE") for name in rule.firmware)
+    return is_infiniband and not names_it
 
 
 def passed_through_nics(view: HostView) -> Iterator[HostNic]:
@@ -42,7 +51,7 @@ def passed_through_nics(view: HostView) -> Iterator[HostNic]:
     listed = {nic.pci_id for nic in view.host.nics}
     for device in view.host.pci_devices:
         is_handed_out = device.passthrough_active or device.passthrough_enabled
-        if device.class_id >> 8 == 0x02 and is_handed_out and device.pci_id not in listed:
+        if device.is_nic and is_handed_out and device.pci_id not in listed:
             name = view.facts.vmnics.get(device.pci_id, "")
             yield HostNic(device=name, pci_id=device.pci_id, pci=device, numa_node=device.numa_node)
 
@@ -71,3 +80,18 @@ def _matches(
         return True
     wanted = match.model.casefold()
     return any(wanted in name.casefold() for name in (*shown, *view.names.get(pci_id, ())))
+
+
+def with_function(host: Host, pci_id: str, **update: object) -> Host:
+    """Return the host with one PCI function changed, in the list and at its GPU or NIC."""
+
+    def changed(function: PciDevice) -> PciDevice:
+        return function.model_copy(update=update) if function.pci_id == pci_id else function
+
+    def rewired(nic: HostNic) -> HostNic:
+        return nic if nic.pci is None else nic.model_copy(update={"pci": changed(nic.pci)})
+
+    functions = tuple(changed(function) for function in host.pci_devices)
+    gpus = tuple(gpu.model_copy(update={"pci": changed(gpu.pci)}) for gpu in host.gpus)
+    nics = tuple(rewired(nic) for nic in host.nics)
+    return host.model_copy(update={"pci_devices": functions, "gpus": gpus, "nics": nics})

@@ -29,6 +29,7 @@ from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, Reso
 from vgpu_cfg.planning.host_settings.select import clusters_of
 from vgpu_cfg.planning.hosts.phases import Phases
 from vgpu_cfg.planning.hosts.window import Window, parse_window
+from vgpu_cfg.planning.vms.checks.nic_checks import TO_ETHERNET, explain_infiniband
 
 
 def report_absence(
@@ -360,6 +361,20 @@ def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
 
 
+def check_link_types(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:
+    """Refuse rules that use an InfiniBand port as Ethernet, unless they change its link type too."""
+    for resolved in resolved_hosts:
+        wrong = [
+            nic.pci_id
+            for nic, rule in nic_rules(resolved.entry, resolved.view)
+            if nic.pci is not None and nic.pci.is_infiniband
+            if rule.use is NicUse.SRIOV or rule.roce is not None or rule.switch is not None
+            if not any(name.startswith("LINK_TYPE") for name in rule.firmware)
+        ]
+        if wrong:
+            findings.add(Code.NIC_INFINIBAND, resolved.subject, explain_infiniband(wrong), TO_ETHERNET)
+
+
 def check_vmknic_networks(
     resolved_hosts: Sequence[ResolvedHost], desired: DesiredPlan, observed: Inventory, findings: Findings
 ) -> None:
@@ -389,7 +404,7 @@ def _fits(match: GpuMatch | NicMatch, resolved: ResolvedHost) -> bool:
         and (
             match.vmnic is not None or _rules_switch(match, resolved) or not view.facts.uplink_of(nic.device)
         )
-        for nic in (*view.host.nics, *passed_through_nics(view))
+        for nic in (*view.host.nics, *view.host.infiniband, *passed_through_nics(view))
     )
 
 

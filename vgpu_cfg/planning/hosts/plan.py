@@ -33,6 +33,7 @@ from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.host_checks import (
     check_drivers,
+    check_link_types,
     check_matches,
     check_vmknic_networks,
     check_window,
@@ -84,6 +85,7 @@ class HostPlanner:
         self.resolved_hosts = resolve_hosts(desired, self.observed, catalog, options, findings)
         if not options.only:
             check_matches(self.resolved_hosts, findings)
+            check_link_types(self.resolved_hosts, findings)
         check_vmknic_networks(self.resolved_hosts, desired, self.observed, findings)
         for resolved in self.resolved_hosts:
             resolved.desired_settings = {

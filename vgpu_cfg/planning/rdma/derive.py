@@ -91,7 +91,12 @@ def need_of_nic(nic: DesiredNic) -> NicNeed | None:
         return None
     function = nic.function
     return NicNeed(
-        NicKind(function.kind), function.pin, function.label, function.model, near_gpu=function.near_gpu
+        NicKind(function.kind),
+        function.pin,
+        function.label,
+        function.model,
+        near_gpu=function.near_gpu,
+        is_ethernet=True,
     )
 
 

@@ -195,7 +195,9 @@ def is_down(vm: VirtualMachine, nic: SeenNic) -> bool:
 
 
 def is_cut(vm: VirtualMachine, nic: SeenNic) -> bool:
-    """Whether nothing gets from a NIC to others of its network: no link, or another VLAN at the switch."""
+    """Whether nothing gets from a NIC to others of its network: no link, another VLAN, InfiniBand."""
+    if nic.nic is not None and nic.nic.is_infiniband:
+        return True
     return is_down(vm, nic) or (bool(nic.rdma) and fault_of(guest_of(vm), "switch") == "vlan")
 
 

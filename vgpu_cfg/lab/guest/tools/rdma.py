@@ -48,6 +48,8 @@ def _describe(session: Session, nic: SeenNic) -> list[str]:
     shown = f"{guid[:4]}:{guid[4:6]}03:00{guid[6:8]}:{guid[8:12]}" if guid else "0000:0000:0000:0000"
     size = active_mtu(nic)
     part = nic.nic.pci.device_id if nic.nic is not None else 0
+    is_infiniband = nic.nic is not None and nic.nic.is_infiniband
+    state = "PORT_DOWN (1)" if is_down(session.vm, nic) else "PORT_ACTIVE (4)"
     return [
         f"hca_id:\t{nic.rdma}",
         "\ttransport:\t\t\tInfiniBand (0)",
@@ -60,13 +62,13 @@ def _describe(session: Session, nic: SeenNic) -> list[str]:
         "\tboard_id:\t\t\tMT_0000000359",
         "\tphys_port_cnt:\t\t\t1",
         "\t\tport:\t1",
-        f"\t\t\tstate:\t\t\t{'PORT_DOWN (1)' if is_down(session.vm, nic) else 'PORT_ACTIVE (4)'}",
+        f"\t\t\tstate:\t\t\t{'PORT_INIT (2)' if is_infiniband else state}",
         "\t\t\tmax_mtu:\t\t4096 (5)",
         f"\t\t\tactive_mtu:\t\t{size} ({MTU_CODES[size]})",
         "\t\t\tsm_lid:\t\t\t0",
         "\t\t\tport_lid:\t\t0",
         "\t\t\tport_lmc:\t\t0x00",
-        "\t\t\tlink_layer:\t\tEthernet",
+        f"\t\t\tlink_layer:\t\t{'InfiniBand' if is_infiniband else 'Ethernet'}",
         "",
     ]
 

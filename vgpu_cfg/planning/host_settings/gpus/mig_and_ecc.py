@@ -53,7 +53,7 @@ from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
     shell_facts,
     with_gpu,
 )
-from vgpu_cfg.planning.host_settings.match import gpu_rules
+from vgpu_cfg.planning.host_settings.match import gpu_rules, with_function
 from vgpu_cfg.planning.host_settings.nics.handed_out import (
     GROUP,
     TAKE_IT_OUT,
@@ -61,7 +61,6 @@ from vgpu_cfg.planning.host_settings.nics.handed_out import (
     object_to_label,
     passthrough_by_esxcli,
     rebind_impact,
-    with_function,
     write_passthrough,
 )
 

@@ -32,7 +32,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Reading,
     only,
 )
-from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.match import nic_rules, with_function
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread, cut_off
 
@@ -133,21 +133,6 @@ def _show_passthrough(host: Host, desired: DesiredSetting) -> Host:
     changed = with_function(host, desired.device, passthrough_enabled=is_out, passthrough_active=is_out)
     nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == desired.device))
     return changed.model_copy(update={"nics": nics})
-
-
-def with_function(host: Host, pci_id: str, **update: object) -> Host:
-    """Return the host with one PCI function changed, in the list and at its GPU or NIC."""
-
-    def changed(function: PciDevice) -> PciDevice:
-        return function.model_copy(update=update) if function.pci_id == pci_id else function
-
-    def rewired(nic: HostNic) -> HostNic:
-        return nic if nic.pci is None else nic.model_copy(update={"pci": changed(nic.pci)})
-
-    functions = tuple(changed(function) for function in host.pci_devices)
-    gpus = tuple(gpu.model_copy(update={"pci": changed(gpu.pci)}) for gpu in host.gpus)
-    nics = tuple(rewired(nic) for nic in host.nics)
-    return host.model_copy(update={"pci_devices": functions, "gpus": gpus, "nics": nics})
 
 
 def _how_passthrough(view: HostView, desired: DesiredSetting) -> Instructions:

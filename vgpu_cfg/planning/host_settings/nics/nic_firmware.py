@@ -17,6 +17,7 @@ from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, is_same_boot
+from vgpu_cfg.model.observed.inventory import ETHERNET, INFINIBAND, Host, Inventory
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
@@ -29,7 +30,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Reading,
     Remembering,
 )
-from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.match import nic_rules, with_function
 from vgpu_cfg.planning.host_settings.nics.firmware_tools import KEY as FIRMWARE_TOOLS
 
 KEY = "nic_firmware"
@@ -161,6 +162,36 @@ def _write(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[
     return [ShellWrite(commands=tuple(commands))]
 
 
+def _show_link_type(host: Host, desired: DesiredSetting) -> Host:
+    """Show the port as Ethernet or InfiniBand, if that is what the parameter sets."""
+    pci_id, _, name = desired.device.partition(" ")
+    if name != _link_type_of(pci_id):
+        return host
+    return with_function(host, pci_id, class_id=INFINIBAND if is_same_word(desired.value, "IB") else ETHERNET)
+
+
+def _link_type_of(pci_id: str) -> str:
+    """Return the parameter of a port: a board of two has a function for each."""
+    return f"LINK_TYPE_P{int(pci_id[-1]) + 1}"
+
+
+def with_link_types(observed: Inventory) -> Inventory:
+    """Return the inventory with the ports as InfiniBand that their firmware makes so at the next boot."""
+    changed: dict[str, Host] = {}
+    for host in observed.hosts:
+        facts = observed.facts.hosts.get(host.moid)
+        firmware = facts.shell.firmware if facts is not None and facts.shell is not None else {}
+        for pci_id, values in firmware.items():
+            found = values.get(_link_type_of(pci_id))
+            if found is not None and is_same_word("IB", found.next_boot or found.current or ""):
+                before = changed.get(host.moid, host)
+                changed[host.moid] = with_function(before, pci_id, class_id=INFINIBAND)
+    if not changed:
+        return observed
+    hosts = tuple(changed.get(host.moid, host) for host in observed.hosts)
+    return observed.model_copy(update={"hosts": hosts})
+
+
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     """Describe the steps on the console; nothing if it is not known to be necessary."""
     if _read(view, desired.device).unread:
@@ -207,4 +238,5 @@ NIC_FIRMWARE = HostSetting(
     has_need=lambda desired, key: desired.comes_back or key == FIRMWARE_TOOLS,
     objects=_objects,
     by_hand=_by_hand,
+    show=_show_link_type,
 )

@@ -20,6 +20,7 @@ from vgpu_cfg.planning.capacity.nic_needs import (
     far_nics,
     holders_of,
     host_functions,
+    infiniband_ports,
     is_matching,
     nodes_of,
     refuse_nics,
@@ -28,7 +29,14 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 
+TO_ETHERNET = (
+    "use an Ethernet port, or set `firmware: {LINK_TYPE_P1: ETH}` in a NIC rule under `hosts` with the "
+    "port's `match: {pci_id: …}` (on the host: `mlxconfig -d PCI set LINK_TYPE_P1=2`, then reboot); its "
+    "cable must lead to an Ethernet switch, and VMs that use InfiniBand on it lose it"
+)
+
 NIC_REMEDIES = {
+    Code.NIC_INFINIBAND: TO_ETHERNET,
     Code.NIC_ABSENT: "run `vgpu-cfg inventory` to list the NICs with their addresses and labels",
     Code.NIC_NOT_READY: "enable passthrough with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
     "passthrough}], or use: sriov with `vfs`",
@@ -49,6 +57,9 @@ def explain_nics(
         case Code.NIC_ABSENT:
             missing = [need for need in needs if not _matching(need, stock.capacity.host)]
             return code, f"does not have {listed(dict.fromkeys(need.of for need in missing))}"
+        case Code.NIC_INFINIBAND:
+            host = stock.capacity.host
+            return code, explain_infiniband([one for need in needs for one in infiniband_ports(need, host)])
         case Code.NIC_NOT_READY:
             return _explain_not_ready(needs, stock)
         case Code.NIC_FAR:
@@ -56,6 +67,12 @@ def explain_nics(
             return code, f"none is free on the GPU's NUMA node {_known(gpu_nodes)}{held}"
         case _:
             return Code.NIC_TAKEN, f"no free function{_held(needs, stock)}"
+
+
+def explain_infiniband(ports: Sequence[str]) -> str:
+    """Say which ports cannot serve, by PCI address: function 0 is port 1."""
+    told = listed((f"{pci_id} (port {int(pci_id[-1]) + 1})" for pci_id in dict.fromkeys(ports)), shown=6)
+    return f"the link type of {told} is InfiniBand, but RoCE and networks of this plan require Ethernet"
 
 
 def check_functions(

@@ -101,6 +101,7 @@ def need_of(nic: WantedFunction) -> NicNeed:
         near_gpu=function.near_gpu,
         must_be_near=function.must_be_near,
         network=nic.backing.network_moid if nic.backing is not None else None,
+        is_ethernet=nic.is_ethernet,
     )
 
 

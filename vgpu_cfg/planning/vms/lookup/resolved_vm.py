@@ -328,7 +328,8 @@ def _nics(
     for index, nic in enumerate(vm.nics):
         called = nic.network or ""
         if nic.function is not None and nic.function.kind == "passthrough":
-            nics.append(WantedFunction(nic.function, called=called))
+            is_ethernet = bool(called or nic.ip or nic.rdma)
+            nics.append(WantedFunction(nic.function, called=called, is_ethernet=is_ethernet))
             continue
         network = site.network_of(vm, called)
         if network is None:

@@ -55,7 +55,7 @@ class WantedFunction:
     """A NIC that is a function of a physical one.
 
     `backing` is that of a virtual function; `called` is the plan file's name for the network, if any.
-    `new_mac` as of `WantedNic`.
+    `new_mac` as of `WantedNic`. `is_ethernet` is whether it has a network, an address, or RoCE.
     """
 
     function: DesiredFunction
@@ -63,6 +63,7 @@ class WantedFunction:
     mac: str | None = None
     called: str = ""
     new_mac: str | None = None
+    is_ethernet: bool = True
 
     @property
     def network(self) -> str:

@@ -272,7 +272,7 @@ def _nics(view: InventoryView, names: set[str]) -> _Table:
             row.device,
             row.pci_id,
             row.model,
-            f"{row.speed_mbps / 1000:g}" if row.speed_mbps else "down",
+            f"{row.speed_mbps / 1000:g}" if row.speed_mbps else "down" * bool(row.device),
             _node(row.numa_node),
             row.use,
         ]

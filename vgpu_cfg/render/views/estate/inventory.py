@@ -190,7 +190,7 @@ def view_inventory(
         hosts=tuple(_host_row(host, observed) for host in hosts),
         cordons=cordon_rows(hosts),
         gpus=tuple(row for host in hosts if host.gpus for row in rooms.rows(capacity.read(host))),
-        nics=tuple(_nic_row(host, nic) for host in hosts for nic in host.nics),
+        nics=tuple(_nic_row(host, nic) for host in hosts for nic in (*host.nics, *host.infiniband)),
         numa_nodes=tuple(row for host in hosts if host.gpus for row in _numa_rows(host)),
         profiles=_profile_rows(hosts, observed),
         datastores=tuple(
@@ -337,6 +337,8 @@ def _host_row(host: Host, observed: Inventory) -> HostRow:
 
 def _nic_row(host: Host, nic: HostNic) -> NicRow:
     use = "" if nic.pci is None else "passthrough" if nic.pci.passthrough_active else "host"
+    if nic.pci is not None and nic.pci.is_infiniband:
+        use = "InfiniBand"
     return NicRow(
         host=host.name,
         device=nic.device,
