@@ -287,12 +287,18 @@ def _datastores(estate: Row) -> tuple[Datastore, ...]:
             moid=f"datastore-{name}",
             name=(row or {}).get("name", _last(name)),
             inventory_path=f"/dc1/datastore/{name}",
+            pod=_pod((row or {}).get("cluster")),
             free_mib=(row or {}).get("free_gib", 15_000) * GIB,
             capacity_mib=20_000 * GIB,
             is_accessible=(row or {}).get("accessible", True),
         )
         for name, row in rows.items()
     )
+
+
+def _pod(name: str | None) -> ManagedObject | None:
+    path = f"/dc1/datastore/{name}"
+    return ManagedObject(moid=f"group-p-{name}", name=name, inventory_path=path) if name else None
 
 
 def _folders(estate: Row) -> tuple[Folder, ...]:

@@ -165,7 +165,7 @@ class _Builder:
 
     def _add_stock(self, part: file.DatacenterPart, loc: Loc) -> None:
         for store in part.datastores:
-            made = self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+            made = self.site.add_datastore(store.name, store.kind, store.capacity, store.free, store.cluster)
             made.in_maintenance = store.maintenance
         for switch in part.switches:
             self.site.add_switch(switch.name, switch.mtu)

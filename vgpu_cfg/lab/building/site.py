@@ -24,6 +24,7 @@ from vgpu_cfg.lab.state.inventory import (
     Managed,
     Network,
     ResourcePool,
+    StoragePod,
     VirtualMachine,
 )
 from vgpu_cfg.lab.state.switch_members import EVERY_VLAN, connect, port_keys
@@ -41,6 +42,7 @@ class Site:
     clusters: dict[str, Cluster] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
     datastores: dict[str, Datastore] = field(default_factory=dict)
+    pods: dict[str, StoragePod] = field(default_factory=dict)
     switches: dict[str, DistributedSwitch] = field(default_factory=dict)
     networks: dict[str, Network] = field(default_factory=dict)
 
@@ -66,18 +68,26 @@ class Site:
             at = found
         return at
 
-    def add_datastore(self, name: str, kind: str, capacity_mib: int, free_mib: int) -> Datastore:
-        """Add a datastore; hosts mount it when they are added."""
+    def add_datastore(
+        self, name: str, kind: str, capacity_mib: int, free_mib: int, cluster: str = ""
+    ) -> Datastore:
+        """Add a datastore, of a datastore cluster or none; hosts mount it when they are added."""
+        root = self.datacenter.datastore_folder
+        if cluster and cluster not in self.pods:
+            moid = self.state.new_moid("group-p")
+            self.pods[cluster] = StoragePod(moid=moid, name=cluster, parent=root, child_types=("Datastore",))
+            self._into(root, self.pods[cluster])
+        parent = self.pods[cluster].moid if cluster else root
         made = Datastore(
             moid=self.state.new_moid("datastore"),
             name=name,
-            parent=self.datacenter.datastore_folder,
+            parent=parent,
             kind=kind,
             capacity_mib=capacity_mib,
             free_mib=free_mib,
         )
         self.datastores[name] = made
-        self._into(self.datacenter.datastore_folder, made)
+        self._into(parent, made)
         return made
 
     def add_switch(self, name: str, mtu: int) -> DistributedSwitch:

@@ -277,9 +277,10 @@ class ClusterPart(Part):
 
 
 class DatastorePart(Part):
-    """A datastore."""
+    """A datastore; `cluster` is the datastore cluster that it is in."""
 
     name: str
+    cluster: str = ""
     kind: Literal["vsan", "VMFS", "NFS"] = "vsan"
     capacity: Size = 50 * 1024 * 1024
     free: Size = 40 * 1024 * 1024

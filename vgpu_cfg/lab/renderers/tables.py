@@ -23,6 +23,7 @@ from vgpu_cfg.lab.renderers.vms.vm import SNAPSHOT, VIRTUAL_MACHINE
 
 RENDERERS: dict[str, dict[str, Render]] = {
     "Folder": FOLDER,
+    "StoragePod": FOLDER,
     "Datacenter": DATACENTER,
     "ComputeResource": COMPUTE_RESOURCE,
     "ClusterComputeResource": CLUSTER,

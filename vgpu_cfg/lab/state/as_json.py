@@ -27,7 +27,7 @@ KEYED = "$keyed"
 _KINDS: dict[str, type[Managed]] = {
     kind.__name__: kind
     for kind in (
-        state.Folder, state.Datacenter, state.Cluster, state.ResourcePool, state.Datastore,
+        state.Folder, state.StoragePod, state.Datacenter, state.Cluster, state.ResourcePool, state.Datastore,
         state.DistributedSwitch, state.Network, state.Task, state.PastEvent, state.Alarm, host_state.Host,
         vm_state.Snapshot, vm_state.VirtualMachine,
     )

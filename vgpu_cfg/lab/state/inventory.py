@@ -53,6 +53,7 @@ __all__ = [
     "ResourcePool",
     "Rule",
     "Snapshot",
+    "StoragePod",
     "Task",
     "VgpuUse",
     "VirtualMachine",
@@ -82,6 +83,14 @@ class Folder(Managed):
 
     child_types: tuple[str, ...]
     children: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoragePod(Folder):
+    """A datastore cluster; Storage DRS moves nothing in the lab."""
+
+    wsdl_type: ClassVar[str] = "StoragePod"
+    moid_prefix: ClassVar[str] = "group-p"
 
 
 @dataclass(slots=True, kw_only=True)

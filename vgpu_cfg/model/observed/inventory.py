@@ -410,9 +410,10 @@ class Network(ManagedObject):
 
 
 class Datastore(ManagedObject):
-    """A datastore; MiB free as vCenter last knew."""
+    """A datastore; MiB free as vCenter last knew. `pod` is its datastore cluster (vim `StoragePod`)."""
 
     kind: str = ""
+    pod: ManagedObject | None = None
     free_mib: int = 0
     capacity_mib: int = 0
     is_accessible: bool = True

@@ -7,13 +7,21 @@ have a slash in it. One that fits nothing, or more than one thing, is a finding.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
+from vgpu_cfg.model.observed.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Host,
+    Inventory,
+    Network,
+    NetworkKind,
+)
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
@@ -63,6 +71,7 @@ class Site:
         self.pools = self._own(desired, observed.resource_pools)
         self.networks = self._own(desired, observed.networks)
         self.datastores = self._own(desired, observed.datastores)
+        self.pods = list(dict.fromkeys(one.pod for one in self.datastores if one.pod is not None))
         self.vms = self._own(desired, observed.vms)
         self.templates = tuple(vm for vm in self.vms if vm.is_template)
 
@@ -103,17 +112,48 @@ class Site:
         pool = self._only(vm, vm.resource_pool, pools, f"resource pool in {cluster.name}", codes)
         return pool.moid if pool else None
 
-    def datastore_of(self, vm: DesiredVm) -> Datastore | None:
-        """Return the datastore that the VM names, None where it names none or it was not found."""
+    def datastore_of(self, vm: DesiredVm, own: Collection[str] = ()) -> Datastore | None:
+        """Return the datastore that the VM names, None where it names none or it was not found.
+
+        Of a datastore cluster that is the one of `own` (moids), where the VM is already, else the emptiest.
+        """
         if vm.datastore is None:
             return None
         codes = (Code.DATASTORE_NOT_FOUND, Code.DATASTORE_AMBIGUOUS)
+        if find_named(vm.datastore, self.pods) and not find_named(vm.datastore, self.datastores):
+            pod = self._only(vm, vm.datastore, self.pods, "datastore cluster", codes)
+            return None if pod is None else self._in_pod(vm, pod, own)
         found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
         if found is not None and not found.is_accessible:
             message = f"the datastore {found.name} is not accessible"
             remedy = "check its state in vCenter, or specify another datastore"
             self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
         return found
+
+    def _in_pod(self, vm: DesiredVm, pod: ManagedObject, own: Collection[str]) -> Datastore | None:
+        members = [one for one in self.datastores if one.pod == pod]
+        kept = next((one for one in members if one.moid in own), None)
+        if kept is not None:
+            return kept
+        near = {moid for host in self._hosts_of(vm) for moid in host.datastore_moids}
+        usable = [one for one in members if one.is_accessible]
+        if not usable:
+            message = f"no datastore of the datastore cluster {pod.name} is accessible"
+            remedy = "check their state in vCenter, or specify another datastore"
+            self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
+            return None
+        best = max(usable, key=lambda one: (one.moid in near, one.free_mib, one.name))
+        message = (
+            f"{pod.name} is a datastore cluster; of its {len(members)} datastores, {best.name} is used, "
+            f"which has the most free space ({best.free_mib // 1024} GiB)"
+        )
+        remedy = "to use another one, specify its name; Storage DRS may move the VM within the cluster later"
+        self._findings.add_vm(Code.DATASTORE_CLUSTER, vm, message, remedy)
+        return best
+
+    def _hosts_of(self, vm: DesiredVm) -> list[Host]:
+        clusters = {one.moid for cluster in vm.clusters for one in find_named(cluster, self.clusters)}
+        return [host for host in self.observed.hosts if not clusters or host.owner_moid in clusters]
 
     def network_of(self, vm: DesiredVm, name: str) -> Network | None:
         """Return a network by name, None with a finding where a VM cannot use it."""
@@ -142,13 +182,7 @@ class Site:
         """Of networks with the same name, keep those that a host of the VM's clusters reaches, if any."""
         if len(same := find_named(name, networks)) < 2:
             return networks
-        clusters = {one.moid for cluster in vm.clusters for one in find_named(cluster, self.clusters)}
-        moids = {
-            moid
-            for host in self.observed.hosts
-            if not clusters or host.owner_moid in clusters
-            for moid in host.network_moids
-        }
+        moids = {moid for host in self._hosts_of(vm) for moid in host.network_moids}
         return [one for one in same if one.moid in moids] or same
 
     def template_of(self, vm: DesiredVm) -> Vm | None:

@@ -270,6 +270,7 @@ class Code(StrEnum):
     GUEST_SECRETS_MIXED = "VG431", "some guests in a mesh have exposed secrets and others do not", _E, _O
     USER_DATA_READABLE = "VG432", "custom user data is readable in vCenter", _I, _O
     NIC_INFINIBAND = "VG440", "a NIC port is InfiniBand, but Ethernet is required", _E, _D
+    DATASTORE_CLUSTER = "VG441", "a datastore cluster is specified; a datastore in it is chosen", _I, _D
 
     NO_USABLE_HOST = "VG501", "no host is connected and out of maintenance mode", _E, _D
     NOT_SHARED_DIRECT = "VG502", "no GPU's graphics type is sharedDirect", _E, _D

@@ -145,12 +145,20 @@ def datastores(places: Places) -> tuple[Datastore, ...]:
         Datastore(
             **places.common(item),
             kind=item.get("summary.type", ""),
+            pod=_pod(places, item),
             free_mib=item.get("summary.freeSpace", 0) >> 20,
             capacity_mib=item.get("summary.capacity", 0) >> 20,
             is_accessible=item.get("summary.accessible", False),
         )
         for item in places.of_type("Datastore")
     )
+
+
+def _pod(places: Places, item: Item) -> ManagedObject | None:
+    """Return the datastore cluster of a datastore: a folder of the type StoragePod."""
+    parent = places.find(item.moid_of("parent"))
+    is_pod = parent is not None and parent.type_name == "StoragePod"
+    return ManagedObject(**places.common(parent)) if parent is not None and is_pod else None
 
 
 def networks(places: Places) -> tuple[Network, ...]:

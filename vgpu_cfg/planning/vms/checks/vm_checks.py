@@ -183,7 +183,8 @@ def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[M
         yield "template", name, site.vms if is_vm else site.templates
     yield from (("cluster", name, site.clusters) for name in vm.clusters)
     if vm.datastore is not None:
-        yield "datastore", vm.datastore, site.datastores
+        pods = [] if find_named(vm.datastore, site.datastores) else site.pods
+        yield "datastore", vm.datastore, [*site.datastores, *pods]
     if vm.resource_pool is None:
         return
     clusters = [one for name in vm.clusters for one in find_named(name, site.clusters)] or site.clusters

@@ -32,5 +32,5 @@ def other_datastore(resolved: ResolvedVm, site: Site) -> Datastore | None:
     vm, own = resolved.desired, resolved.own_datastores
     if not vm.is_managed("datastore") or not own:
         return None
-    found = site.datastore_of(vm)
+    found = site.datastore_of(vm, own)
     return None if found is None or found.moid in own else found

@@ -309,7 +309,7 @@ def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> N
         return
     resolved.policies, resolved.known_policies = policies, site.observed.vcenter.storage_policies or ()
     own = [store for store in site.datastores if store.moid in base.datastore_moids]
-    goal = site.datastore_of(vm) if vm.is_managed("datastore") else None
+    goal = site.datastore_of(vm, base.datastore_moids) if vm.is_managed("datastore") else None
     check_datastore(vm, own if goal is None else (goal,), policies, site, findings)
 
 
