@@ -104,7 +104,7 @@ def _fits(off: Sequence[ResolvedVm], vms: Sequence[ResolvedVm], resolver: VmReso
     """
     own = {vm.host.moid for vm in off if vm.host is not None}
     hosts = [host for host in resolver.hosts if host.moid in own]
-    resolver.candidates = Candidates.among(hosts, resolver.observed)
+    resolver.candidates = Candidates.among(hosts, resolver.observed, resolver.refused_drivers)
     for vm in off:
         resolver.shape(vm)
     baseline = make_baseline(hosts, resolver.observed, vms, (), resolver.reader, resolver.findings)

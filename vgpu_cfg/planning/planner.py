@@ -14,6 +14,7 @@ from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Diagnostic, LostHost, Plan, PlanTarget
 from vgpu_cfg.changes.reach import Disturbed
 from vgpu_cfg.changes.reckoning import all_disturbed, how_to_approve, lacking, reckoned
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
@@ -40,6 +41,7 @@ from vgpu_cfg.planning.findings.beliefs import beliefs_here, report_beliefs
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_VMS, Findings, blocked_changes
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.guests.drivers import host_branches, refused_branches
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import with_link_types
@@ -141,7 +143,10 @@ class _Planning:
         """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
         self.observed = observed
         allow_move = self.options.allow_move
-        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings, allow_move)
+        is_strict = self.findings.severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
+        drivers = host_branches(self.desired, observed) if is_strict else {}
+        refused = {moid: refused_branches(branch) for moid, branch in drivers.items()}
+        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings, allow_move, refused)
         self.site, self.reader, self.hosts = self.resolver.site, self.resolver.reader, self.resolver.hosts
         self.topologies = Topologies(observed, self.catalog)
 

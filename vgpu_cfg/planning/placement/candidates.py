@@ -1,8 +1,8 @@
 """Which hosts a VM could go to before anybody asks for room.
 
 Clusters, host group, globs, networks and datastores decide, in this order. The remaining hosts are
-reduced to those that support the VM's hardware version, number of vGPUs, and NVLink groups. If none does, all
-remain, and the checks after placement report the reason.
+reduced to those that support the VM's hardware version, number of vGPUs, NVLink groups, and guest driver. If
+none does, all remain, and the checks after placement report the reason.
 """
 
 from __future__ import annotations
@@ -43,15 +43,19 @@ _BRING_BACK = "reconnect the unresponsive host, or allow other hosts for the VM 
 class Fitness:
     """The minimum hardware version and number of vGPUs per VM that a host must support.
 
-    `has_peers` is whether NVLink joins the vGPUs.
+    `has_peers` is whether NVLink joins the vGPUs; `driver` is the branch of the guest's driver, "" for any.
     """
 
     hardware: int = 0
     vgpus: int = 0
     has_peers: bool = False
+    driver: str = ""
 
-    def lacks(self, host: Host) -> Iterator[str]:
-        """Yield each unsupported requirement of a host; unknown values count as supported."""
+    def lacks(self, host: Host, refused: Sequence[str] = ()) -> Iterator[str]:
+        """Yield each unsupported requirement of a host; unknown values count as supported.
+
+        `refused` are the guest driver branches that its driver does not support.
+        """
         highest = highest_version(host)
         if highest is not None and highest < self.hardware:
             yield f"supports hardware version {highest}, but {self.hardware} is required"
@@ -59,6 +63,8 @@ class Fitness:
             yield f"supports {vgpu_limit(host, highest)} vGPUs per VM, but {self.vgpus} are required"
         if self.has_peers and host.version and not has_group_api(host):
             yield f"runs ESXi {host.version}, but NVLink groups require vSphere 8"
+        if self.driver in refused:
+            yield f"has a driver that does not support the guest's, which is R{self.driver}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +94,20 @@ class Candidates:
     networks: Mapping[str, Network]
     datastores: Mapping[str, Datastore]
     clusters: Mapping[str, Cluster]
+    refused: Mapping[str, Sequence[str]]
+    """The branches of guest drivers that hosts' drivers do not support, by moid."""
     _known: dict[CandidateQuery, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
     _unfit: dict[CandidateQuery, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @classmethod
-    def among(cls, hosts: Sequence[Host], observed: Inventory) -> Self:
+    def among(cls, hosts: Sequence[Host], observed: Inventory, refused: Mapping[str, Sequence[str]]) -> Self:
         """Take the networks, datastores and groups of an inventory."""
         return cls(
             hosts,
             {network.moid: network for network in observed.networks},
             {datastore.moid: datastore for datastore in observed.datastores},
             observed.cluster_by_moid,
+            refused,
         )
 
     def of(self, query: CandidateQuery, vm: DesiredVm, findings: Findings) -> Ranked:
@@ -161,12 +170,15 @@ class Candidates:
     def _fit(self, hosts: list[tuple[int, int]], query: CandidateQuery) -> list[tuple[int, int]]:
         """Return the hosts that meet most criteria: all of them where any host does. Note the others."""
         ranked = sorted(hosts, key=lambda one: (one[1], one[0]))
-        lacking = {one: tuple(query.fitness.lacks(self.hosts[one[0]])) for one in ranked}
+        lacking = {one: tuple(self._lacks(self.hosts[one[0]], query)) for one in ranked}
         least = min(map(len, lacking.values()))
         self._unfit[query] = tuple(
             (self.hosts[index].name, lacks[0]) for (index, _), lacks in lacking.items() if len(lacks) > least
         )
         return [one for one, lacks in lacking.items() if len(lacks) == least]
+
+    def _lacks(self, host: Host, query: CandidateQuery) -> Iterator[str]:
+        return query.fitness.lacks(host, self.refused.get(host.moid, ()))
 
     def unfit(self, query: CandidateQuery) -> tuple[tuple[str, str], ...]:
         """Return by name the hosts that `of` left out because of their release, each with the reason."""

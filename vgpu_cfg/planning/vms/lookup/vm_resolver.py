@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.guests.modules import branch_of_package
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import PlaceEntry
@@ -35,6 +36,7 @@ class VmResolver:
     """The common readings of an estate for a plan, and the plan's VMs looked up in it.
 
     `in_order` are the plan's VMs in the order in which they are asked about; `protected_clusters` go by moid.
+    `refused_drivers` are as of `Candidates.refused`.
     """
 
     desired: DesiredPlan
@@ -42,6 +44,7 @@ class VmResolver:
     catalog: Catalog
     findings: Findings
     allow_move: bool = False
+    refused_drivers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     site: Site = field(init=False)
     lookup: Lookup = field(init=False)
     reader: CapacityReader = field(init=False)
@@ -61,7 +64,7 @@ class VmResolver:
         covered = ((one.moid, self.protection.of_cluster(one)) for one in self.observed.clusters)
         self.protected_clusters = {moid: covering for moid, covering in covered if covering is not None}
         self.in_order = sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
-        self.candidates = Candidates.among(self.hosts, self.observed)
+        self.candidates = Candidates.among(self.hosts, self.observed, self.refused_drivers)
 
     def folders(self) -> dict[str, Folder | None]:
         """Return the folder of every VM of the plan by its name."""
@@ -224,4 +227,6 @@ def _fitness_for(resolved: ResolvedVm) -> Fitness:
         least_of_devices(resolved),
         DEVICE_GROUPS_FROM if has_peers else 0,
     )
-    return Fitness(least, device_kinds(resolved).count("vgpu"), has_peers)
+    guest, vgpus = resolved.desired.guest, device_kinds(resolved).count("vgpu")
+    driver = guest.driver if vgpus and guest is not None else None
+    return Fitness(least, vgpus, has_peers, branch_of_package(driver.package or "") if driver else "")
