@@ -60,6 +60,10 @@ NOTHING_HELPS = {
     "selection-of-nothing": "which VMs are meant, only the user knows",
     "more-nics-than-ten": "which networks the VM can do without, only the user knows",
     "suspended-vm": "the VM is resumed or shut down in vCenter by its user",
+    "driver-half-upgraded-and-full": "a GPU, or the next host's driver, which its administrator upgrades",
+    "infiniband-only": "an Ethernet port, or the approval of those who use InfiniBand on it",
+    "infiniband-at-the-next-boot": "the same",
+    "infiniband-by-a-rule-for-roce": "the same",
     "system-id-unknown": "an account that can read the host's system ID",
 }
 """Cases that no edit or act helps which could be tried here; their findings say in words what does."""
