@@ -60,10 +60,10 @@ def render_size(
         rows = _without_unknown([_room_cells(sheet) for sheet in published])
         lines += [Text(""), *table(_ROOM, rows, width)]
     lines += [Text("")]
-    untold = [f"{one.gpus} × {one.profile}" for one in found if one not in told]
-    untold += [f"{sheet.servers} × {sheet.server}" for sheet in rooms if sheet not in published]
-    if untold:
-        words = f"no published power: {listed(untold, shown=6)}; -v shows their rows"
+    unknown = [f"{one.gpus} × {one.profile}" for one in found if one not in told]
+    unknown += [f"{sheet.servers} × {sheet.server}" for sheet in rooms if sheet not in published]
+    if unknown:
+        words = f"no published power: {listed(unknown, shown=6)}; -v shows their rows"
         lines += hanging("UNKNOWN", words, width, indent=0)
     if len(told) > len(shown):
         lines += hanging("MORE", f"{len(told) - len(shown)} more candidates: -v shows them", width, indent=0)
