@@ -56,6 +56,7 @@ NOTHING_HELPS = {
     "host-driver-whose-depot-is-not-there": "the depot, which only its keeper puts where it is looked for",
     "switch-whose-datacenter-was-not-read": "an account that may read it",
     "host-of-another-datacenter": "which of its datacenter's hosts are meant, only its user knows",
+    "host-name-with-another-number": "which host is meant, only the plan's author knows",
     "check-that-cannot-be-relaxed": "the author removes the line, or states what the check asks for",
     "selection-of-nothing": "which VMs are meant, only the user knows",
     "more-nics-than-ten": "which networks the VM can do without, only the user knows",
