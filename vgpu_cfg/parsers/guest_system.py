@@ -93,6 +93,8 @@ MOST_CORRECTED = 10
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9a-f:.]+)(?: GPU-C?I:\d+)*\): (?P<number>\d{1,4})\b", re.IGNORECASE
 )
+_NONFATAL = re.compile(r"\b14[4-9], \S+ Nonfatal\b|\b150, \S+ Nonfatal\b", re.IGNORECASE)
+"""NVLink Xids that the driver reports as nonfatal (NVIDIA's Xid catalog: 144 to 150)."""
 RECOVERY = 154
 _RECOVERED = re.compile(r"changed from .* to 0x0\b", re.IGNORECASE)
 _CORRECTED = re.compile(r"PCIe Bus Error: severity=Corrected", re.IGNORECASE)
@@ -314,6 +316,8 @@ def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
             number = int(xid["number"])
             if number in OF_PROGRAMS:
                 programs.append(number)
+            elif _NONFATAL.search(words):
+                continue
             elif number == RECOVERY and _RECOVERED.search(words):
                 mark = f"{xid['gpu']}): {RECOVERY}"
                 troubles = {one: None for one in troubles if mark not in one}
