@@ -30,6 +30,7 @@ FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABL
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
 NOTHING_HELPS = {
     "many-cpus": "fewer CPUs, or a virtual IOMMU and a guest for it: the user decides",
+    "mac-of-a-running-vm": "which of the two keeps the address, their users decide",
     "disk-too-large": "how data is divided, their user decides",
     "no-room-for-swap": "which files may go, their owner knows",
     "failover-capacity": "what HA keeps, the cluster's administrators decide",

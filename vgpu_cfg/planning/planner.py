@@ -70,6 +70,7 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
     check_spread,
 )
 from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
+from vgpu_cfg.planning.vms.checks.twin_checks import check_twins
 from vgpu_cfg.planning.vms.checks.vm_checks import check_groups, check_settings
 from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
@@ -216,6 +217,8 @@ class _Planning:
         check_mixtures(
             self.desired, self.as_read, resolved_vms, placed.initial, result.placements, nics, self.findings
         )
+        places = {one.vm: one for one in result.placements}
+        check_twins(self.as_read, resolved_vms, deleted, places, self.findings)
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 

@@ -38,6 +38,8 @@ _VIRTUAL_NUMA_API = (8, 0, 0, 1)
 DEVICE_GROUPS_FROM = 20
 PVRDMA_FROM = 13
 """Of paravirtual RDMA NICs. Source: vSphere Networking, PVRDMA Support."""
+NVME_FROM = 13
+"""Of NVMe controllers. Source: vCenter's error message, terraform-provider-vsphere issue 2394."""
 
 NODE_MEMORY_SHARE = 0.9
 """The part of a NUMA node's memory that VMs can have; recalled, not looked up."""
@@ -84,13 +86,20 @@ def passthrough_limit(version: int | None) -> int:
 
 
 def least_version(
-    vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False, pvrdma: bool = False
+    vgpus: int,
+    dynamic: int,
+    passthrough: int,
+    *,
+    groups: bool = False,
+    pvrdma: bool = False,
+    nvme: bool = False,
 ) -> int:
     """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
 
     `groups` is whether vGPUs come as a device group, `pvrdma` whether a NIC is a paravirtual RDMA one.
+    `nvme` is whether a disk is on an NVMe controller.
     """
-    least = PVRDMA_FROM if pvrdma else 0
+    least = max(PVRDMA_FROM if pvrdma else 0, NVME_FROM if nvme else 0)
     if vgpus:
         least = max(least, VGPU_FROM)
     if vgpus > 1:

@@ -121,6 +121,8 @@ class Code(StrEnum):
     DISK_TOO_LARGE = "VG152", "a disk is larger than 62 TiB", _E, _D
     NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the swap files of VMs", _E, _D
     UNSIGNED_MODULE = "VG154", "with Secure Boot, the guest rejects the NVIDIA driver built in it", _E, _F
+    MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
+    PIN_SHARED = "VG162", "a VM that is off has the same GPU in passthrough", _W, _D
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
     TEMPLATE_AMBIGUOUS = "VG202", "several templates have this name", _E, _O
@@ -271,6 +273,7 @@ class Code(StrEnum):
     USER_DATA_READABLE = "VG432", "custom user data is readable in vCenter", _I, _O
     NIC_INFINIBAND = "VG440", "a NIC port is InfiniBand, but Ethernet is required", _E, _D
     DATASTORE_CLUSTER = "VG441", "a datastore cluster is specified; a datastore in it is chosen", _I, _D
+    MAC_TAKEN = "VG442", "a running VM outside the plan has the same MAC address", _E, _D
 
     NO_USABLE_HOST = "VG501", "no host is connected and out of maintenance mode", _E, _D
     NOT_SHARED_DIRECT = "VG502", "no GPU's graphics type is sharedDirect", _E, _D

@@ -26,6 +26,7 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 _SLOWEST = "every step waits for the slowest"
+_ONE_INSTANCE = "use one vGPU per VM: a larger profile, or more VMs"
 
 
 def check_mixtures(
@@ -40,12 +41,16 @@ def check_mixtures(
     """Report what differs within a VM, among the workers, and along a network."""
     places = {one.vm: one for one in placements}
     known: dict[Code, dict[str, str]] = {Code.BOARDS_MIXED: {}, Code.SPEEDS_DIFFER: {}}
+    team = desired.training.workers if desired.training is not None else ()
     for resolved in resolved_vms:
         vm, fit, place = resolved.desired, resolved.fit, places.get(resolved.name)
         for message in _of_one_subnet(desired, vm.nics, addresses.get(vm.name, ())):
             findings.add_vm(Code.NICS_IN_ONE_SUBNET, vm, message, _OWN_SUBNETS)
         if fit is None or place is None or resolved.shape is None:
             continue
+        if vm.name in team and (instances := sum(need.mig_size > 0 for need in fit.variant)) > 1:
+            message = f"it has {instances} MIG-backed vGPUs, but a CUDA program can use only one of them"
+            findings.add_vm(Code.MIG_SEEN_ALONE, vm, message, _ONE_INSTANCE)
         gpus, slots = hosts[fit.host].gpus, hosts[fit.host].slots
         passed = [one for one in slots if one.pci.pci_id in fit.slots]
         boards = known[Code.BOARDS_MIXED][vm.name] = _AND.join(
@@ -66,7 +71,7 @@ def check_mixtures(
             findings.add_vm(Code.SPEEDS_DIFFER, vm, message, "select NICs of one speed by `label` or `pin`")
     for code, by_vm in known.items():
         workers: dict[str, list[str]] = {}
-        for name in desired.training.workers if desired.training is not None else ():
+        for name in team:
             workers.setdefault(by_vm.get(name, ""), []).append(name)
         if len(workers) > 1 and "" not in workers:
             which = "; ".join(f"{fold_names(names)}: {text}" for text, names in workers.items())

@@ -28,4 +28,5 @@ def least_of_devices(resolved: ResolvedVm) -> int:
         len(kinds),
         groups=bool(resolved.new_groups) or (resolved.fit is not None and bool(resolved.fit.groups)),
         pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in resolved.nics or ()),
+        nvme=any(one.kind == "new" and one.controller == "nvme" for one in resolved.desired.disks),
     )
