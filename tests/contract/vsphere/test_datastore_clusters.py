@@ -11,8 +11,10 @@ from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
 
 def test_datastores_know_their_cluster(govc: Callable[..., Govc]) -> None:
-    with running_vcsim(("-pod", "1")) as server:
-        govc(server)("object.mv", "/DC0/datastore/LocalDS_0", "/DC0/datastore/DC0_POD0")
+    with running_vcsim() as server:
+        run = govc(server)
+        run("folder.create", "-pod", "/DC0/datastore/DC0_POD0")
+        run("object.mv", "/DC0/datastore/LocalDS_0", "/DC0/datastore/DC0_POD0")
         with vcenter_at(server).session() as session:
             found = VCenterReader(session, FixedClock()).read_inventory(ReadScope())
     (store,) = found.datastores
