@@ -71,6 +71,11 @@ def _said(name: str, *words: str, by: Answer) -> Callable[[Scene], object]:
     return lambda scene: scene.answer(*words, by=by, of=name)
 
 
+def _rises(counter: str, by: int) -> Callable[[Scene], object]:
+    """Let a counter of a NIC rise; each scene counts from the start."""
+    return lambda scene: scene.answer("ethtool", "-S", "ens192", by=cases.rising(counter, by), of="hvd-02")
+
+
 def _query(before: str, after: str, name: str = "hvd-01") -> Callable[[Scene], object]:
     return _said(name, "nvidia-smi", "-q", by=printed(QUERY).replace(before, after))
 
@@ -709,7 +714,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "a cable damages packets",
-        _said("hvd-02", "ethtool", "-S", "ens192", by=cases.rising("rx_pcs_symbol_err_phy", 12)),
+        _rises("rx_pcs_symbol_err_phy", 12),
         "congestion",
         "VG691",
     ),
@@ -766,7 +771,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "a NIC gave its pauses up after a pause storm",
-        _said("hvd-02", "ethtool", "-S", "ens192", by=cases.rising("tx_pause_storm_error_events", 2)),
+        _rises("tx_pause_storm_error_events", 2),
         "congestion",
         "VG689",
     ),
