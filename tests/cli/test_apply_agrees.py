@@ -109,7 +109,7 @@ def test_a_defect_that_plan_does_not_see_is_still_open(name: str, vgpu_cfg: Comm
         list(combinations(CLOSED, 2)),
         "two defects at once",
         lambda one, other: (CLOSED.index(one) * 7 + CLOSED.index(other)) % 40 == 0,
-        one_of=4,
+        one_of=12,
     ),
 )
 def test_two_defects_at_once_are_found_or_apply_works(one: str, other: str, vgpu_cfg: CommandLine) -> None:
@@ -123,7 +123,7 @@ def is_soon(case: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", each([(case,) for case in CASES], "cases that are applied in the lab", is_soon, one_of=4)
+    "case", each([(case,) for case in CASES], "cases that are applied in the lab", is_soon, one_of=12)
 )
 def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
     if plan_of(case).errors or case in NOT_KEPT or desired_of(case).secrets:
@@ -136,6 +136,9 @@ def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) 
     if CLOSED_WINDOW in ran.told:
         return  # time alone opens it
     if ran.code == 4:
-        assert vgpu_cfg("plan", "plan.yaml", *desk.flags).code == 4, ran.told[-600:]
+        planned = vgpu_cfg("plan", "plan.yaml", *desk.flags)
+        if "UNKNOWN" in planned.out:  # only a shell shows it, which `apply` opens
+            planned = vgpu_cfg("plan", "plan.yaml", "--open-shell", *desk.flags)
+        assert planned.code == 4, ran.told[-600:]
         return
     assert ran.code in CARRIED_OUT, ran.told[-600:]
