@@ -74,7 +74,8 @@ COMMAND = re.compile(
     r"|mokutil|uname|lsmod|timedatectl|journalctl|systemctl|curl|nvidia-ctk|ls|df|ulimit|show_gids|ibv_devinfo"
     r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG|scontrol|sinfo|slurmd|sacctmgr|nc"
     r"|ps|ss|env|stat|which|getent|id|lsb_release|dcgmi|nv-hostengine|nv-fabricmanager|nvidia-container-cli|gres"
-    r"|vmkload_mod|vmware|cloud-init|cloud-id|munge|time|chronyc|timedatectl|vmware-rpctool|fuser)\b"
+    r"|vmkload_mod|vmware|cloud-init|cloud-id|munge|time|chronyc|timedatectl|vmware-rpctool|fuser|kubectl|gcc|apt|dpkg"
+    r"|resolvectl|mount|showmount|exportfs|modinfo|netplan|ofed_info|mpirun|whoami|lscpu|sacct)\b"
     r"|/etc/|/sys/| > "
 )
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""

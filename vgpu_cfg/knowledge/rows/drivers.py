@@ -109,6 +109,7 @@ DRIVER_ROWS = (
                 r" return status)"
             ),
             r"unable to (find the kernel source tree|load the kernel module 'nvidia\.ko')",
+            r"failed to install the kernel module through DKMS",
         ),
         sample="modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
         symptom="there is no NVIDIA module for the running kernel",

@@ -10,7 +10,7 @@ LICENCE_ROWS = (
     FaultRow(
         "licence-not-acquired",
         (
-            r"failed to acquire licen[sc]e",
+            r"failed to acquire (NVIDIA [\w ]+ )?licen[sc]e",
             r"unable to connect to (the )?licen[sc]e server",
             r"gridd[^\n]*failed to (register client|renew|borrow|check ?out)",
         ),
@@ -38,7 +38,11 @@ LICENCE_ROWS = (
     ),
     FaultRow(
         "licence-not-configured",
-        (r"configuration parameter \([^)]*\) not set", r"unable to open directory /etc/nvidia/license"),
+        (
+            r"configuration parameter \([^)]*\) not set",
+            r"unable to open directory /etc/nvidia/license",
+            r"valid GRID licen[sc]e not found",
+        ),
         sample="nvidia-gridd: Configuration parameter ( ServerAddress FeatureType) not set",
         symptom="gridd has no license server configured",
         cause="neither a client configuration token nor gridd.conf specifies one",

@@ -29,6 +29,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "vCenter: clones, storage, HA, and VMware Tools": read_rows("vsphere"),
     "ESXi: packages and esxcli": read_rows("esxcli"),
     "the guest: driver packages, cloud-init, and containers": read_rows("runtimes"),
+    "the guest: packages, compilers, SSH, NFS, and networks": read_rows("linux"),
     "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
     "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
