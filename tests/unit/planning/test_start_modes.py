@@ -73,8 +73,8 @@ def test_patterns_are_dealt_out_evenly_and_those_of_once_to_different_hosts() ->
     together = [0] * len(block.most)
     together[columns[0]], together[columns[1]], together[columns[2]] = 4, 6, 2
     mode = StartMode(frozenset(columns[:2]), frozenset(columns[2:3]))
-    hands = deal(block, Group(mode, 3, tuple(together)))
+    hands = deal([block] * 3, Group(mode, 3, tuple(together)))
     assert [sum(hand.values()) for hand in hands] == [4, 4, 4]
     assert [hand.get(columns[2], 0) for hand in hands] == [1, 1, 0]
-    hands = deal(block, Group(ANY_MODE, 3, tuple(together)))
+    hands = deal([block] * 3, Group(ANY_MODE, 3, tuple(together)))
     assert sum(map(Counter, hands), Counter()) == {columns[0]: 4, columns[1]: 6, columns[2]: 2}

@@ -26,6 +26,8 @@ _MOST_TRIES = 60
 """How often hosts are filled anew where contents turn out not to work."""
 _MOST_IN_VAIN = 5
 """After so many tries that helped nothing one host more is filled anew each time, two at first."""
+_MOST_VAIN = 15
+"""After so many tries in a row that helped nothing the rest stays as it is."""
 _MOST_OVER = 1_000_000
 """So much memory that is not there may be asked of a host; it comes to about its GiB."""
 _MOST_FORBIDDEN = 8
@@ -66,6 +68,7 @@ class Filler:
         anyhow = [Group(ANY_MODE, len(part.hosts), together)]
         for groups in (self._by_modes(part, together), anyhow):
             contents = self._shared(part, groups, count_vms(block, together))
+            # An uncertain start order is a finding, and better than VMs without a place.
             if contents and not any(_over(block, values) for values in contents):
                 return all(
                     self._put(index, values) for index, values in zip(part.hosts, contents, strict=True)
@@ -74,10 +77,9 @@ class Filler:
 
     def _shared(self, part: Part, groups: Sequence[Group], counts: Counts) -> list[Values]:
         """Share VMs out to the hosts of groups; empty where that fails, though memory may be too small."""
-        block = self.kinds.blocks[part.hosts[0]]
-        contents = self._dealt(block, groups, counts) or self._solved(block, groups, counts)
         modes = [group.mode for group in groups for _ in range(group.hosts)]
-        return self._exchanged(part.hosts[0], modes, contents) if contents else []
+        contents = self._dealt(part.hosts, groups, counts) or self._solved(part.hosts, modes, counts)
+        return self._exchanged(part.hosts, modes, contents) if contents else []
 
     def _by_modes(self, part: Part, together: Values) -> list[Group]:
         """Let as many hosts as can be keep to a mode; empty where no way was found, or there is one mode."""
@@ -88,7 +90,8 @@ class Filler:
         program, choices = Program(), [*modes, ANY_MODE]
         sizes = [program.variable(most, cost=float(mode is ANY_MODE)) for mode in choices]
         program.row([(size, 1.0) for size in sizes], least=most, most=most)
-        offsets = [add_block(program, block, most, size) for size in sizes]
+        joined = self.kinds.joined(part)
+        offsets = [add_block(program, joined, (size, most)) for size in sizes]
         mean = sum(gib * together[column] for column, gib in self._memory(block, 0)) / most
         for mode, offset, size in zip(choices, offsets, sizes, strict=True):
             mode.bind(program, block, offset, size)
@@ -101,33 +104,40 @@ class Filler:
             if found and found[size]
         ]
 
-    def _dealt(self, block: HostBlock, groups: Sequence[Group], counts: Counts) -> list[Values]:
+    def _dealt(self, hosts: Sequence[int], groups: Sequence[Group], counts: Counts) -> list[Values]:
         """Deal the patterns out to hosts like cards, then look which VMs go where; empty where that fails."""
-        if block.sets or not groups:
+        blocks = [self.kinds.blocks[index] for index in hosts]
+        if blocks[0].sets or not groups:
             return []
-        program, offsets = Program(), list[int]()
+        program, offsets, first = Program(), list[int](), 0
         for group in groups:
-            for hand in deal(block, group):
+            own, first = blocks[first : first + group.hosts], first + group.hosts
+            for block, hand in zip(own, deal(own, group), strict=True):
                 offsets.append(_add_host(program, block))
                 for gpu_class in block.gpu_classes:
                     for column in gpu_class.columns:
                         program.fix(offsets[-1] + column, hand.get(column, 0))
-        self._share(program, block, counts, offsets)
-        return _by_host(program.solve(most_nodes=_DEALT_NODES), block, offsets)
+        self._share(program, blocks[0], counts, offsets)
+        return _by_host(program.solve(most_nodes=_DEALT_NODES), blocks[0], offsets)
 
     def _solved(
-        self, block: HostBlock, groups: Sequence[Group], counts: Counts, refused: Sequence[Refused] = ()
+        self,
+        hosts: Sequence[int],
+        modes: Sequence[StartMode],
+        counts: Counts,
+        refused: Sequence[Refused] = (),
     ) -> list[Values]:
         """Share VMs out to hosts that keep to their modes, empty where that was not found."""
         program, offsets = Program(), list[int]()
-        for group in groups:
-            for _ in range(group.hosts):
-                offsets.append(_add_host(program, block))
-                group.mode.bind(program, block, offsets[-1])
-                for why in refused:
-                    _forbid(program, block, offsets[-1], why)
-        if not groups:
+        for index, mode in zip(hosts, modes, strict=False):
+            block = self.kinds.blocks[index]
+            offsets.append(_add_host(program, block))
+            mode.bind(program, block, offsets[-1])
+            for why in refused:
+                _forbid(program, block, offsets[-1], why)
+        if not modes:
             return []
+        block = self.kinds.blocks[hosts[0]]
         self._share(program, block, counts, offsets)
         return _by_host(program.solve(most_nodes=self.most_nodes, gap=0.1), block, offsets)
 
@@ -143,57 +153,61 @@ class Filler:
         over = program.variable(1_000_000, cost=1e-4)
         program.row([*self._memory(block, first), (hosts, -mean), (over, -1.0)], most=0)
 
-    def _exchanged(self, first: int, modes: Sequence[StartMode], contents: Sequence[Values]) -> list[Values]:
+    def _exchanged(
+        self, hosts: Sequence[int], modes: Sequence[StartMode], contents: Sequence[Values]
+    ) -> list[Values]:
         """Share out anew the content of a host that does not work and of a few others.
 
         A result that is no worse is kept: if all is nearly full, it may take several exchanges. Once all
         hosts have taken part in vain, and nothing more is forbidden, the next program would be the same.
         """
-        block, found = self.kinds.blocks[first], list(contents)
+        block, found = self.kinds.blocks[hosts[0]], list(contents)
         refused: list[Refused] = []
         in_vain = 0
         for turn in range(_MOST_TRIES):
-            bad = [place for place, values in enumerate(found) if not self._works(first, values)]
-            if not bad or len(found) == 1:
+            bad = [place for place, values in enumerate(found) if not self._works(hosts[place], values)]
+            if not bad or len(found) == 1 or in_vain == _MOST_VAIN:
                 break
             worst, known = bad[turn % len(bad)], len(refused)
             others = [place for place in range(len(found)) if place != worst]
             beside = 1 + in_vain // _MOST_IN_VAIN
             start = beside * turn % len(others)
             own = [worst, *(others[start:] + others[:start])[:beside]]
-            refused += self._refusals(first, [found[place] for place in own], refused)
+            indexes, before = [hosts[place] for place in own], [found[place] for place in own]
+            refused += self._refusals(indexes, before, refused)
             counts: Counts = {}
-            for place in own:
-                for key, count in count_vms(block, found[place]).items():
+            for values in before:
+                for key, count in count_vms(block, values).items():
                     counts[key] = counts.get(key, 0) + count
-            groups = [Group(modes[place], 1) for place in own]
-            anew = self._solved(block, groups, counts, refused[-_MOST_FORBIDDEN:])
-            refused += self._refusals(first, anew, refused)
-            before = self._faults(first, [found[place] for place in own])
-            after = self._faults(first, anew) if anew else None
-            in_vain = 0 if after and after < before else in_vain + 1
+            anew = self._solved(indexes, [modes[place] for place in own], counts, refused[-_MOST_FORBIDDEN:])
+            refused += self._refusals(indexes, anew, refused)
+            now = self._faults(indexes, before)
+            after = self._faults(indexes, anew) if anew else None
+            in_vain = 0 if after and after < now else in_vain + 1
             if in_vain and len(own) == len(found) and len(refused) == known:
                 break
-            if after and after <= before:
+            if after and after <= now:
                 for place, values in zip(own, anew, strict=True):
                     found[place] = values
         return found
 
-    def _works(self, first: int, values: Values) -> bool:
-        return not _over(self.kinds.blocks[first], values) and self._check(first, values) is None
+    def _works(self, index: int, values: Values) -> bool:
+        return not _over(self.kinds.blocks[index], values) and self._check(index, values) is None
 
-    def _faults(self, first: int, contents: Sequence[Values]) -> tuple[int, int]:
+    def _faults(self, hosts: Sequence[int], contents: Sequence[Values]) -> tuple[int, int]:
         """Return how much memory is missing, and how many contents do not work."""
-        over = sum(_over(self.kinds.blocks[first], values) for values in contents)
-        return over, sum(not self._works(first, values) for values in contents)
+        over = sum(_over(self.kinds.blocks[hosts[0]], values) for values in contents)
+        return over, sum(
+            not self._works(index, values) for index, values in zip(hosts, contents, strict=True)
+        )
 
     def _refusals(
-        self, first: int, contents: Sequence[Values], known: Sequence[Refused]
+        self, hosts: Sequence[int], contents: Sequence[Values], known: Sequence[Refused]
     ) -> Iterator[Refused]:
         """Yield what of contents that have memory must not come again."""
-        for values in contents:
-            if not _over(self.kinds.blocks[first], values):
-                why = self._check(first, values)
+        for index, values in zip(hosts, contents, strict=False):
+            if not _over(self.kinds.blocks[index], values):
+                why = self._check(index, values)
                 if why and why not in known:
                     yield why
 
@@ -274,7 +288,7 @@ def _add_host(program: Program, block: HostBlock) -> int:
 
     If all is nearly full, a sharing with a little too much here and there is soon found, and then mended.
     """
-    first = add_block(program, block, 1)
+    first = add_block(program, block)
     if block.over is not None:
         program.open(first + block.over, _MOST_OVER, cost=1.0)
     return first
@@ -285,19 +299,19 @@ def _over(block: HostBlock, values: Values) -> int:
     return 0 if block.over is None else values[block.over]
 
 
-def deal(block: HostBlock, group: Group) -> list[dict[int, int]]:
+def deal(blocks: Sequence[HostBlock], group: Group) -> list[dict[int, int]]:
     """Deal the patterns of a group out to its hosts, evenly; return how often each has a column's."""
-    hands: list[dict[int, int]] = [{} for _ in range(group.hosts)]
-    turn = 0
-    for gpu_class in block.gpu_classes:
-        held = [0] * group.hosts
+    hands: list[dict[int, int]] = [{} for _ in blocks]
+    turn, places = 0, range(len(blocks))
+    for number, gpu_class in enumerate(blocks[0].gpu_classes):
+        room = [len(block.gpu_classes[number].gpus) for block in blocks]
         for column in sorted(gpu_class.columns, key=lambda one: one not in group.mode.once):
             for _ in range(group.together[column]):
                 if column in group.mode.once:
-                    place, turn = turn, turn + 1
+                    place, turn = turn % len(blocks), turn + 1
                 else:
-                    place = min(range(group.hosts), key=lambda one: (held[one], one))
-                held[place] += 1
+                    place = max(places, key=lambda one: (room[one], -sum(hands[one].values()), -one))
+                room[place] -= 1
                 hands[place][column] = hands[place].get(column, 0) + 1
     return hands
 

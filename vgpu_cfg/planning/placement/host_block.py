@@ -1,14 +1,15 @@
-"""One host's possible content in an integer program: hosts with equal blocks are of a kind.
+"""One host's possible content in an integer program: hosts whose blocks differ in amounts only are of a kind.
 
-A host's program consists of its block alone, numbered from 0, so that two hosts that differ in nothing
-relevant have equal blocks whatever their names. A NUMA node is part of the choices: a VM of two vGPUs may
-have both on node 0, both on node 1, or one on each, and uses the cores, the memory and the NICs of those.
+A host's program consists of its block alone, numbered from 0, so that two hosts with the same choices have
+the same columns and rows whatever their names; their free memory, GPUs and NICs are amounts. A NUMA node is
+part of the choices: a VM of two vGPUs may have both on node 0, both on node 1, or one on each, and uses the
+cores, the memory and the NICs of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from math import ceil, gcd
 from typing import Any
@@ -27,12 +28,12 @@ Seats = tuple[int | None, ...]
 """The NUMA nodes of a VM's vGPUs, then of its devices, in their order; None: any, or unknown."""
 Terms = tuple[tuple[int, float], ...]
 BlockKey = tuple[object, ...]
-"""The key of a kind of hosts: all of a block but the GPUs' places on the host."""
+"""The key of a kind of hosts: all of a block but amounts and the GPUs' places on the host."""
 
 _MOST_SEATS = 64
 """The limit of ways to spread a VM over nodes; beyond it the program does not distinguish them."""
 _GIB = 1024
-_OVER, _FAR, _TOO_SMALL, _UNLIKE = 20.0, 10.0, 400.0, 2000.0
+_OVER, _FAR, TOO_SMALL, _UNLIKE = 20.0, 10.0, 400.0, 2000.0
 """The costs of a core or GiB that a node lacks, a NIC far from its GPU, a node too small for a VM, and boards
 of a VM that are unlike."""
 
@@ -62,7 +63,7 @@ class HostBlock:
 
     `uses` is the column that is 1 if the host gets GPU VMs, None if it is not needed. `sets` are the sets of
     GPUs that could become NVLink peers, each with its column. `over` is the column of missing memory, 0
-    except while VMs are shared out.
+    except while VMs are shared out. `small` are the columns of VMs that a NUMA node is too small for.
     """
 
     most: list[int] = field(default_factory=list)
@@ -74,6 +75,7 @@ class HostBlock:
     uses: int | None = None
     asking: tuple[int, ...] = ()
     over: int | None = None
+    small: set[int] = field(default_factory=set)
 
     def column(self, most: int, cost: float = 0.0) -> int:
         """Add a column, and return its number."""
@@ -89,15 +91,26 @@ class HostBlock:
         self.rows.append((tuple(sums.items()), most))
 
     def key(self) -> BlockKey:
-        """Return the common key of hosts of a kind."""
+        """Return the common key of hosts of a kind: all but the amounts."""
         return (
-            tuple(self.most),
             tuple(self.costs),
-            tuple(self.rows),
+            tuple(terms for terms, _ in self.rows),
             tuple(self.choices),
             tuple(one.patterns for one in self.gpu_classes),
             self.uses,
             self.asking,
+        )
+
+    def joined_with(self, others: Sequence[HostBlock]) -> HostBlock:
+        """Return a block with the amounts of this one and others of its kind together."""
+        blocks = [self, *others]
+        return replace(
+            self,
+            most=[sum(amounts) for amounts in zip(*(one.most for one in blocks), strict=True)],
+            rows=[
+                (rows[0][0], sum(most for _, most in rows))
+                for rows in zip(*(one.rows for one in blocks), strict=True)
+            ],
         )
 
 
@@ -150,6 +163,7 @@ class BlockMaker:
         shape, host = wanted.shape, self.host
         needs = shape.variants[variant] if shape.variants else ()
         most = 1 if shape.spread is Spread.HOSTS and shape.must else wanted.count
+        most = min(most, max(0, host.free_mib) // shape.memory_mib) if shape.memory_mib else most
         cost = 10_000.0 * host.cost + 1000.0 * wanted.rank + 100.0 * variant
         if len(shape.dynamic) > 1 and (fit := host.fit(shape)) is not None:
             cost += _UNLIKE * fit.unlike
@@ -160,7 +174,9 @@ class BlockMaker:
                 for node in host.nodes
                 if node.node_id in nodes
             )
-            column = self.block.column(most, cost + (_TOO_SMALL if small else 0.0))
+            column = self.block.column(most, cost)
+            if small:
+                self.block.small.add(column)
             self.block.choices.append(Choice(wanted.number, variant, seats, column))
 
     def _ways(self, shape: Shape, needs: Variant) -> list[Seats]:

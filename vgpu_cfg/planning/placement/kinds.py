@@ -1,9 +1,9 @@
 """Which hosts are of a kind, and the integer program that counts VMs by kind of host.
 
-Hosts of a kind have equal blocks, so no solution is lost where they are counted together: a kind of n hosts
-has n times the room of one, and a placement of all VMs is one of the counts. The other way does not hold
-always, so counts are filled into hosts one after the other (`filling`), and where that fails some hosts
-are counted by themselves.
+Hosts of a kind have blocks that differ in amounts only, so no solution is lost where they are counted
+together: a kind has the room of its hosts, and a placement of all VMs is one of the counts. The other way
+does not hold always, so counts are filled into hosts one after the other (`filling`), and where that fails
+some hosts are counted by themselves.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from math import ceil
 
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.host_block import BlockKey, BlockMaker, HostBlock, Wanted, line_apart
+from vgpu_cfg.planning.placement.host_block import (
+    TOO_SMALL,
+    BlockKey,
+    BlockMaker,
+    HostBlock,
+    Wanted,
+    line_apart,
+)
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
@@ -115,11 +123,18 @@ class Kinds:
     def _variants(self, host: HostState, shape: Shape) -> Iterator[int]:
         """Yield the variants, by number, with which a host could take a VM at all."""
         refusals = (host.refuse_host, host.refuse_slots, host.refuse_nics)
-        if any(refuse(shape) is not None for refuse in refusals):
+        codes = {refuse(shape) for refuse in refusals}
+        # Free memory is an amount, in which hosts of a kind may differ.
+        if not codes <= {None, Code.HOST_MEMORY}:
             return
         for number, variant in enumerate(shape.variants or ((),)):
             if host.refuse_variant(variant) is None and all(map(host.is_creatable, variant)):
                 yield number
+
+    def joined(self, part: Part) -> HostBlock:
+        """Return the block of a part's hosts together."""
+        first, *others = (self.blocks[index] for index in part.hosts)
+        return first.joined_with(others)
 
     def modes(self, index: int) -> list[StartMode]:
         """Return the modes of a host, found once for its kind."""
@@ -135,7 +150,7 @@ class Kinds:
         columns: list[list[tuple[int, float]]] = [[] for _ in self.shapes]
         for part in parts:
             block = self.blocks[part.hosts[0]]
-            made.offsets.append(add_block(program, block, len(part.hosts)))
+            made.offsets.append(add_block(program, self.joined(part)))
             for choice in block.choices:
                 columns[choice.shape].append((made.offsets[-1] + choice.column, 1.0))
         for place, (group, terms) in enumerate(zip(self.groups.values(), columns, strict=True)):
@@ -161,7 +176,8 @@ class Kinds:
             for column, cost in enumerate(block.costs):
                 yield offset + column, cost
             for choice in block.choices:
-                yield offset + choice.column, block.costs[choice.column] + 0.001 * part.hosts[0]
+                small = TOO_SMALL if choice.column in block.small else 0.0
+                yield offset + choice.column, block.costs[choice.column] + small + 0.001 * part.hosts[0]
 
     def values(self, made: KindProgram, values: Sequence[int]) -> list[tuple[int, ...]]:
         """Return the values of each part's block."""
@@ -181,20 +197,20 @@ class Kinds:
         return ceil((bound - _TOO_LITTLE) / heaviest) if bound > _TOO_LITTLE else 0
 
 
-def add_block(program: Program, block: HostBlock, times: int, hosts: int | None = None) -> int:
-    """Add the columns and rows of so many hosts of a kind together; return the first variable.
+def add_block(program: Program, block: HostBlock, hosts: tuple[int, int] | None = None) -> int:
+    """Add the columns and rows of one host, or of several joined ones; return the first variable.
 
-    With a variable `hosts` that is how many there are, at most so many.
+    With `hosts`, a variable and a number, the rows have room for that many of so many hosts.
     """
     first = program.size
     for most in block.most:
-        program.variable(most * times)
+        program.variable(most)
     for terms, most in block.rows:
         shifted = [(first + column, weight) for column, weight in terms]
         if hosts is None:
-            program.row(shifted, most=most * times)
+            program.row(shifted, most=most)
         else:
-            program.row([*shifted, (hosts, -float(most))], most=0)
+            program.row([*shifted, (hosts[0], -most / hosts[1])], most=0)
     return first
 
 
