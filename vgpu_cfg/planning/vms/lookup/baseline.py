@@ -13,8 +13,9 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, Host
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
-from vgpu_cfg.planning.placement.place import Placed, expect_gpus
+from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
