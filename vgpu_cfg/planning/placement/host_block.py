@@ -1,7 +1,7 @@
 """One host's possible content in an integer program: hosts whose blocks differ in amounts only are of a kind.
 
 A host's program consists of its block alone, numbered from 0, so that two hosts with the same choices have
-the same columns and rows whatever their names; their free memory, GPUs and NICs are amounts. A NUMA node is
+the same columns and rows whatever their names; their free memory, cores and NICs are amounts. A NUMA node is
 part of the choices: a VM of two vGPUs may have both on node 0, both on node 1, or one on each, and uses the
 cores, the memory and the NICs of those.
 """
@@ -91,12 +91,16 @@ class HostBlock:
         self.rows.append((tuple(sums.items()), most))
 
     def key(self) -> BlockKey:
-        """Return the common key of hosts of a kind: all but the amounts."""
+        """Return the common key of hosts of a kind: all but the amounts, except how many GPUs are alike.
+
+        Hosts whose GPUs other VMs hold differently have room that cannot be summed: counts of them together
+        could rarely be filled in.
+        """
         return (
             tuple(self.costs),
             tuple(terms for terms, _ in self.rows),
             tuple(self.choices),
-            tuple(one.patterns for one in self.gpu_classes),
+            tuple((len(one.gpus), one.patterns) for one in self.gpu_classes),
             self.uses,
             self.asking,
         )
