@@ -82,6 +82,9 @@ class Desk:
         row = case_of(case)
         if {"quotas.yaml"} & {*row.files} or {*row.options} - {*_FLAGS, "only", "delete"}:
             raise NotInTheLab("its shares, or secrets")
+        macs = {nic.mac for vm in self.observed.vms if vm.detail is not None for nic in vm.detail.nics}
+        if any(mac and mac in str(row.plan) for mac in macs):
+            raise NotInTheLab("the MAC addresses of its VMs")
         self.flags = [flag for key, flag in _FLAGS.items() if row.options.get(key)]
         self.flags += [f"--{key}={one}" for key in ("only", "delete") for one in row.options.get(key, ())]
         for name, text in row.files.items():

@@ -162,7 +162,8 @@ def test_what_scripts_do_sums_with_is_a_number(instance: Any) -> None:
 
 def test_a_cluster_a_pool_and_a_folder_are_made(instance: Any) -> None:
     center = found(instance, vim.Datacenter)
-    cluster = center.hostFolder.CreateClusterEx("lab9", vim.cluster.ConfigSpecEx())
+    with_drs = vim.cluster.ConfigSpecEx(drsConfig=vim.cluster.DrsConfigInfo(enabled=True))
+    cluster = center.hostFolder.CreateClusterEx("lab9", with_drs)
     pool = cluster.resourcePool.CreateResourcePool(
         "ml",
         vim.ResourceConfigSpec(

@@ -32,11 +32,12 @@ MAC = "00:50:56:01:02:03"
 
 
 def passed(pin: str | None = None, label: str | None = None, model: str | None = None) -> WantedFunction:
-    return WantedFunction(DesiredFunction(kind="passthrough", pin=pin, label=label, model=model))
+    wanted = DesiredFunction(kind="passthrough", pin=pin, label=label, model=model)
+    return WantedFunction(wanted, is_ethernet=False)
 
 
 def virtual(backing: NicBacking = LAN, pin: str | None = None, mac: str | None = None) -> WantedFunction:
-    return WantedFunction(DesiredFunction(kind="sriov", pin=pin), backing, mac)
+    return WantedFunction(DesiredFunction(kind="sriov", pin=pin), backing, mac, is_ethernet=False)
 
 
 def has(*devices: PassthroughDevice | VirtualNic) -> VmDetail:
