@@ -514,9 +514,9 @@ def test_a_vm_that_came_along_is_asked_for_by_whoever_looks_again(desk: Desk, pl
 
 
 def test_a_vm_whose_change_was_refused_does_not_come_along() -> None:
-    vcenter = lab_vcenter("two-a100")
+    vcenter = lab_vcenter("mixed-fleet")
     with vcenter.desk() as desk:
-        moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
+        moid = next(vm.moid for vm in desk.inventory().vms if vm.name != vcenter.template)
         spec = guarded(desk, moid)
         desk.done(desk.writer.reconfigure_vm(moid, spec))
         # Somebody has changed it since, and may be about to change it once more.

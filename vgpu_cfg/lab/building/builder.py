@@ -235,7 +235,7 @@ class _Builder:
             if device.on is not None
         }
         try:
-            admitted = admission.admit(self.state, vm, host, PICK_LEAST_LOADED, forced)
+            admitted = admission.admit(self.state, vm, host, PICK_LEAST_LOADED, forced, has_swap=True)
         except vmodl.MethodFault as fault:
             self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
         else:

@@ -47,18 +47,20 @@ def admit(
     pick: Pick,
     forced: Mapping[int, str] | None = None,
     suits: Suits | None = None,
+    *,
+    has_swap: bool = False,
 ) -> Admission:
     """Return a VM's resources on a host, or raise vCenter's fault.
 
-    `forced` fixes the GPU of some vGPUs (device key → address), for estates; `suits` leaves out GPUs, for
-    a VM that moves as it runs.
+    `forced` fixes the GPU of some vGPUs (device key → address), and `has_swap` counts its swap file as made,
+    both for estates; `suits` leaves out GPUs, for a VM that moves as it runs.
     """
     if (unusable := refusals.host_unusable(host)) is not None:
         raise unusable
     if vm.hardware_version > hardware.max_hardware_version(host):
         raise refusals.too_new(host)
     _check_size(state, vm, host)
-    capacity.check(state, vm, host)
+    capacity.check(state, vm, host, has_swap=has_swap)
     hardware.check_macs(vm)
     hardware.check_iommu(vm, host)
     placed = place_vgpus(vm, host, pick, forced or {}, suits)

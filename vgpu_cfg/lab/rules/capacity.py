@@ -22,15 +22,19 @@ def reserved_mib(state: LabState, host: Host) -> int:
     return sum(hardware.reservation_mib(vm) for vm in running if vm.is_on)
 
 
-def check(state: LabState, vm: VirtualMachine, host: Host) -> None:
-    """Raise where the VM's memory is no size, or has no room beyond its host."""
+def check(state: LabState, vm: VirtualMachine, host: Host, *, has_swap: bool = False) -> None:
+    """Raise where the VM's memory is no size, or has no room beyond its host.
+
+    `has_swap` if its swap file exists.
+    """
     if vm.memory_mib % hardware.MEMORY_STEP_MIB:
         raise refuse("memory-not-of-4-mib", memory=vm.memory_mib)
     if vm.is_on:
         return
     asked = hardware.reservation_mib(vm)
     store = state.find(vm.datastore, Datastore)
-    if store is not None and store.kind == "VMFS" and vm.memory_mib - asked > store.free_mib:
+    is_too_much = store is not None and store.kind == "VMFS" and vm.memory_mib - asked > store.free_mib
+    if is_too_much and not has_swap:
         raise refuse("no-room-for-swap")
     _check_pools(state, vm, asked)
     _check_failover(state, host, asked)
