@@ -517,7 +517,8 @@ def test_a_vm_whose_change_was_refused_does_not_come_along() -> None:
     vcenter = lab_vcenter("mixed-fleet")
     with vcenter.desk() as desk:
         moid = next(vm.moid for vm in desk.inventory().vms if vm.name != vcenter.template)
-        spec = guarded(desk, moid)
+        version = detail_of(desk.vm(moid)).change_version
+        spec = VmSpec(extra_config={"mine": "yes"}, change_version=version)
         desk.done(desk.writer.reconfigure_vm(moid, spec))
         # Somebody has changed it since, and may be about to change it once more.
         refused = desk.done(desk.writer.reconfigure_vm(moid, spec))
