@@ -8,11 +8,11 @@ Belief: long-term-branch-470.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 from pydantic import Field
 
 from vgpu_cfg.catalog.board import Board
+from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.model.frozen import Frozen
 
@@ -98,9 +98,4 @@ class DriverBranches(Frozen):
 @cache
 def load_driver_branches() -> DriverBranches:
     """Return the branches that come with the program."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
-        path = folder / "drivers" / "branches.yaml"
-        if path.is_file():
-            return build(read_document(path), DriverBranches)
-    raise FileNotFoundError(f"the driver branches are missing from {package}: reinstall vgpu-cfg")
+    return build(read_document(data_path("drivers", "branches.yaml")), DriverBranches)

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from vgpu_cfg.catalog.board import Board, ProfileEntry
+from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.catalog.resolve import resolve_profile
 from vgpu_cfg.model.vgpu import VgpuProfile
 
@@ -27,11 +28,7 @@ NVIDIA = 0x10DE
 @cache
 def load_catalog() -> Catalog:
     """Return the catalogue that comes with the program; no board is read before it is asked for."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
-        if folder.is_dir():
-            return Catalog.from_folder(folder)
-    raise FileNotFoundError(f"the board files are missing from {package}: reinstall vgpu-cfg")
+    return Catalog.from_folder(data_path())
 
 
 class Catalog:

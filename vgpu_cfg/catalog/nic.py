@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
 
 
@@ -72,8 +73,4 @@ class NicCatalog:
 @cache
 def load_nics() -> NicCatalog:
     """Return the NICs that come with the program; no file is read before one is asked for."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
-        if (folder / "nics").is_dir():
-            return NicCatalog(folder / "nics")
-    raise FileNotFoundError(f"the NIC files are missing from {package}: reinstall vgpu-cfg")
+    return NicCatalog(data_path("nics"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.frozen import Frozen
@@ -72,13 +73,13 @@ class BoardPowerFile(Frozen):
 @cache
 def load_servers() -> tuple[Server, ...]:
     """Return the servers that come with the program, in the order of their files."""
-    return tuple(_read_server(path) for path in sorted(_folder("servers").glob("*.yaml")))
+    return tuple(_read_server(path) for path in sorted(data_path("servers").glob("*.yaml")))
 
 
 @cache
 def load_board_power() -> dict[str, BoardPower]:
     """Return the known peak and power of the boards, by key; boards without an entry are unknown."""
-    return build(read_document(_folder("training") / "boards.yaml"), BoardPowerFile).boards
+    return build(read_document(data_path("training", "boards.yaml")), BoardPowerFile).boards
 
 
 def _read_server(path: Path) -> Server:
@@ -88,11 +89,3 @@ def _read_server(path: Path) -> Server:
     if stem != path.stem:
         raise DocumentError([document.fault(("key",), f"the file must be named after its key: {stem}.yaml")])
     return Server(**found.model_dump(include=set(Server.model_fields)))
-
-
-def _folder(name: str) -> Path:
-    package = Path(__file__).parents[1]
-    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
-        if (folder / name).is_dir():
-            return folder / name
-    raise FileNotFoundError(f"the {name} files are missing from {package}: reinstall vgpu-cfg")

@@ -11,11 +11,11 @@ import datetime as dt
 import re
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.model.frozen import Frozen
 
@@ -90,12 +90,7 @@ class ImageContents(Frozen):
 @cache
 def load_version_pairs() -> tuple[VersionPair, ...]:
     """Return the pairs that come with the program."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
-        path = folder / "versions" / "pairs.yaml"
-        if path.is_file():
-            return build(read_document(path), VersionPairs).pairs
-    raise FileNotFoundError(f"the version pairs are missing from {package}: reinstall vgpu-cfg")
+    return build(read_document(data_path("versions", "pairs.yaml")), VersionPairs).pairs
 
 
 def version_pair(what: str, effect: Effect, other: str) -> VersionPair:
