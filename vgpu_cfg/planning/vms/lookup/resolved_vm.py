@@ -51,8 +51,8 @@ _MAY_READ = "make sure that its host is connected, and that the account has read
 
 # Belief: guest-tools-state-of-templates.
 NO_TOOLS = "guestToolsNotInstalled"
-_GUEST_ID = re.compile(r"Guest(64)?$")
 """vim `VirtualMachineToolsVersionStatus`: VMware Tools were never installed, or never ran."""
+_GUEST_ID = re.compile(r"Guest(64)?$")
 
 
 @dataclass(slots=True)
