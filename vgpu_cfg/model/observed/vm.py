@@ -405,6 +405,11 @@ class VmDetail(Frozen):
     media: tuple[str, ...] = ()
 
     @property
+    def reserved_mib(self) -> int:
+        """The memory that is reserved while it runs."""
+        return max(self.memory_reservation_mib, self.memory_mib if self.memory_reservation_locked else 0)
+
+    @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:
         """The passed-through devices that are no NICs."""
         return tuple(device for device in self.passthrough if not device.is_nic)

@@ -60,7 +60,7 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
 def _room(host: Host, patient: Patient) -> _Room:
     found = patient.capacity(host)
     reserved = sum(
-        vm.detail.memory_mib if vm.detail.memory_reservation_locked else vm.detail.memory_reservation_mib
+        vm.detail.reserved_mib
         for vm in patient.observed.vms_by_host.get(host.moid, ())
         if vm.is_on and vm.detail is not None
     )

@@ -198,7 +198,6 @@ class Movables:
         variants = self._variants(detail, self.hosts[source])
         if detail.vgpus and not variants:
             return None
-        locked = detail.memory_mib if detail.memory_reservation_locked else 0
         dynamic = tuple(
             DeviceEntry(label=device.label, device_id=device.allowed[0] if device.allowed else None)
             for device in detail.passthrough_gpus
@@ -210,7 +209,7 @@ class Movables:
             fixed=tuple(device.pci_id for device in detail.passthrough_gpus if device.pci_id),
             dynamic=dynamic,
             cpus=detail.cpus,
-            memory_mib=max(locked, detail.memory_reservation_mib),
+            memory_mib=detail.reserved_mib,
             numa=NumaPolicy.OFF,
             nics=nic_needs(None, detail, None),
         )

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
 from vgpu_cfg.planning.vms.lookup.elsewhere import is_outside_clusters, other_datastore
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -221,24 +221,22 @@ def _reserved(resolved: ResolvedVm) -> int:
 def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Findings) -> None:
     """Check the memory that vSphere HA's admission control keeps; of other VMs, what was read counts."""
     observed = site.observed
-    for cluster in site.clusters:
-        hosts = [host for host in observed.hosts if host.owner_moid == cluster.moid]
+    for cluster in (one for one in site.clusters if one.failover_percent):
         new = [
             one
             for one in resolved_vms
-            if one.host in hosts and _starts(one) and not (one.existing and one.existing.is_on)
+            if one.host is not None and one.host.owner_moid == cluster.moid
+            if _starts(one) and not (one.existing and one.existing.is_on)
         ]
         asked = sum(map(_reserved, new))
-        if not cluster.failover_percent or not asked:
+        if not asked:
             continue
-        usable = [host for host in hosts if host.is_usable]
-        total = sum(min(host.memory_mib * 95 // 100, host.memory_mib - HOST_OWN_MIB) for host in usable)
-        there = [vm.detail for vm in observed.vms if vm.is_on and vm.host_moid in cluster.host_moids]
-        held = sum(
-            one.memory_mib if one.memory_reservation_locked else one.memory_reservation_mib
-            for one in there
-            if one is not None
+        usable = [host for host in observed.hosts if host.owner_moid == cluster.moid and host.is_usable]
+        total = sum(
+            min(int(HOST_MEMORY_SHARE * host.memory_mib), host.memory_mib - HOST_OWN_MIB) for host in usable
         )
+        there = [vm.detail for vm in observed.vms if vm.is_on and vm.host_moid in cluster.host_moids]
+        held = sum(one.reserved_mib for one in there if one is not None)
         room = total * (100 - cluster.failover_percent) // 100 - held
         if asked > room:
             message = (
@@ -257,7 +255,7 @@ def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> N
     wanting: dict[str, list[ResolvedVm]] = {}
     for resolved in resolved_vms:
         is_high = resolved.manages("latency_sensitivity") and resolved.desired.latency_sensitivity == HIGH
-        if resolved.host is not None and is_high and resolved.desired.power is not DesiredPower.OFF:
+        if resolved.host is not None and is_high and _starts(resolved):
             wanting.setdefault(resolved.host.moid, []).append(resolved)
     for together in wanting.values():
         host = together[0].host

@@ -122,8 +122,7 @@ def _promise(state: HostState, vm: Vm, resolved: ResolvedVm | None) -> None:
         return
     nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, ""))
     if resolved is None:
-        locked = detail.memory_mib if detail.memory_reservation_locked else 0
-        state.promise(detail.cpus if nodes else 0, max(locked, detail.memory_reservation_mib), nodes)
+        state.promise(detail.cpus if nodes else 0, detail.reserved_mib, nodes)
         return
     state.promise(resolved.cpus, resolved.memory_mib, nodes)
     if line := line_of(resolved):
