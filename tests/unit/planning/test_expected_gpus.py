@@ -10,6 +10,7 @@ from tests.bench.makers import MAKERS, check, make_strangers
 from tests.unit.planning.test_placement import demands, hosts_of, shape, states
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
+from vgpu_cfg.planning.placement.greedy import FIGURES, score
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
@@ -96,3 +97,14 @@ def test_the_check_of_a_placement_finds_what_is_wrong() -> None:
     other = next(name for name, one in found.fits.items() if one.host != fit.host)
     found.fits[vm] = found.fits[other]
     assert check(made, found)
+
+
+def test_each_figure_of_a_score_has_a_name() -> None:
+    (host,) = eights(1)
+    wanted = shape(H100, hosts=1, memory_mib=1024)
+    fit = host.fit(wanted)
+    assert fit is not None
+    figures = dict(zip(FIGURES, score(fit, 3, host, wanted), strict=True))
+    assert (figures["rank"], figures["host"]) == (3, fit.host)
+    assert (figures["numa"], figures["far_nics"]) == (fit.numa_level, fit.far_nics)
+    assert (figures["unlike"], figures["opened"]) == (fit.unlike, fit.opened)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import may_use, score
+from vgpu_cfg.planning.placement.greedy import FIGURES, may_use, score
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import ShapeFits, SharedFits
 from vgpu_cfg.planning.placement.place import Placed, in_order
@@ -17,8 +17,9 @@ from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, order_st
 
 _MOST_LOOKS = 3_000
 """So many hosts are tried for crowded VMs."""
-_NUMA, _FAR_NICS, _MIXED = 5, 6, 8
-"""The places of these figures in a score."""
+_AFTER_NUMA = FIGURES.index("numa") + 1
+_KEPT = (FIGURES.index("far_nics"), FIGURES.index("mixed"))
+"""The figures of a score that a move must not make worse."""
 
 _Expected = tuple[HostState, dict[str, Fit]]
 
@@ -108,8 +109,8 @@ class _Crowds:
                 continue
             if (found := fits.on(other)) is not None:
                 points = score(found, rank, placed.hosts[other], shape)
-                places = (_FAR_NICS, _MIXED)
-                if points[: _NUMA + 1] < now[: _NUMA + 1] and all(points[at] <= now[at] for at in places):
+                is_kept = all(points[at] <= now[at] for at in _KEPT)
+                if is_kept and points[:_AFTER_NUMA] < now[:_AFTER_NUMA]:
                     choices.append((points[:-1], not placed.hosts[other].is_in_use, other, found))
         for *_, other, found in sorted(choices, key=lambda one: one[:3]):
             if (shape, shared.kinds[other]) in self._in_vain or self._looks <= 0:

@@ -63,8 +63,26 @@ def may_use(shape: Shape, index: int, hosts: Sequence[HostState], kept: KeptFree
     )
 
 
+FIGURES = (
+    "disturbance",
+    "unlike",
+    "too_small",
+    "rank",
+    "variant",
+    "numa",
+    "far_nics",
+    "together",
+    "mixed",
+    "opened",
+    "lost_starts",
+    "lost_sets",
+    "host",
+)
+"""The figures of a score, in its order."""
+
+
 def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]:
-    """Rate a fit; the lowest is the best.
+    """Rate a fit by FIGURES; the lowest is the best.
 
     The disturbance of preparing the host counts most, then unlike boards in a VM, a NUMA node that is too
     small, the order of clusters and of profiles in the plan file, NUMA room, NICs far from their GPUs, VMs of

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.planning.placement.demand import Demand, Variant
-from vgpu_cfg.planning.placement.greedy import may_use, score
+from vgpu_cfg.planning.placement.greedy import FIGURES, may_use, score
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import stack
 from vgpu_cfg.planning.placement.place import Attempt, KeptFree, Placed, Placer, in_order, kept_free, place
@@ -22,7 +22,7 @@ _MOST_TRIES = 4
 _MANY = 300
 """So many VMs are not placed anew: the solver has shared them out so that they start where it could."""
 
-_PREFERENCES = 8
+_PREFERENCES = FIGURES.index("mixed")
 """How many of a score's first figures no gain outweighs: disturbance, the plan file's preferences, room."""
 
 
