@@ -49,10 +49,15 @@ class Window:
 
         A week is the most that is returned.
         """
-        end = now
-        while (closes := self._closes_at(end)) is not None and end - now < _WEEK:
-            end = closes
+        end = self.closes_at(now)
         return None if end == now else (end - now).total_seconds()
+
+    def closes_at(self, now: datetime) -> datetime:
+        """Return when it closes, as of `seconds_left`, or `now` if it is closed."""
+        end = now
+        while (closes := self._end_of(end)) is not None and end - now < _WEEK:
+            end = closes
+        return end
 
     def opens_at(self, now: datetime) -> datetime:
         """Return when it opens next, or `now` if it is open."""
@@ -77,7 +82,7 @@ class Window:
         is_without_end = minutes == 24 * 60
         return float("inf") if is_without_end else minutes * 60.0
 
-    def _closes_at(self, now: datetime) -> datetime | None:
+    def _end_of(self, now: datetime) -> datetime | None:
         today = now.astimezone(self.zone).date()
         ends = (
             self._moment(self._last_day(day), self.end)
@@ -131,9 +136,11 @@ def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
                 if seconds > window.longest_seconds:
                     continue
                 begins = window.opens_at(heappop(free))
-                if (window.seconds_left(begins) or 0) < seconds:
-                    begins = window.opens_at(begins + timedelta(seconds=window.seconds_left(begins) or 0))
-                used.add(begins + timedelta(seconds=window.seconds_left(begins) or 0))
+                closes = window.closes_at(begins)
+                if closes - begins < timedelta(seconds=seconds):
+                    begins = window.opens_at(closes)
+                    closes = window.closes_at(begins)
+                used.add(closes)
                 heappush(free, begins + timedelta(seconds=seconds))
                 ends = max(ends, *free)
         if used:
