@@ -39,8 +39,12 @@ def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, Ho
 
 def _is_left_alone(nic: HostNic, rule: HostNicEntry) -> bool:
     is_infiniband = nic.pci is not None and nic.pci.is_infiniband and not nic.pci.passthrough_active
-    names_it = rule.match.pci_id is not None or any(name.startswith("LINK_TYPE") for name in rule.firmware)
-    return is_infiniband and not names_it
+    return is_infiniband and rule.match.pci_id is None and not sets_link_type(rule)
+
+
+def sets_link_type(rule: HostNicEntry) -> bool:
+    """Whether a rule sets a port's link type, InfiniBand or Ethernet."""
+    return any(name.startswith("LINK_TYPE") for name in rule.firmware)
 
 
 def passed_through_nics(view: HostView) -> Iterator[HostNic]:

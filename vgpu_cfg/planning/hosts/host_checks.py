@@ -23,7 +23,13 @@ from vgpu_cfg.planning.estate.left_down import report_left, way_back
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
-from vgpu_cfg.planning.host_settings.match import matches_gpu, matches_nic, nic_rules, passed_through_nics
+from vgpu_cfg.planning.host_settings.match import (
+    matches_gpu,
+    matches_nic,
+    nic_rules,
+    passed_through_nics,
+    sets_link_type,
+)
 from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.host_settings.select import clusters_of
@@ -369,7 +375,7 @@ def check_link_types(resolved_hosts: Sequence[ResolvedHost], findings: Findings)
             for nic, rule in nic_rules(resolved.entry, resolved.view)
             if nic.pci is not None and nic.pci.is_infiniband
             if rule.use is NicUse.SRIOV or rule.roce is not None or rule.switch is not None
-            if not any(name.startswith("LINK_TYPE") for name in rule.firmware)
+            if not sets_link_type(rule)
         ]
         if wrong:
             findings.add(Code.NIC_INFINIBAND, resolved.subject, explain_infiniband(wrong), TO_ETHERNET)
