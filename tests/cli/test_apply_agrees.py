@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 ROWS: Mapping[str, Row] = read_document(Path(__file__).parent / "defects.yaml", name="defects.yaml").data
 ABOUT = ("found", "remedy", "open")
 CARRIED_OUT = (0, 7)
-"""As a whole, or up to a step by hand."""
+"""Completed, or stopped at a manual step."""
 OPEN = [name for name, row in ROWS.items() if "open" in row]
 CLOSED = [name for name in ROWS if name not in OPEN]
 CLOSED_WINDOW = "hosts are not taken down now; it opens"

@@ -1,4 +1,4 @@
-"""Refusals that people reported: each done by hand against the lab, with the twin that it lets through."""
+"""Refusals that people reported: each request is sent to the lab, with a twin that succeeds."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _cpus(vm: PlacedVm) -> Wanted | None:
 def _cores_per_socket(vm: PlacedVm) -> Wanted | None:
     """Request one socket per NUMA node; one socket if the template's number does not divide.
 
-    With more than 128 sockets, which vSphere allows nobody, sockets are as large as 64 cores.
+    vSphere allows at most 128 sockets; for more, sockets have up to 64 cores.
     """
     if not vm.manages("cpus"):
         return None
