@@ -30,8 +30,12 @@ CARRIED_OUT = (0, 7)
 OPEN = [name for name, row in ROWS.items() if "open" in row]
 CLOSED = [name for name in ROWS if name not in OPEN]
 CLOSED_WINDOW = "hosts are not taken down now; it opens"
-NOT_KEPT = {"a-disk-of-others-at-the-place-of-its-own", "its-own-disk-at-that-place"}
-"""Cases whose estate has two disks of one place, which the lab's has not."""
+NOT_KEPT = {
+    "a-disk-of-others-at-the-place-of-its-own",
+    "its-own-disk-at-that-place",
+    "customisation-that-waits",
+}
+"""Cases with a state that the lab's estate lacks: two disks of one place, a customization that is waiting."""
 
 
 def files(*rows: Row) -> dict[str, Any]:
@@ -128,6 +132,9 @@ def is_soon(case: str) -> bool:
 def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
     if plan_of(case).errors or case in NOT_KEPT or desired_of(case).secrets:
         return
+    relaxed = {str(code) for code in desired_of(case).checks}
+    if any(found.code in relaxed for found in plan_of(case).diagnostics):
+        return  # an error that the plan file makes a warning
     try:
         desk = Desk(case, vgpu_cfg)
     except NotInTheLab:
