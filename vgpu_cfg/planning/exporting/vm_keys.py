@@ -25,7 +25,7 @@ from vgpu_cfg.planning.estate.disks import OwnedDisks, disk_text, exported_disks
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
-from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames
+from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, is_named
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3
 from vgpu_cfg.planning.vms.settings.setting import FoundVm
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
@@ -252,12 +252,27 @@ def _whole(device: PassthroughDevice, names: DeviceNames) -> Item | None:
     if len(device.allowed) == 1:
         wanted["device_id"] = "{:04x}:{:04x}".format(*device.allowed[0])
     elif not device.label:
-        known = [set(names.get(ids, ())) for ids in device.allowed]
-        shared = sorted(set.intersection(*known), key=len) if known else []
-        if not shared:
+        model = _model_of(device.allowed, names)
+        if model is None:
             return None
-        wanted["model"] = shared[0]
+        wanted["model"] = model
     return {"device": wanted}
+
+
+def _model_of(allowed: Sequence[tuple[int, int]], names: DeviceNames) -> str | None:
+    """Return the words that name all the kinds of device, and best no other one here; None if none do."""
+    runs = [run for name in names.get(allowed[0], ()) for run in _runs(name)] if allowed else []
+    named = {run: {ids for ids in names if is_named(run, ids, names)} for run in runs}
+    shared = [run for run in runs if named[run] >= set(allowed)]
+    return min(shared, key=lambda run: (len(named[run]), -len(run)), default=None)
+
+
+def _runs(name: str) -> Iterator[str]:
+    """Yield a name's words, and all its words that stand side by side."""
+    words = name.replace("[", " ").replace("]", " ").split()
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            yield " ".join(words[start:end])
 
 
 def _counted(item: Item, count: int) -> Item | str:

@@ -130,8 +130,12 @@ def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceName
         return False
     if wanted.device_id is not None and device.allowed != (wanted.device_id,):
         return False
-    model = (wanted.model or "").casefold()
-    return all(any(model in name.casefold() for name in names.get(ids, (model,))) for ids in device.allowed)
+    return all(ids not in names or is_named(wanted.model or "", ids, names) for ids in device.allowed)
+
+
+def is_named(model: str, ids: tuple[int, int], names: DeviceNames) -> bool:
+    """Whether a plan file's `model` stands in one of the names of the devices of an id."""
+    return any(model.casefold() in name.casefold() for name in names.get(ids, ()))
 
 
 def held_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> dict[int, str]:
