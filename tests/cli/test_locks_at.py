@@ -130,3 +130,13 @@ def test_a_heartbeat_is_neither_too_frequent_nor_near_to_silence(seconds: int, v
     ran = vgpu_cfg("plan", PAIR, VGPU_CFG_CONFIG=str(vgpu_cfg.write("one.yaml", text)))
     assert ran.code == 3
     assert "heartbeat_seconds" in ran.told
+
+
+def test_a_trial_makes_its_alarms_in_the_folder_of_the_locks(vgpu_cfg: CommandLine) -> None:
+    settings = config(vgpu_cfg)
+    vgpu_cfg.script("two-a100", {"method": "RemoveAlarm", "kind": "call", "fault": "NoPermission"})
+    ran = vgpu_cfg("trial", *AT, "--yes", "--steps", "objects", VGPU_CFG_CONFIG=settings)
+    assert set(home_of(vgpu_cfg)) == {"training"}, ran.told
+    vgpu_cfg.script("two-a100")
+    vgpu_cfg.done("trial", "--clean", "--all", "--yes", *AT)
+    assert home_of(vgpu_cfg) == []

@@ -339,7 +339,9 @@ LOG_FOR_DEAD = Need(
 )
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 
-TRIAL_ALARMS = Need("Throw-away alarms are created, changed and removed", LOCK.privileges, Place.ROOT)
+TRIAL_ALARMS = Need(
+    "Throw-away alarms are created, changed and removed", LOCK.privileges, Place.ROOT, where=LOCK.where
+)
 TRIAL_TAGS = Need(
     "Two tags of an existing category are attached to a throw-away VM; the account also requires the first "
     "privilege on each tag",

@@ -1,4 +1,4 @@
-"""Experiments with alarms and events on the root folder: locks and the history of runs rest on them."""
+"""Experiments with alarms and events: locks and the history of runs rest on them."""
 
 from __future__ import annotations
 

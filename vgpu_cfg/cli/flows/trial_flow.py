@@ -244,6 +244,7 @@ def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
     Optional privileges are not checked.
     """
     from vgpu_cfg.changes.need import Needed, Place
+    from vgpu_cfg.changes.privileges import TRIAL_ALARMS
     from vgpu_cfg.planning.doctor.trials import needs_of
 
     tools, at = bench.tools, {Place.ROOT: bench.tools.things.root_moid}
@@ -255,7 +256,9 @@ def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
         if create.source.kind == "clone":
             at[Place.TEMPLATE] = create.source.template.moid or ""
     needs = [need for need in needs_of(experiments) if not need.is_optional]
-    lacking = missing_of([Needed(need, at.get(need.place, "")) for need in needs], tools.reader)
+    homes = {TRIAL_ALARMS: tools.things.lock_home_moid}
+    asked = [Needed(need, homes.get(need) or at.get(need.place, "")) for need in needs]
+    lacking = missing_of(asked, tools.reader)
     names = dict.fromkeys(name for missing in lacking.values() for name in missing)
     to_remove = [name for name in _REMOVING if name in names]
     if names:

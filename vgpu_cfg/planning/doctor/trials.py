@@ -45,7 +45,7 @@ class Experiment:
 
 ALARM = Experiment(
     Step.OBJECTS,
-    "Creates an alarm on the root folder twice, changes its text, and removes it.",
+    "Creates an alarm twice where locks are kept, changes its text, and removes it.",
     {"CreateAlarm": 2, "ReconfigureAlarm": 1, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("disabled-alarm-expression", "alarm-names-are-unique", "alarms-are-visible-at-once",
@@ -53,7 +53,7 @@ ALARM = Experiment(
 )  # fmt: skip
 ALARMS_AT_ONCE = Experiment(
     Step.OBJECTS,
-    "Creates two alarms of one name on the root folder at the same time, and removes them.",
+    "Creates two alarms of one name at the same time where locks are kept, and removes them.",
     {"CreateAlarm": 2, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("alarm-names-are-unique-at-once",),

@@ -23,7 +23,7 @@ _VM_NAMES = (Paths("vim.VirtualMachine", ("name",)),)
 
 @dataclass(frozen=True, slots=True)
 class SeenAlarm:
-    """An alarm of the root folder, with the time of its last change by vCenter's clock."""
+    """An alarm, with the time of its last change by vCenter's clock."""
 
     moid: str
     name: str
@@ -57,20 +57,25 @@ class VCenterThrowAway:
         """The id of the root folder."""
         return self._session.root_moid
 
+    @property
+    def lock_home_moid(self) -> str:
+        """The id of the folder where locks are kept: the root folder, or the one that the context names."""
+        return str(self._session.alarm_home._moId)
+
     def now(self) -> datetime:
         """Return vCenter's time."""
         with translated("reading vCenter's time", self._session.address):
             return vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
 
     def make_alarms(self, name: str, text: str, count: int = 1) -> list[str]:
-        """Request so many alarms of one name on the root folder, at the same time; return those made."""
+        """Request so many alarms of one name where locks are kept, at the same time; return those made."""
         manager = alarm_manager(self._session)
-        root = self._session.service_content.rootFolder
+        home = self._session.alarm_home
 
         def make() -> str:
             with translated("creating a throw-away alarm", self._session.address):
                 try:
-                    return str(manager.CreateAlarm(root, disabled_alarm(name, text))._moId)
+                    return str(manager.CreateAlarm(home, disabled_alarm(name, text))._moId)
                 except vim.fault.DuplicateName:
                     return ""
 
@@ -84,7 +89,7 @@ class VCenterThrowAway:
             vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(disabled_alarm(name, text))
 
     def alarms(self, start: str) -> tuple[SeenAlarm, ...]:
-        """Read the alarms of the root folder whose names begin so; two round trips."""
+        """Read the alarms whose names begin so; two round trips."""
         starts = alarm_starts(self._session)
         return tuple(
             SeenAlarm(
