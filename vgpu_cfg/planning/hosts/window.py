@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.model.plan_file import split_window
+from vgpu_cfg.model.wording import counted
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
@@ -112,6 +113,11 @@ class Forecast:
     openings: int
     ends: datetime
 
+    @property
+    def words(self) -> str:
+        """How many windows the work needs, and when it is done."""
+        return f"about {counted(self.openings, 'window')}, done by {self.ends:%a %Y-%m-%d %H:%M}"
+
 
 def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
     """Return a forecast for each window of the hosts that are to be taken down.
@@ -145,6 +151,20 @@ def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
                 ends = max(ends, *free)
         if used:
             found.append(Forecast(text, len(used), ends.astimezone(window.zone)))
+    return tuple(found)
+
+
+def windows_of(changes: Iterable[Change], now: datetime) -> tuple[str, ...]:
+    """Say of each window to which changes are bound whether it is open, and how many of it they need."""
+    waiting = [one for one in changes if not (isinstance(one, EnterMaintenance) and one.is_held)]
+    needs = {one.window: one for one in forecast(waiting, now)}
+    found = []
+    for text in dict.fromkeys(text for change in waiting for text in change.timing.windows):
+        window = parse_window(text)
+        state = f"closed; it {window.when(now)}"
+        if window.is_open(now):
+            state = f"open until {window.closes_at(now).astimezone(window.zone):%a %Y-%m-%d %H:%M}"
+        found.append(f"{text}: {state}" + (f"; {needs[text].words}" if text in needs else ""))
     return tuple(found)
 
 

@@ -99,6 +99,7 @@ def status_data(view: StatusView) -> Data:
         is_in_sync=view.is_in_sync,
         is_known=not view.unknown,
         waits=view.waits,
+        windows=list(view.windows),
         hosts=hosts,
         vms=rows,
         others=list(view.others),

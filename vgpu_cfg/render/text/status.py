@@ -56,6 +56,10 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
         rest = len(view.others) - len(shown)
         words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
         lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
+    if view.windows:
+        lines.append(Text(""))
+    for window in view.windows:
+        lines += hanging("WINDOW", window, width, indent=0, label_width=6, style="yellow")
     if view.unknown:
         lines += [Text(""), *render_unknown(view.unknown, width)]
     findings = render_findings(view.findings, width, most=usual(with_all=with_all))

@@ -28,6 +28,7 @@ from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.drift.differences import differences_of
 from vgpu_cfg.planning.estate.ownership import is_marked, own_and_taken
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.hosts.window import windows_of
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 from vgpu_cfg.render.views.plan.disruption import UnknownRow, view_unknown
@@ -155,6 +156,8 @@ class StatusView:
     differences: tuple[Difference, ...] = ()
     waits: str = ""
     """Until when the plan only holds its reservation, in words; empty for one that has begun."""
+    windows: tuple[str, ...] = ()
+    """The maintenance windows that changes wait for: when each opens next, and how many are needed."""
 
 
 def state_word(state: str) -> str:
@@ -244,6 +247,7 @@ def view_status(
         is_in_sync=is_in_sync(plan),
         differences=(*known, *_of_rows(known, rows, hosts)),
         waits=waits_for(plan),
+        windows=windows_of(plan.changes, plan.read_at),
         unknown=view_unknown(plan),
         hosts=hosts,
         others=tuple(

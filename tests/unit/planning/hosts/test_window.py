@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.execution.host_makers import enter
-from vgpu_cfg.planning.hosts.window import forecast, parse_window
+from vgpu_cfg.planning.hosts.window import forecast, parse_window, windows_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = ZoneInfo("UTC")
@@ -208,3 +208,19 @@ def test_waves_go_on_beside_each_other() -> None:
 @pytest.mark.parametrize("text", ["daily 00:00-24:00 UTC", "Sat 22:00-22:30 UTC", ""])
 def test_no_forecast_is_made_without_an_end_or_a_beginning(text: str) -> None:
     assert forecast([enter(window=text, takes_seconds=3600)], datetime(2026, 11, 29, tzinfo=UTC)) == ()
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (29, "closed; it opens on Sat 2026-12-05 at 22:00 UTC; about 2 windows, done by Sat 12-12 23:00"),
+        (28, "open until Sun 2026-11-29 04:00; about 2 windows, done by Sat 12-05 23:00"),
+    ],
+)
+def test_each_window_is_told_with_its_next_opening_and_how_many_are_needed(now: int, said: str) -> None:
+    text = "Sat 22:00-04:00 UTC"
+    changes = [enter(f"esx-{n}", window=text, takes_seconds=3600) for n in range(7)]
+    moment = datetime(2026, 11, now, 22, tzinfo=UTC)
+    (found,) = windows_of([*changes, enter()], moment)
+    assert found.replace("done by Sat 2026-", "done by Sat ") == f"{text}: {said}"
+    assert windows_of([enter(window=text, is_held=True)], moment) == ()

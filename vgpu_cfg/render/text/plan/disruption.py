@@ -12,7 +12,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reach import Experience
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.hosts.window import Forecast, forecast
+from vgpu_cfg.planning.hosts.window import forecast
 from vgpu_cfg.render.layout.lines import Column, abridged, fold, hanging, short, table_rows, without_domain
 from vgpu_cfg.render.layout.most import USUAL, Most
 from vgpu_cfg.render.views.plan.disruption import other_disruptions
@@ -109,20 +109,13 @@ def _limits(plan: Plan, width: int) -> list[Text]:
     ]
     needs = {one.window: one for one in forecast(entering, plan.read_at)}
     words += [
-        f"only in the window {window}{_needed(needs.get(window))}"
+        f"only in the window {window}" + (f": {needs[window].words}" if window in needs else "")
         for window in dict.fromkeys(change.window for change in entering)
         if window
     ]
     if not words:
         return []
     return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
-
-
-def _needed(found: Forecast | None) -> str:
-    """Say how many windows the work needs, by its estimates."""
-    if found is None:
-        return ""
-    return f": about {counted(found.openings, 'window')}, done by {found.ends:%a %Y-%m-%d %H:%M}"
 
 
 def _vms(names: Sequence[str], most: Most) -> str:
