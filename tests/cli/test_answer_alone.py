@@ -49,6 +49,7 @@ ARGUMENTS = {
     "doctor": LAB,
     "history": LAB,
     "usage": LAB,
+    "upgrade": f"--driver 595.71 {LAB}",
     "fit": f"grid_a100-40c {LAB}",
     "rebalance": f"{SOLVED} --dry-run",
     "size": "--parameters 7e9 --workers 8 --board A100",

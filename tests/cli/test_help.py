@@ -23,6 +23,7 @@ OF_RECORDINGS = {
     "status",
     "inventory",
     "doctor",
+    "upgrade",
     "fit",
     "hand-over",
     "rebalance",
@@ -47,6 +48,7 @@ CONNECTED = {
     "destroy",
     "inventory",
     "doctor",
+    "upgrade",
     "fit",
     "rebalance",
     "import",
@@ -93,7 +95,7 @@ def test_these_are_the_commands() -> None:
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
         "history", "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics",
-        "trial", "usage", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
+        "trial", "usage", "upgrade", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
     "doctor": ["doctor", "--server", "lab:mixed-fleet"],
     "trial": ["trial", "--yes", "--server", "lab:two-a100"],
+    "upgrade": ["upgrade", "--driver", "595.71", "--server", "lab:mixed-fleet"],
     "usage": ["usage", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],

@@ -24,6 +24,7 @@ COMMANDS = {
     "inventory-all": ["inventory", "-v", *LAB],
     "links": ["inventory", "--server", "lab:nvlink-4xa100"],
     "doctor-full": ["doctor", "-v", *LAB],
+    "upgrade": ["upgrade", "--driver", "595.71", "-v", *LAB],
     "trial": ["trial", "--dry-run", "--steps=objects,vm", "--in=training", "--datastore=vsan", *LAB],
     "trial-clean": ["trial", "--clean", *LAB],
     "pool": ["inventory", "--gpus", *LAB],

@@ -39,7 +39,7 @@ READ_MODULES = Need(
     Place.HOST,
 )
 READ_PACKAGES = Need(
-    "Installed packages, also for `doctor`, `inventory --compare` and `verify`",
+    "Installed packages, also for `doctor`, `upgrade`, `inventory --compare` and `verify`",
     ("Host.Config.Image",),
     Place.HOST,
     without="esxcli is used instead",

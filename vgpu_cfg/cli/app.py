@@ -79,6 +79,8 @@ LISTED = (
            "Estimate the GPUs, step time, rack space and power that a model needs."),
     Listed("rebalance", "rebalance", panels.PLAN,
            "Propose the fewest moves of running VMs that make room for all VMs of a plan."),
+    Listed("upgrade", "upgrade", panels.HOSTS,
+           "Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."),
     Listed("cordon", "upkeep", panels.HOSTS,
            "Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."),
     Listed("drain", "upkeep", panels.HOSTS,

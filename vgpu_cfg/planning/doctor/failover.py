@@ -22,7 +22,7 @@ from vgpu_cfg.planning.vms.lookup.moving import HA_RESTART
 
 
 @dataclass(slots=True)
-class _Room:
+class Room:
     """The free capacity of a host."""
 
     host: Host
@@ -30,8 +30,9 @@ class _Room:
     free_mib: int
     dynamic: list[tuple[int, int]]
 
-    def copy(self) -> _Room:
-        return _Room(self.host, [gpu.copy() for gpu in self.gpus], self.free_mib, list(self.dynamic))
+    def copy(self) -> Room:
+        """Return capacity that can be taken without changing this one."""
+        return Room(self.host, [gpu.copy() for gpu in self.gpus], self.free_mib, list(self.dynamic))
 
 
 def failover_ailments(patient: Patient) -> Iterator[Ailment]:
@@ -39,12 +40,12 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
     for cluster, hosts in patient.clusters():
         usable = [host for host in hosts if host.is_usable]
         lost: dict[str, list[tuple[Vm, str]]] = {}
-        rooms = [_room(host, patient) for host in usable]
+        rooms = [room_of(host, patient) for host in usable]
         for host in usable:
             vms = _moving(host, cluster, patient)
             if vms:
                 others = [room.copy() for room in rooms if room.host.moid != host.moid]
-                lost[host.name] = list(_left_over(vms, others, cluster, patient))
+                lost[host.name] = list(left_over(vms, others, cluster, patient))
         if lost and all(lost.values()):
             count = sum(map(len, lost.values()))
             says = f"{counted(count, 'GPU VM')} on {counted(len(lost), 'host')} cannot run on another host"
@@ -57,7 +58,8 @@ def failover_ailments(patient: Patient) -> Iterator[Ailment]:
                 yield Ailment(Kind.NO_RESTART, f"vm:{vm.name}", f"on {name}: {why}", command, owner_name(vm))
 
 
-def _room(host: Host, patient: Patient) -> _Room:
+def room_of(host: Host, patient: Patient) -> Room:
+    """Return the free capacity of a host now."""
     found = patient.capacity(host)
     reserved = sum(
         vm.detail.reserved_mib
@@ -70,7 +72,7 @@ def _room(host: Host, patient: Patient) -> _Room:
         if slot.pci.passthrough_active and slot.holder is None and not slot.is_cordoned
     ]
     gpus = list(found.gpus) if host.takes_vms else []
-    return _Room(
+    return Room(
         host, gpus, int(HOST_MEMORY_SHARE * host.memory_mib) - reserved, dynamic if host.takes_vms else []
     )
 
@@ -93,9 +95,10 @@ def _size(detail: VmDetail, patient: Patient) -> int:
     return sum(max((need.framebuffer_mib for need in by_board.values()), default=0) for by_board in needs)
 
 
-def _left_over(
-    vms: Sequence[tuple[Vm, VmDetail]], rooms: Sequence[_Room], cluster: Cluster, patient: Patient
+def left_over(
+    vms: Sequence[tuple[Vm, VmDetail]], rooms: Sequence[Room], cluster: Cluster, patient: Patient
 ) -> Iterator[tuple[Vm, str]]:
+    """Place VMs, one after the other, into `rooms`, which it changes; yield those left over, and why."""
     for vm, detail in vms:
         rules = HostRules.of(vm, cluster)
         allowed = [room for room in rooms if rules.allow(room.host.moid)]
@@ -111,7 +114,7 @@ def _left_over(
             yield vm, listed(reasons) or "no other host with GPUs is usable"
 
 
-def _take(room: _Room, vm: Vm, detail: VmDetail, patient: Patient) -> str:
+def _take(room: Room, vm: Vm, detail: VmDetail, patient: Patient) -> str:
     """Put a VM on a host if it has the room; return why not otherwise, "" if it has."""
     gpus = [gpu.copy() for gpu in room.gpus]
     for vgpu in detail.vgpus:

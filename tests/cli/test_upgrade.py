@@ -1,0 +1,112 @@
+"""`upgrade` as it is typed: affected hosts and VMs, what goes first, and waves over windows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+
+SMALL = ("--server", "lab:fleet-6x2-18vms")
+MIXED = ("--server", "lab:mixed-fleet")
+
+
+def upgrade(vgpu_cfg: CommandLine, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(vgpu_cfg.done("upgrade", *words, "--output", "json").out)
+    return found
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        vgpu_cfg = CommandLine(tmp_path_factory.mktemp("mixed"), patch)
+        return upgrade(vgpu_cfg, "--fixed-in", "580.95.05", *MIXED)
+
+
+def fates(found: dict[str, Any]) -> dict[str, str]:
+    return {vm["name"]: f"{vm['fate']}: {vm['why']}" for host in found["hosts"] for vm in host["vms"]}
+
+
+def test_vms_of_others_move_or_must_be_off_each_with_the_reason(mixed: dict[str, Any]) -> None:
+    found = fates(mixed)
+    assert found["plain-db"] == "moves: "
+    assert found["research-pt"] == "power off: it has a passthrough device"
+    assert found["research-mig"].startswith("power off: on every other host: no capacity for")
+
+
+def test_each_owner_gets_a_text(mixed: dict[str, Any]) -> None:
+    assert set(mixed["letters"]) == {"desktops", "research", "unknown owner"}
+    assert "Power off before this time" in mixed["letters"]["research"]
+    assert "vdi-" not in mixed["letters"]["research"]
+
+
+def test_a_bulletin_keeps_each_host_in_its_branch(mixed: dict[str, Any]) -> None:
+    hosts = {host["name"]: host for host in mixed["hosts"]}
+    assert hosts["esx-a100-01.lab"]["target"] == "580.95.05"
+    assert hosts["esx-old-01.lab"]["blocked"] == "no fixed version is named for branch 470"
+    planned = {name for wave in mixed["waves"] for name in wave["hosts"]}
+    assert "esx-old-01.lab" not in planned
+    assert planned == {host["name"] for host in mixed["hosts"] if not host["blocked"]}
+
+
+def test_hosts_that_have_the_driver_are_left_alone(vgpu_cfg: CommandLine) -> None:
+    found = upgrade(vgpu_cfg, "--driver", "580.95", *SMALL)
+    assert (found["hosts"], found["up_to_date"]) == ([], 6)
+    assert "no host needs the upgrade" in vgpu_cfg.done("upgrade", "--driver", "580.95", *SMALL).told
+
+
+def test_the_rule_says_whether_hosts_or_guests_go_first(vgpu_cfg: CommandLine) -> None:
+    first = upgrade(vgpu_cfg, "--driver", "595.71", *SMALL)["first"][0]["text"]
+    assert first.startswith("Hosts go first: R595 supports guests on R595, R580")
+
+
+def test_a_cluster_has_so_many_down_as_its_vms_find_room(vgpu_cfg: CommandLine) -> None:
+    """Of six hosts two pairs have the same boards: with two down, the first pair's VMs have no host left."""
+    found = upgrade(vgpu_cfg, "--driver", "595.71", "--max-hosts-down", "5", *SMALL)
+    assert found["max_hosts_down"]["gpu"] < 5
+    assert found["max_hosts_down"]["gpu"] >= 2
+
+
+def test_waves_keep_to_the_window(vgpu_cfg: CommandLine) -> None:
+    """In one hour two hosts of half an hour each are upgraded, one after the other."""
+    found = upgrade(vgpu_cfg, "--driver", "595.71", "--window", "Sat 06:00-07:00 UTC", *SMALL)
+    assert [len(wave["hosts"]) for wave in found["waves"]] == [2, 2, 2]
+    opens = [wave["opens"] for wave in found["waves"]]
+    assert all("T06:00:00" in one for one in opens)
+    assert len(set(opens)) == 3
+
+
+def test_only_hosts_that_are_named_are_planned(vgpu_cfg: CommandLine) -> None:
+    found = upgrade(vgpu_cfg, "--esxi", "99999999", "--host", "esx-000[12]*", *SMALL)
+    assert [host["name"] for host in found["hosts"]] == ["esx-0001.lab", "esx-0002.lab"]
+
+
+def test_a_recording_is_enough(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
+    recording = tmp_path / "small.json.gz"
+    vgpu_cfg.done("record", str(recording), *SMALL)
+    told = upgrade(vgpu_cfg, "--driver", "595.71", "--from", str(recording))
+    assert fates(told) == fates(upgrade(vgpu_cfg, "--driver", "595.71", *SMALL))
+
+
+def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
+    for words, said in (
+        ([], "specify --driver, --fixed-in or --esxi"),
+        (["--driver", "R595"], "'R595' is not a driver version"),
+        (["--esxi", "8.0 U3"], "'8.0 U3' is not a build number"),
+        (["--driver", "595.71", "--window", "Sat 06:00-06:20 UTC"], "is too short"),
+        (["--driver", "595.71", "--window", "Saturday"], "not a valid maintenance window"),
+    ):
+        ran = vgpu_cfg("upgrade", *words, *SMALL, COLUMNS="200")
+        assert ran.code == 2
+        assert said in ran.told
+
+
+@pytest.mark.long("300 hosts are read and laid out; the six of the other tests take the same way")
+def test_300_hosts_fit_on_a_screen(vgpu_cfg: CommandLine) -> None:
+    fleet = ("--server", "lab:fleet-300x5-1200vms")
+    told = vgpu_cfg.done("upgrade", "--driver", "595.71", "--window", "Sat 06:00-14:00 UTC", *fleet).out
+    assert len(told.splitlines()) <= 50
+    assert "300 of 300 hosts affected, 1200 running VMs" in told

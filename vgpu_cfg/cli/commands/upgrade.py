@@ -1,0 +1,107 @@
+"""`vgpu-cfg upgrade`: plan a driver or ESXi upgrade of a whole vCenter over maintenance windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.upgrade.assess import Target
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg upgrade --driver 595.71 --window 'Sat 06:00-14:00 Europe/Berlin' "
+        "--server vc01.example.com\n\n"
+        "vgpu-cfg upgrade --fixed-in 580.95.05 --fixed-in 570.195.03 --cluster 'gpu*' --max-hosts-down 2\n\n"
+        "vgpu-cfg upgrade --esxi 24674464 --from vcenter.json --output json"
+    )(upgrade)
+
+
+@connected(recordings=True)
+def upgrade(
+    *,
+    driver: Annotated[
+        str, typer.Option("--driver", metavar="VERSION", help="The host driver that all hosts are to have.")
+    ] = "",
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fixed-in",
+            metavar="VERSION",
+            help="The fixed driver of a branch, from a security bulletin; repeat it for each branch.",
+        ),
+    ] = None,
+    esxi: Annotated[
+        str, typer.Option("--esxi", metavar="BUILD", help="The ESXi build that all hosts are to have.")
+    ] = "",
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
+    ] = None,
+    window: Annotated[
+        str,
+        typer.Option(
+            "--window",
+            help="When hosts may be disrupted: 'Sat 06:00-14:00 Europe/Berlin'; otherwise, always.",
+        ),
+    ] = "",
+    max_down: Annotated[
+        int, typer.Option("--max-hosts-down", min=1, help="How many hosts of a cluster may be down at once.")
+    ] = 1,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show all hosts, VMs and texts for their owners.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.planning.doctor.patient import Patient
+    from vgpu_cfg.planning.upgrade.assess import assess
+    from vgpu_cfg.planning.upgrade.waves import DEFAULT_TIMES, make_waves
+    from vgpu_cfg.render.data.upgrade import upgrade_data
+    from vgpu_cfg.render.text.estate.upgrade import render_upgrade
+    from vgpu_cfg.settings.connection import resolve_connection
+
+    target = _target(driver, fixed or [], esxi)
+    observed = read_to_examine(resolve_connection(connection))
+    is_wanted = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+    patient = Patient(observed, load_catalog())
+    found = assess(
+        patient, target, [host for host in patient.gpu_hosts if is_wanted(host.name)], max_down=max_down
+    )
+    times = DEFAULT_TIMES
+    try:
+        waves = make_waves(found, window, times, observed.read_at)
+    except ValueError as error:
+        raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--window") from error
+    if output is OutputFormat.JSON:
+        show.data(upgrade_data(found, waves, times, window, observed))
+        return
+    address = observed.vcenter.address
+    show.lines(lambda width: render_upgrade(found, waves, times, address, width, with_all=verbose))
+
+
+def _target(driver: str, fixed: list[str], esxi: str) -> Target:
+    from vgpu_cfg.planning.host_settings.gpus.driver import branch_of
+    from vgpu_cfg.planning.upgrade.assess import Target
+
+    for name, value in (("--driver", driver), *(("--fixed-in", one) for one in fixed)):
+        if value and (not branch_of(value) or not value.replace(".", "").isdecimal()):
+            raise typer.BadParameter(f"{value!r} is not a driver version, such as 595.71", param_hint=name)
+    if esxi and not esxi.isdecimal():
+        raise typer.BadParameter(f"{esxi!r} is not a build number, such as 24674464", param_hint="--esxi")
+    if not (driver or fixed or esxi):
+        raise typer.BadParameter("specify --driver, --fixed-in or --esxi")
+    return Target(driver, esxi, tuple(fixed))

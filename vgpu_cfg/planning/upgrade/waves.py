@@ -1,0 +1,120 @@
+"""Waves of an upgrade: the hosts of each opening of a maintenance window, and the expected end of each.
+
+Clusters are upgraded in parallel, and in each at most `lanes` hosts are down at once. A host begins only if
+its expected time is left in the window, as `apply` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
+from vgpu_cfg.planning.hosts.window import parse_window
+from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate
+
+ALWAYS = "daily 00:00-24:00 UTC"
+"""The window of an upgrade for which none was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a host is expected to be away, in minutes: by default, or as in earlier runs.
+
+    `measured` counts the hosts whose times were taken, 0 for defaults.
+    """
+
+    maintenance: int
+    reboot: int
+    measured: int = 0
+
+    @property
+    def seconds(self) -> int:
+        """The time of one host with one reboot."""
+        return 60 * (self.maintenance + self.reboot)
+
+    @property
+    def source(self) -> str:
+        """The source of the times."""
+        each = (
+            f"{self.maintenance} min for maintenance mode and {self.reboot} min for the reboot of each host"
+        )
+        if self.measured:
+            return f"{each}, the slowest of {self.measured} in earlier runs"
+        return f"{each}: defaults, as no earlier run is recorded here"
+
+
+DEFAULT_TIMES = Times(EstimateEntry().maintenance, EstimateEntry().reboot)
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """The hosts of one opening of the window, in their order; `ends` is when the last is expected back."""
+
+    number: int
+    opens: datetime
+    closes: datetime
+    ends: datetime
+    hosts: tuple[AffectedHost, ...]
+
+    @property
+    def hours(self) -> float:
+        """How long its work is expected to take."""
+        return (self.ends - self.opens).total_seconds() / 3600
+
+    def vms(self, fate: Fate) -> list[AffectedVm]:
+        """Return its VMs with a fate."""
+        return [vm for host in self.hosts for vm in host.vms if vm.fate is fate]
+
+
+def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> tuple[Wave, ...]:
+    """Spread the hosts that are ready over the openings of a window; the first wave begins with canaries.
+
+    Raises ValueError for a window that is too short for a host.
+    """
+    parsed = parse_window(window or ALWAYS)
+    if times.seconds > parsed.longest_seconds:
+        minutes = times.seconds // 60
+        raise ValueError(f"{window} is too short: one host needs {minutes} minutes")
+    left: dict[str, list[AffectedHost]] = {}
+    for host in found.ready:
+        left.setdefault(host.cluster, []).append(host)
+    waves: list[Wave] = []
+    opens = now
+    while any(left.values()):
+        opens = parsed.opens_at(opens)
+        closes = parsed.closes_at(opens)
+        turns = int((closes - opens).total_seconds() // times.seconds)
+        if parsed.longest_seconds == float("inf"):
+            turns = len(found.ready) + 1
+        taken, most = _take(left, found.lanes, turns, is_first=not waves)
+        if taken:
+            ends = opens + timedelta(seconds=most * times.seconds)
+            zone = parsed.zone
+            begins, closing, ends = (one.astimezone(zone) for one in (opens, closes, ends))
+            waves.append(Wave(len(waves) + 1, begins, closing, ends, tuple(taken)))
+        opens = closes
+    return tuple(waves)
+
+
+def _take(
+    left: Mapping[str, list[AffectedHost]], lanes: Mapping[str, int], turns: int, *, is_first: bool
+) -> tuple[list[AffectedHost], int]:
+    """Take the hosts that fit into so many turns, and return how many turns they need."""
+    taken: list[AffectedHost] = []
+    most = 0
+    for cluster, hosts in left.items():
+        lane = lanes[cluster]
+        canary = int(is_first)
+        now = hosts[: canary + lane * (turns - canary)] if turns > 0 else []
+        del hosts[: len(now)]
+        taken += now
+        if now:
+            most = max(most, canary + turns_of(now[canary:], lane))
+    return taken, most
+
+
+def turns_of(hosts: Sequence[AffectedHost], lane: int) -> int:
+    """Return how many turns hosts need, of which so many are down at once."""
+    return -(-len(hosts) // lane)

@@ -1,0 +1,70 @@
+"""The JSON of an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.upgrade.assess import AffectedHost, Assessment
+from vgpu_cfg.planning.upgrade.letters import letters
+from vgpu_cfg.planning.upgrade.waves import Times, Wave
+from vgpu_cfg.render.data.format import FORMAT, Data
+
+
+def upgrade_data(
+    found: Assessment, waves: Sequence[Wave], times: Times, window: str, observed: Inventory
+) -> Data:
+    """Return the upgrade with all hosts and VMs."""
+    return {
+        "kind": "upgrade",
+        "format": FORMAT,
+        "server": observed.vcenter.address,
+        "read_at": observed.read_at.isoformat(),
+        "target": {
+            "driver": found.target.driver,
+            "esxi": found.target.esxi,
+            "fixed": list(found.target.fixed),
+        },
+        "up_to_date": found.has_it,
+        "unread": list(found.unknown),
+        "first": [{"text": one.text, "command": one.command} for one in found.firsts],
+        "max_hosts_down": found.lanes,
+        "minutes": asdict(times),
+        "window": window,
+        "hosts": [_host(host) for host in found.hosts],
+        "waves": [
+            {
+                "number": wave.number,
+                "opens": wave.opens.isoformat(),
+                "closes": wave.closes.isoformat(),
+                "ends": wave.ends.isoformat(),
+                "hosts": [host.name for host in wave.hosts],
+            }
+            for wave in waves
+        ],
+        "letters": dict(letters(found, waves)),
+    }
+
+
+def _host(host: AffectedHost) -> Data:
+    return {
+        "name": host.name,
+        "cluster": host.cluster,
+        "driver": host.present,
+        "driver_kind": host.kind,
+        "target": host.target,
+        "build": host.build,
+        "by_image": host.by_image,
+        "blocked": host.blocked,
+        "vms": [
+            {
+                "name": vm.name,
+                "owner": vm.owner,
+                "fate": vm.fate.value,
+                "why": vm.why,
+                "stun_ms": vm.stun_ms,
+            }
+            for vm in host.vms
+        ],
+    }

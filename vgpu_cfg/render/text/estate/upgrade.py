@@ -1,0 +1,162 @@
+"""An upgrade on one screen: affected hosts, VMs by owner, first steps, obstacles, and waves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.planning.upgrade.assess import AffectedVm, Assessment, Fate
+from vgpu_cfg.planning.upgrade.letters import letters
+from vgpu_cfg.planning.upgrade.waves import Times, Wave
+from vgpu_cfg.render.layout.lines import Column, abridged_runs, both_ends, fold, hanging, table
+
+_MOST = 6
+"""So many rows of each table are shown without -v; the first screen has at most 50 lines."""
+_LABEL = 8
+
+
+def render_upgrade(
+    found: Assessment, waves: Sequence[Wave], times: Times, server: str, width: int, *, with_all: bool = False
+) -> list[Text]:
+    """Lay out an upgrade; with `with_all` every host, VM and letter is listed."""
+    most = None if with_all else _MOST
+    total = len(found.hosts) + found.has_it + len(found.unknown)
+    count = (
+        f"{len(found.hosts)} of {counted(total, 'host')} affected, {counted(len(found.vms), 'running VM')}"
+    )
+    title = Text(f"upgrade of {server} to {found.target.words}", style="bold")
+    lines = both_ends(title, Text(count, style="dim"), width)
+    if found.unknown:
+        lines += _paragraph("UNREAD", f"installed driver of {_runs(found.unknown, most)}", width)
+    if not found.hosts:
+        return [*lines, Text(""), Text("Nothing to do: no host needs the upgrade.")]
+    lines += [Text(""), *_hosts(found, width, most), *_vms(found, width, most), *_firsts(found, width)]
+    lines += [*_in_the_way(found, width, most), *_waves(found, waves, times, width, most)]
+    for name, letter in letters(found, waves).items() if with_all else ():
+        lines += [Text(""), *fold(Text(f"TO {name}", style="bold"), width)]
+        lines += [part for line in letter.splitlines() for part in fold(Text(line), width, hang=4)]
+    return lines if with_all else [*lines, Text("-v lists all VMs, and a text for each owner.", style="dim")]
+
+
+def _paragraph(label: str, text: str, width: int) -> list[Text]:
+    return hanging(label, text, width, indent=0, label_width=_LABEL, style="bold")
+
+
+def _runs(names: Iterable[str], most: int | None) -> str:
+    return abridged_runs(fold_names(names), most)
+
+
+def _hosts(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
+    """List the hosts by the software that they have now."""
+    kinds: dict[str, list[str]] = {}
+    for host in found.hosts:
+        software = [f"driver {host.present or 'none'}"] if host.target or found.target.fixed else []
+        software += [f"ESXi build {host.build}"] if found.target.esxi else []
+        kinds.setdefault(f"{', '.join(software)}{f' -> {host.target}' if host.target else ''}", []).append(
+            host.name
+        )
+    for number, (now, names) in enumerate(list(kinds.items())[:most]):
+        text = f"{counted(len(names), 'host')} with {now}: {_runs(names, most)}"
+        yield from _paragraph("" if number else "HOSTS", text, width)
+
+
+def _vms(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
+    """List the running VMs by owner."""
+    by_owner: dict[str, list[AffectedVm]] = {}
+    for vm in found.vms:
+        by_owner.setdefault(vm.owner, []).append(vm)
+    if not by_owner:
+        yield from _paragraph("VMS", "no VM runs on these hosts", width)
+        return
+    in_order = sorted(by_owner.items(), key=lambda one: (-len(one[1]), one[0]))
+    columns = [Column("VMS OF", is_flexible=True), *(Column(name, is_right=True) for name in _FATES.values())]
+    columns.append(Column("LONGEST PAUSE", is_right=True))
+    rows = [_row(owner or "unknown owner", vms) for owner, vms in in_order[:most]]
+    if most and len(in_order) > most:
+        rest = [vm for _, vms in in_order[most:] for vm in vms]
+        rows.append(_row(f"{counted(len(in_order) - most, 'more owner')}", rest))
+    yield Text("")
+    yield from table(columns, rows, width, indent=0)
+    reasons = Counter((vm.fate, vm.why) for vm in found.vms if vm.fate is not Fate.MOVES)
+    for (fate, why), count in reasons.most_common(most):
+        names = [vm.name for vm in found.vms if (vm.fate, vm.why) == (fate, why)]
+        text = f"{counted(count, 'VM')} ({why}): {_runs(names, 3 if most else None)}"
+        yield from _paragraph(_FATES[fate], text, width)
+
+
+_FATES = {Fate.MOVES: "VMOTION", Fate.OFF: "OFF", Fate.STAYS: "STUCK"}
+
+
+def _row(owner: str, vms: Sequence[AffectedVm]) -> list[str]:
+    fates = Counter(vm.fate for vm in vms)
+    stun = max((vm.stun_ms or 0 for vm in vms), default=0)
+    return [owner, *(str(fates[fate] or "") for fate in _FATES), f"{stun / 1000:.0f} s" if stun else ""]
+
+
+def _firsts(found: Assessment, width: int) -> Iterator[Text]:
+    if found.firsts:
+        yield Text("")
+    for number, first in enumerate(found.firsts):
+        yield from _paragraph("" if number else "FIRST", first.text, width)
+        if first.command:
+            yield from fold(Text(f"{' ' * _LABEL} $ {first.command}"), width, hang=_LABEL + 3)
+
+
+def _in_the_way(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
+    reasons: dict[str, list[str]] = {}
+    for host in found.hosts:
+        if host.blocked:
+            reasons.setdefault(host.blocked, []).append(host.name)
+    if reasons:
+        yield Text("")
+    for number, (why, blocked) in enumerate(list(reasons.items())[:most]):
+        text = f"{counted(len(blocked), 'host')} left out ({why}): {_runs(blocked, 3 if most else None)}"
+        yield from _paragraph("" if number else "BLOCKED", text, width)
+
+
+def _waves(
+    found: Assessment, waves: Sequence[Wave], times: Times, width: int, most: int | None
+) -> Iterator[Text]:
+    if not waves:
+        return
+    columns = [
+        Column("WAVE"),
+        Column("BEGINS", is_flexible=True),
+        Column("HOSTS", is_right=True),
+        Column("HOURS", is_right=True),
+        Column("EXPECTED END", is_flexible=True),
+        Column("VMOTION", is_right=True),
+        Column("OFF", is_right=True),
+        Column("STUCK", is_right=True),
+    ]
+    # The last wave is always shown: it says when the work is complete.
+    shown = waves if most is None or len(waves) <= most + 2 else [*waves[: most + 1], waves[-1]]
+    rows = [
+        [
+            str(wave.number),
+            f"{wave.opens:%a %Y-%m-%d %H:%M}",
+            str(len(wave.hosts)),
+            f"{wave.hours:.1f}",
+            f"{wave.ends:%a %Y-%m-%d %H:%M}",
+            *(str(len(wave.vms(fate)) or "") for fate in Fate),
+        ]
+        for wave in shown
+    ]
+    yield Text("")
+    yield from table(columns, rows, width, indent=0)
+    at_once = sorted(set(found.lanes.values()))
+    count = listed(map(str, at_once), separator=" or ")
+    text = f"at most {count} of a cluster down at once, clusters in parallel"
+    yield from _paragraph("PACE", f"{text}; the first wave begins with one host of each cluster", width)
+    yield from _paragraph("TIMES", times.source, width)
+    hours = sum(wave.hours for wave in waves)
+    text = (
+        f"{counted(len(waves), 'window')}, {hours:.1f} hours; complete {waves[-1].ends:%a %Y-%m-%d %H:%M %Z}"
+    )
+    yield from _paragraph("TOTAL", text, width)
+    text = "if a host fails, no other host of its cluster is taken down in this wave; rerun apply to continue"
+    yield from _paragraph("BUDGET", text, width)
