@@ -157,3 +157,13 @@ def test_the_schema_takes_every_example(vgpu_cfg: CommandLine) -> None:
     for path in (ROOT / "examples").glob("*.yaml"):
         validator.validate(read_document(path).data)
     assert not validator.is_valid({"version": 1})
+
+
+def test_the_schema_of_plans_takes_the_plan_of_every_example(vgpu_cfg: CommandLine) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(vgpu_cfg.done("schema", "--of", "plan-json").out))
+    for path in (ROOT / "examples").glob("*.yaml"):
+        printed = json.loads(vgpu_cfg.done("plan", path, "-o", "plan.json", "--output", "json").out)
+        saved = json.loads((vgpu_cfg.folder / "plan.json").read_text(encoding="utf-8"))
+        validator.validate(saved)
+        validator.validate(printed["plan"])
+        assert printed["plan"].keys() == saved.keys()

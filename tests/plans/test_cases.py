@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.plans.compared import differences
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
@@ -24,6 +25,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
 )
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.schema import plan_json_schema
 from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -34,6 +36,7 @@ from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync
 
+OF_PLANS = Draft202012Validator(plan_json_schema())
 TOLD = Path(__file__).with_name("transcripts.txt")
 
 
@@ -80,6 +83,7 @@ def test_a_saved_plan_is_the_same_plan(case: str) -> None:
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again == plan
     assert again.digest == plan.digest
+    OF_PLANS.validate(plan.as_saved())
 
 
 def can_be_carried_out(case: str) -> bool:

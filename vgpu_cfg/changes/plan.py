@@ -247,6 +247,10 @@ class Plan(Frozen):
         texts |= {vm.guest.login.model_dump_json() for vm in self.desired.vms if vm.guest is not None}
         return [json.loads(text) for text in sorted(texts)]
 
+    def as_saved(self) -> dict[str, object]:
+        """Return the content of plan.json, with the digest that `apply` compares."""
+        return {"digest": self.digest, **self.model_dump(mode="json")}
+
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The findings that stop the plan."""

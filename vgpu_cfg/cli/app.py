@@ -64,7 +64,7 @@ LISTED = (
            "Show hosts, GPUs, NICs and NUMA nodes, which VMs use them, and what is free."),
     Listed("profiles", "estate", panels.LOOK,
            "List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."),
-    Listed("schema", "estate", panels.HAND, "Print the JSON schema of the plan file, for editors and CI."),
+    Listed("schema", "estate", panels.HAND, "Print the JSON schema of the plan file or of plan.json."),
     Listed("record", "estate", panels.HAND,
            "Record a vCenter's answers, without secrets, for offline planning and tests."),
     Listed("history", "history", panels.LOOK,

@@ -13,7 +13,13 @@ FROM_FILE: Final = {"from_file": True}
 class Frozen(BaseModel):
     """An immutable pydantic value; an unknown field is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        ser_json_inf_nan="constants",
+        json_schema_serialization_defaults_required=True,
+        defer_build=True,
+    )
 
     @classmethod
     def one_of_many(cls, **fields: Any) -> Self:

@@ -282,7 +282,7 @@ def test_a_host_that_was_left_says_so_in_the_status() -> None:
 def test_the_plan_inside_is_the_plan_that_is_saved() -> None:
     plan = samples.two_new()
     document = json.loads(json.dumps(data.plan_data(plan)))
+    assert document["plan"].pop("digest") == document["digest"] == plan.digest
     assert Plan.model_validate(document["plan"]) == plan
-    assert document["digest"] == plan.digest
     assert not document["is_in_sync"]
     assert data.plan_data(samples.plan_of())["is_in_sync"]

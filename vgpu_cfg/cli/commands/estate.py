@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,13 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
+
+
+class SchemaOf(StrEnum):
+    """The documents that `schema` describes."""
+
+    PLAN_FILE = "plan-file"
+    PLAN_JSON = "plan-json"
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
     )(profiles)
-    app.command(epilog="vgpu-cfg schema > plan.schema.json")(schema)
+    app.command(epilog="vgpu-cfg schema > plan.schema.json\n\nvgpu-cfg schema --of plan-json")(schema)
     app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
 
 
@@ -244,13 +252,25 @@ def profiles(
     show.profiles(entries, others, output)
 
 
-def schema() -> None:
-    """Print the JSON schema of the plan file, for editors and CI."""
+def schema(
+    *,
+    document: Annotated[
+        SchemaOf,
+        typer.Option("--of", help="The document: a plan file, or the plan.json that `plan -o` saves."),
+    ] = SchemaOf.PLAN_FILE,
+) -> None:
+    """Print the JSON schema of the plan file or of plan.json."""
     import json
 
-    from vgpu_cfg.model.plan_file import plan_file_schema
+    if document is SchemaOf.PLAN_JSON:
+        from vgpu_cfg.changes.schema import plan_json_schema
 
-    typer.echo(json.dumps(plan_file_schema(), indent=2))
+        made = plan_json_schema()
+    else:
+        from vgpu_cfg.model.plan_file import plan_file_schema
+
+        made = plan_file_schema()
+    typer.echo(json.dumps(made, indent=2))
 
 
 @connected()

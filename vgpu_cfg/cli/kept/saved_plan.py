@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan down for review, with the digest that `apply` will hold it to."""
-    content = {"digest": plan.digest, **plan.model_dump(mode="json")}
-    write_whole(path, as_json(content, indent=2) + "\n", mode=PRIVATE)
+    write_whole(path, as_json(plan.as_saved(), indent=2) + "\n", mode=PRIVATE)
 
 
 def load_plan_json(path: Path) -> tuple[Plan, bytes]:

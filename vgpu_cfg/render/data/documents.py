@@ -62,7 +62,7 @@ def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
             fix.model_dump(mode="json") | {"needs_leave": fix.needs_leave, "is_outside": fix.is_outside}
             for fix in (fixes.fixes if fixes is not None else ())
         ],
-        plan=plan.model_dump(mode="json"),
+        plan=plan.as_saved(),
     )
 
 

@@ -1,0 +1,1 @@
+"""plan.json as a public document: its schema, and what of it may change."""
