@@ -34,6 +34,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+# Of what is imported and collected nothing is garbage: pytest_collection_finish lets it be looked for again.
+gc.disable()
+
 # A shell that runs the tests in the background hides Ctrl-C from them, and so from every program they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,6 +63,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ TOGETHER = frozenset({
     "tests/bench/test_bounds.py",
     "tests/cli/test_hosts.py",
     "tests/cli/test_orphans.py",
+    "tests/contract/hand_over/test_collection.py",
+    "tests/doctor/test_judge.py",
     "tests/faults/test_host_moments.py",
     "tests/properties/shown_and_run/test_shown_and_run.py",
 })  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ MISSED = {
 """Planted, and not found: the list only gets shorter."""
 
 
+@cache
 def health_of(estate: str) -> Health:
     observed = read_to_examine(resolve_connection(ConnectionFlags(server=f"lab:{estate}")))
     return examine(observed, load_catalog(), ("--server", f"lab:{estate}"))
