@@ -18,6 +18,7 @@ _OF_A_WORKER = "left_out"
 _SEARCHES = Counter[str]()
 """How many searches this process has cut short."""
 _is_all = False
+_is_exhaustive = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,18 +30,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    global _is_all  # noqa: PLW0603 - test modules ask while they are imported, where no config is at hand
-    _is_all = bool(config.getoption(LONG))
+    # Test modules ask while they are imported, where no config is at hand.
+    global _is_all, _is_exhaustive
+    _is_all, _is_exhaustive = (bool(config.getoption(marker)) for marker in OPTIONS)
     left: dict[str, Counter[str]] = {marker: Counter() for marker in OPTIONS}
     config.stash[_LEFT] = left
 
 
 def examples(few: int, many: int) -> int:
-    """Return how many examples a search tries: few in a plain run, many with `--all`."""
-    if _is_all:
+    """Return how many examples a search tries: few in a plain run, many with `--faults`.
+
+    `--all` goes a quarter of the way from the few to the many.
+    """
+    if _is_exhaustive:
         return many
     _SEARCHES["searches are shorter than they are there"] += 1
-    return few
+    return few + (many - few) // 4 if _is_all else few
 
 
 def each(
@@ -65,8 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = [item for item in items if item.get_closest_marker(marker) is None]
-    if not _is_all:
-        config.stash[_LEFT][LONG].update(_SEARCHES)
+    if not _is_exhaustive:
+        config.stash[_LEFT][EXHAUSTIVE if _is_all else LONG].update(_SEARCHES)
 
 
 def reason_of(item: pytest.Item, name: str = LONG) -> str:

@@ -20,8 +20,8 @@ from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, Shard
 
 BOARDS = ("A100X", "A100DX", "H100XM", "L40S")
 MODELS = (1_300_000_000, 7_000_000_000, 13_000_000_000, 30_000_000_000, 70_000_000_000, 175_000_000_000)
-EVERY = examples(37, 1)
-"""A plain run tries every 37th number of workers: no number up to 36 divides all of them."""
+EVERY = examples(41, 1)
+"""A plain run tries every 41st number of workers, and `--all` every 31st: no number up to 30 divides all."""
 
 Divided = tuple[int, int, int, int]
 """Data, tensor, pipeline, GPUs."""
