@@ -214,7 +214,7 @@ def test_a_terminal_at_standard_output_alone_decides_on_the_width(vgpu_cfg: Comm
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()) > 100
 
 
-@pytest.mark.long("every answer with the newest libraries: tests/cli/test_answer_alone.py")
+@pytest.mark.exhaustive("every answer with the newest libraries: tests/cli/test_answer_alone.py")
 @pytest.mark.timeout(900)
 def test_every_answer_is_alone_with_the_newest_libraries(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     """Newer ones than pyproject.toml allows, too."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
+from tests.extent import each
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.plan_loading import load_plan
 
@@ -17,7 +18,7 @@ OF_HOSTS = "prepare-hosts.yaml"
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if path.name != OF_HOSTS)
 SMALL = ("four-10c.yaml", "hgx-eight-gpu.yaml", "two-vgpus.yaml")
 """Examples whose cycle every run goes through; what is the others' alone has tests of its own."""
-LATER = pytest.mark.long("the cycle of every example: tests/cli/test_examples.py")
+WHY = "the cycle of every example: tests/cli/test_examples.py"
 WAYS = pytest.mark.long("every way in which a host may choose a GPU: tests/cli/test_examples.py")
 GPU_CHOICES = (
     pytest.param("least_loaded", marks=WAYS),
@@ -52,7 +53,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "example", [pytest.param(example, marks=() if example in SMALL else LATER) for example in EXAMPLES]
+    "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=3)
 )
 def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)

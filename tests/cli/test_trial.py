@@ -257,7 +257,7 @@ def test_a_rejected_call_ends_its_experiment_alone(vgpu_cfg: CommandLine) -> Non
         ((one,) for one in LIES if one in TRIED),
         "a trial for each lie of the lab",
         IN_SHORT.__contains__,
-        one_of=3,
+        one_of=7,
     ),
 )
 def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> None:

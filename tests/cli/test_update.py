@@ -11,6 +11,7 @@ from pyVmomi import vim
 
 from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine
+from tests.extent import each
 
 HEAD = """\
 # What the whole team trains on.
@@ -105,7 +106,7 @@ def taken_in(vgpu_cfg: CommandLine, *names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param(one, marks=pytest.mark.long("each drift by itself")) for one in BY_HAND]
+    "what", each(((one,) for one in BY_HAND), "each drift by itself", lambda _what: False, one_of=3)
 )
 @pytest.mark.parametrize("text", [ONE, MANY], ids=["one", "many"])
 def test_after_each_drift_the_file_says_what_is_there(

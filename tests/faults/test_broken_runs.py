@@ -54,7 +54,7 @@ FAULTS = (
         product(["CloneVM_Task", "PowerOnVM_Task"], ["call", "task"], FAULTS),
         WHY,
         lambda method, kind, fault: (method, kind) == ("CloneVM_Task", "task") or fault == "NoPermission",
-        one_of=3,
+        one_of=5,
     ),
 )
 def test_any_fault_of_a_task_is_told_and_mended(
@@ -104,7 +104,12 @@ BESIDE = (
 
 @pytest.mark.parametrize(
     ("method", "kind"),
-    each(product(BESIDE, ["drop_before", "drop_after"]), WHY, lambda _method, kind: kind == "drop_after"),
+    each(
+        product(BESIDE, ["drop_before", "drop_after"]),
+        WHY,
+        lambda _method, kind: kind == "drop_after",
+        one_of=3,
+    ),
 )
 def test_one_lost_answer_beside_the_changes_breaks_no_run(
     method: str, kind: str, vgpu_cfg: CommandLine
@@ -122,7 +127,7 @@ def test_one_lost_answer_beside_the_changes_breaks_no_run(
         ),
         WHY,
         lambda _method, nth: nth == 2,
-        one_of=3,
+        one_of=5,
     ),
 )
 def test_a_session_that_ends_takes_its_views_along_and_the_run_goes_on(

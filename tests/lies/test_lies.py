@@ -55,7 +55,7 @@ def hold(belief: str, found: dict[str, str]) -> None:
     OUTCOMES.write_text(dump(kept), encoding="utf-8")
 
 
-@pytest.mark.parametrize("belief", each(((lie,) for lie in LIES), WHY, lambda lie: lie in SHORT, one_of=8))
+@pytest.mark.parametrize("belief", each(((lie,) for lie in LIES), WHY, lambda lie: lie in SHORT, one_of=16))
 def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
     stage = Stage.build(vgpu_cfg, belief)
     played = play(stage)
@@ -68,7 +68,7 @@ def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
         ((act, belief) for act in ACTS for belief in ACTS[act].beliefs),
         WHY,
         lambda act, belief: belief == ACTS[act].beliefs[0] and act in QUICK,
-        one_of=2,
+        one_of=5,
     ),
 )
 def test_nor_where_it_matters_most(
@@ -80,7 +80,7 @@ def test_nor_where_it_matters_most(
     stage.see_no_harm()
 
 
-@pytest.mark.parametrize("act", each(((act,) for act in ACTS), WHY, lambda act: act in QUICK))
+@pytest.mark.parametrize("act", each(((act,) for act in ACTS), WHY, lambda act: act in QUICK, one_of=3))
 def test_an_honest_lab_is_judged_right(
     act: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

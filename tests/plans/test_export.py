@@ -115,8 +115,8 @@ def _is_first(case: str, way: str) -> bool:
 
 places = pytest.mark.parametrize(
     ("case", "way"),
-    # Every second case, in both ways by turns.
-    each(PLACES, "exports of every case: tests/plans/test_export.py", _is_first, one_of=4),
+    # An odd number: one way and the other by turns.
+    each(PLACES, "exports of every case: tests/plans/test_export.py", _is_first, one_of=9),
 )
 
 

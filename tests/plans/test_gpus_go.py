@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.extent import each
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
@@ -64,10 +65,10 @@ def tried(case: str) -> Iterator[tuple[DesiredPlan, set[str]]]:
 
 SOON = CASES[::8]
 """What every run tries; the others are the same law."""
-LATER = pytest.mark.long("what came with GPUs goes with them, in all cases: tests/plans/test_gpus_go.py")
+WHY = "what came with GPUs goes with them, in all cases: tests/plans/test_gpus_go.py"
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in SOON else LATER) for case in CASES])
+@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
 def test_a_vm_whose_gpus_go_is_as_one_that_had_none(case: str) -> None:
     for desired, names in tried(case):
         observed, catalog = inventory_of(case), load_catalog()

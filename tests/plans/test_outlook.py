@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
+from tests.extent import each
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
@@ -20,7 +21,7 @@ from vgpu_cfg.planning.pool.outlook import after_plan
 
 SOON = CASES[::8]
 """What every run tries; the others are the same law."""
-LATER = pytest.mark.long("the estate after a plan, in all cases: tests/plans/test_outlook.py")
+WHY = "the estate after a plan, in all cases: tests/plans/test_outlook.py"
 
 
 def vms(observed: Inventory, *, without: Collection[str] = ()) -> dict[str, object]:
@@ -51,7 +52,7 @@ def gpus(observed: Inventory) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in SOON else LATER) for case in CASES])
+@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
 def test_hosts_gpus_and_vms_are_as_after_the_run(case: str) -> None:
     if not can_be_carried_out(case):
         return

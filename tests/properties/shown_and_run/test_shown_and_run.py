@@ -13,6 +13,7 @@ from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.test_guests import one
 from tests.cli.test_host_groups import make_host_group
 from tests.cli.test_training_ways import FUNCTIONS, VMKNICS, on_the_switch
+from tests.extent import each
 from tests.properties.shown_and_run.comparison import Run, faults_of
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.reviewed import run_reviewed
@@ -132,11 +133,14 @@ FIRST = {
     "rules", "tags", "two-vgpus.yaml",
 }  # fmt: skip
 """What every run tries: small cases, among them one of each kind of write."""
-LATER = pytest.mark.long("shown is run, on all examples: tests/properties/shown_and_run")
+WHY = "shown is run, on all examples: tests/properties/shown_and_run"
+OF_ALL = each(((name,) for name in NAMES), WHY, FIRST.__contains__, one_of=3)
+"""Every function tries the same: what is run once is looked at by all."""
 
 
 def runs(names: Iterable[str]) -> list[ParameterSet]:
-    return [pytest.param(name, marks=() if name in FIRST else LATER) for name in names]
+    chosen = {name: row.marks for name, row in zip(NAMES, OF_ALL, strict=True)}
+    return [pytest.param(name, marks=chosen[name]) for name in names]
 
 
 Runs = Callable[[str], list[Run]]
@@ -185,7 +189,7 @@ def test_what_is_sent_to_vms_was_shown(name: str, runs_of: Runs) -> None:
         assert not faults, "\n".join(faults)
 
 
-@LATER
+@pytest.mark.exhaustive(WHY)
 def test_every_exemption_is_needed(runs_of: Runs) -> None:
     used: set[Exemption] = set()
     for name in NAMES:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.extent import each
 from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
 from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance, StageGuest
@@ -16,11 +17,11 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.views.run.timeline import plan_timeline, run_timeline, turns_of
 
 SOON = CASES[::40]
-LATER = pytest.mark.long("the order of the turns, in all cases: tests/unit/render/test_timeline.py")
+WHY = "the order of the turns, in all cases: tests/unit/render/test_timeline.py"
 BEGAN = datetime(2026, 11, 20, 21, 4, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in SOON else LATER) for case in CASES])
+@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
 def test_turns_follow_needs_and_no_wave_has_more_hosts_down_than_can_be(case: str) -> None:
     plan = plan_of(case)
     turns = dict(zip((change.id for change in plan.changes), turns_of(plan.changes), strict=True))
