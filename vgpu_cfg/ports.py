@@ -62,7 +62,7 @@ class Transport(Protocol):
 
 
 class HostScope(Frozen):
-    """Some hosts: those of a cluster (name or path, None for all clusters) whose names match a glob.
+    """Some hosts: those of a cluster (name, glob or path, None for all clusters) whose names match a glob.
 
     Without globs all of the cluster's.
     """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 
 SMALL = ("--server", "lab:fleet-6x2-18vms")
 MIXED = ("--server", "lab:mixed-fleet")
@@ -91,12 +92,73 @@ def test_a_recording_is_enough(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     assert fates(told) == fates(upgrade(vgpu_cfg, "--driver", "595.71", *SMALL))
 
 
+DEPOTS = (
+    "--depot=/vmfs/volumes/vsan/NVD-AIE-800_595.71.03.zip",
+    "--depot=/vmfs/volumes/vsan/nvd-gpu-mgmt-daemon_595.71.03.zip",
+)
+
+
+def let_admins_and_owners_act(vgpu_cfg: CommandLine, found: dict[str, Any]) -> None:
+    """Set DRS to fully automated, and power off the VMs that must be off."""
+    off = {name for name, fate in fates(found).items() if fate.startswith("power off")}
+    lab = vgpu_cfg.lab("fleet-6x2-18vms")
+    with lab.transaction():
+        for cluster in lab.state.all(Cluster):
+            cluster.drs_behavior = "fullyAutomated"
+            lab.state.touch(cluster)
+        for vm in lab.state.all(VirtualMachine):
+            if vm.name in off:
+                vm.power_state = "poweredOff"
+                lab.state.touch(vm)
+
+
+def test_apply_runs_a_written_wave_and_later_forecasts_know_its_times(
+    vgpu_cfg: CommandLine, tmp_path: Path
+) -> None:
+    words = ("--driver", "595.71", "--max-hosts-down", "2", *DEPOTS, *SMALL)
+    before = upgrade(vgpu_cfg, *words, "--write", str(tmp_path / "waves"))
+    assert "Power off before this time" in (tmp_path / "waves/owners/unknown-owner.txt").read_text("utf-8")
+    wave = str(tmp_path / "waves/wave-01.yaml")
+    refused = vgpu_cfg("plan", wave)
+    assert (refused.code, "DRS in gpu is manual" in refused.told) == (4, True)
+    let_admins_and_owners_act(vgpu_cfg, before)
+    ran = vgpu_cfg.done("apply", wave, "--yes")
+    assert "6 settings, 6 reboots" in ran.told
+    assert upgrade(vgpu_cfg, *words)["hosts"] == []
+    later = upgrade(vgpu_cfg, "--driver", "596", *SMALL)["seconds"]
+    assert later["measured"] == 6
+    assert later["reboot"] < before["seconds"]["reboot"]
+
+
+def test_a_folder_with_plan_files_is_left_alone(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "waves"
+    folder.mkdir()
+    words = ("upgrade", "--driver", "595.71", *DEPOTS, *SMALL, "--write", str(folder))
+    (folder / "other.yaml").write_text("version: 1", encoding="utf-8")
+    ran = vgpu_cfg(*words)
+    assert (ran.code, "already contains plan files" in ran.told) == (3, True)
+    assert [path.name for path in folder.iterdir()] == ["other.yaml"]
+
+
+def test_a_glob_selects_the_hosts_of_several_clusters(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    text = "version: 1\nname: types\nvcenter: lab:mixed-fleet\nhosts:\n- cluster: '{}'\n  ats: true\n"
+    plan.write_text(text.format("*"), encoding="utf-8")
+    every = json.loads(vgpu_cfg("plan", str(plan), "--output", "json").out)["plan"]
+    plan.write_text(text.format("l40*"), encoding="utf-8")
+    some = json.loads(vgpu_cfg("plan", str(plan), "--output", "json").out)["plan"]
+    names = set(some["hosts_in_sync"]) | {one["host"]["name"] for one in some["unknown"]}
+    assert names == {"esx-l40s-01.lab", "esx-l40s-02.lab", "esx-l40s-03.lab"}
+    assert names < set(every["hosts_in_sync"]) | {one["host"]["name"] for one in every["unknown"]}
+
+
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
     for words, said in (
         ([], "specify --driver, --fixed-in or --esxi"),
         (["--driver", "R595"], "'R595' is not a driver version"),
         (["--esxi", "8.0 U3"], "'8.0 U3' is not a build number"),
         (["--driver", "595.71", "--window", "Sat 06:00-06:20 UTC"], "is too short"),
+        (["--esxi", "99999999", "--write", "waves"], "vgpu-cfg does not install ESXi"),
         (["--driver", "595.71", "--window", "Saturday"], "not a valid maintenance window"),
     ):
         ran = vgpu_cfg("upgrade", *words, *SMALL, COLUMNS="200")

@@ -158,3 +158,8 @@ def _run(place: int, names: Sequence[str]) -> str:
     parts, last = _DIGITS.split(names[0]), _DIGITS.split(names[-1])
     parts[place] = f"{{{parts[place]}..{last[place]}}}"
     return "".join(parts)
+
+
+def is_glob(name: str) -> bool:
+    """Whether a text may mean several names."""
+    return any(sign in name for sign in "*?[")

@@ -27,8 +27,3 @@ class ConnectionFlags:
     quotas: Path | None = None
     log_calls: Path | None = None
     contexts: tuple[str, ...] = ()
-
-
-def is_glob(name: str) -> bool:
-    """Whether a text may mean several names."""
-    return any(sign in name for sign in "*?[")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg upgrade --driver 595.71 --window 'Sat 06:00-14:00 Europe/Berlin' "
         "--server vc01.example.com\n\n"
+        "vgpu-cfg upgrade --driver 595.71 --depot /vmfs/volumes/vsan/NVD-AIE-800_595.71.03.zip "
+        "--write upgrade/ --server vc01.example.com\n\n"
         "vgpu-cfg upgrade --fixed-in 580.95.05 --fixed-in 570.195.03 --cluster 'gpu*' --max-hosts-down 2\n\n"
         "vgpu-cfg upgrade --esxi 24674464 --from vcenter.json --output json"
     )(upgrade)
@@ -27,7 +30,13 @@ def register(app: typer.Typer) -> None:
 def upgrade(
     *,
     driver: Annotated[
-        str, typer.Option("--driver", metavar="VERSION", help="The host driver that all hosts are to have.")
+        str,
+        typer.Option(
+            "--driver",
+            metavar="VERSION",
+            help="The host driver that all hosts are to have.",
+            show_default=False,
+        ),
     ] = "",
     fixed: Annotated[
         list[str] | None,
@@ -38,7 +47,10 @@ def upgrade(
         ),
     ] = None,
     esxi: Annotated[
-        str, typer.Option("--esxi", metavar="BUILD", help="The ESXi build that all hosts are to have.")
+        str,
+        typer.Option(
+            "--esxi", metavar="BUILD", help="The ESXi build that all hosts are to have.", show_default=False
+        ),
     ] = "",
     hosts: Annotated[
         list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
@@ -51,11 +63,28 @@ def upgrade(
         typer.Option(
             "--window",
             help="When hosts may be disrupted: 'Sat 06:00-14:00 Europe/Berlin'; otherwise, always.",
+            show_default=False,
         ),
     ] = "",
     max_down: Annotated[
         int, typer.Option("--max-hosts-down", min=1, help="How many hosts of a cluster may be down at once.")
     ] = 1,
+    depots: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--depot",
+            metavar="PATH",
+            help="An offline bundle on a datastore that all hosts can read, for the plan files.",
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            "--write",
+            metavar="FOLDER",
+            help="Write a plan file for each wave, and a text for each owner, to this folder.",
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all hosts, VMs and texts for their owners.")
     ] = False,
@@ -65,27 +94,37 @@ def upgrade(
     """Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
+    from vgpu_cfg.cli.flows.upgrade_flow import past_times, write_upgrade
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
-    from vgpu_cfg.planning.upgrade.waves import DEFAULT_TIMES, make_waves
+    from vgpu_cfg.planning.upgrade.waves import make_waves
+    from vgpu_cfg.planning.upgrade.written import Installation
     from vgpu_cfg.render.data.upgrade import upgrade_data
     from vgpu_cfg.render.text.estate.upgrade import render_upgrade
     from vgpu_cfg.settings.connection import resolve_connection
 
     target = _target(driver, fixed or [], esxi)
-    observed = read_to_examine(resolve_connection(connection))
+    if write is not None and not target.driver and not target.fixed:
+        message = "vgpu-cfg does not install ESXi; use the cluster's image, or add --driver"
+        raise typer.BadParameter(message, param_hint="--write")
+    connected_to = resolve_connection(connection)
+    observed = read_to_examine(connected_to)
     is_wanted = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
     patient = Patient(observed, load_catalog())
     found = assess(
         patient, target, [host for host in patient.gpu_hosts if is_wanted(host.name)], max_down=max_down
     )
-    times = DEFAULT_TIMES
+    times = past_times(observed.vcenter)
     try:
         waves = make_waves(found, window, times, observed.read_at)
     except ValueError as error:
         raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--window") from error
+    if write is not None:
+        server = connected_to.server if connected_to.recording is None else observed.vcenter.address
+        how = Installation(server, window, times, tuple(depots or ()))
+        write_upgrade(write, found, waves, how)
     if output is OutputFormat.JSON:
         show.data(upgrade_data(found, waves, times, window, observed))
         return

@@ -79,7 +79,7 @@ def look_back(
             failure = error
     told = (*runs_of_entries(entries, VCENTER), *runs_of_entries(locked, LOCKS))
     found = [run for run in told if wanted.means(run)]
-    for folder, place in _folders():
+    for folder, place in journal_folders():
         found += _journals(folder, place, wanted, notes)
     return History(tuple(joined(found)[:most]), wanted.address, tuple(notes), failure)
 
@@ -120,7 +120,8 @@ def _locked(session: Session, notes: list[str]) -> Sequence[RunEntry]:
     return [entry for lock in held if (entry := entry_of_lock(lock)) is not None]
 
 
-def _folders() -> Sequence[tuple[Path, str]]:
+def journal_folders() -> Sequence[tuple[Path, str]]:
+    """Return the folders with journals, each with its name for people."""
     shared = journal_settings().folder
     own = (state_folder() / "journals", HERE)
     return (own,) if shared is None else (own, (shared, SHARED))

@@ -21,8 +21,9 @@ import typer
 
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.ranges import is_glob
 from vgpu_cfg.model.runs import OnFailure
-from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
+from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.findings.options import PlanOptions

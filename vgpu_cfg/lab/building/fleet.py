@@ -21,11 +21,12 @@ from vgpu_cfg.lab.building.site import Site, new_site
 from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_MODELS, RELEASES
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
-from vgpu_cfg.lab.state.host import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
-from vgpu_cfg.lab.state.host_defaults import EVALUATION, set_defaults
+from vgpu_cfg.lab.state.host import Gpu, Host, HostDriver, Nic, NumaNode, PciDevice, VgpuUse
+from vgpu_cfg.lab.state.host_defaults import DAEMON_VIB, EVALUATION, bundle_vibs, set_defaults
+from vgpu_cfg.lab.state.host_parts import Vib
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, LabState, ResourcePool, VirtualMachine
 
-DIGEST = "fleet-2"
+DIGEST = "fleet-3"
 """Part of a saved state's stamp: raise it when the same name would give another fleet."""
 
 HOSTS_PER_CLUSTER = 50
@@ -163,7 +164,22 @@ def _make_host(
         licence=EVALUATION,
     )
     set_defaults(host)
+    host.bundles = _BUNDLES
     return host
+
+
+def _bundles(version: str) -> dict[str, tuple[Vib, ...]]:
+    """Return the two bundles of a driver release, as NVIDIA ships them, at their paths on the datastore."""
+    vibs = bundle_vibs(HostDriver(version=version), 8)
+    daemon = tuple(vib for vib in vibs if vib.name == DAEMON_VIB)
+    return {
+        f"/vmfs/volumes/vsan/NVD-AIE-800_{version}.zip": tuple(vib for vib in vibs if vib not in daemon),
+        f"/vmfs/volumes/vsan/nvd-gpu-mgmt-daemon_{version}.zip": daemon,
+    }
+
+
+_BUNDLES = _bundles("595.71.03")
+"""The release that fleets can be upgraded to; all hosts read one datastore."""
 
 
 def _add_template(site: Site, host: Host) -> None:

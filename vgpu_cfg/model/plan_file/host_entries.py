@@ -226,7 +226,10 @@ class ClusterOptionsEntry(Frozen):
 class HostEntry(Frozen):
     """One entry of `hosts`: the hosts of a cluster, or those that are named, and how they shall be."""
 
-    cluster: OptionalText = key("All hosts of this cluster, by name or inventory path.", NEXT_RUN)
+    cluster: OptionalText = key(
+        "All hosts of this cluster, by name or inventory path; a glob means all clusters that match.",
+        NEXT_RUN,
+    )
     names: Texts = key(
         "Host names, as globs or ranges; with `cluster`, only hosts in that cluster. A name without a match "
         "is an error.",

@@ -11,6 +11,7 @@ from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.ranges import is_glob
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import find_named, inside, which_of
@@ -25,10 +26,10 @@ from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 def hosts_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> list[Host]:
     """Return the hosts of the plan's datacenter that an entry means, in the order in which people count.
 
-    A cluster's name that several clusters have means none of them.
+    A cluster's name that several clusters have means none of them; a glob means all clusters that match.
     """
     clusters = _clusters_of(entry, desired, observed)
-    wanted = {clusters[0].moid} if len(clusters) == 1 else set()
+    wanted = set() if _is_ambiguous(entry, clusters) else {cluster.moid for cluster in clusters}
     found = [
         host
         for host in inside(desired, observed, observed.hosts)
@@ -40,7 +41,18 @@ def hosts_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> 
 
 def _clusters_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> list[Cluster]:
     clusters = inside(desired, observed, observed.clusters)
-    return [] if entry.cluster is None else find_named(entry.cluster, clusters)
+    if entry.cluster is None:
+        return []
+    named = find_named(entry.cluster, clusters)
+    # A glob means clusters only: a standalone host is a compute resource of its own.
+    return named or [
+        one for one in clusters if not one.is_standalone and matches_any(one.name, [entry.cluster])
+    ]
+
+
+def _is_ambiguous(entry: DesiredHosts, clusters: Sequence[Cluster]) -> bool:
+    """Whether several clusters have the name of an entry, which is not a glob."""
+    return len(clusters) > 1 and not is_glob(entry.cluster or "")
 
 
 def resolve_hosts(
@@ -123,7 +135,7 @@ def _check_globs(
         remedy = did_you_mean(entry.cluster, known, noun="clusters")
         findings.add(Code.CLUSTER_NOT_FOUND, subject, message, remedy)
         return
-    if len(clusters) > 1:
+    if _is_ambiguous(entry, clusters):
         message = (
             f"`hosts` specifies the cluster {entry.cluster!r}, but {len(clusters)} clusters have this name"
         )

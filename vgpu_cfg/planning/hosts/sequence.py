@@ -40,6 +40,11 @@ def enter_id(host: str) -> str:
     return f"enter maintenance {host}"
 
 
+def reboot_id(host: str) -> str:
+    """Return the id of the change by which a host restarts, or how it begins for one of several restarts."""
+    return f"reboot {host}"
+
+
 def cold_boot_id(host: str) -> str:
     """Return how the ids of the steps begin by which a host is switched off and on."""
     return f"cold boot {host}"
@@ -279,7 +284,7 @@ class HostSequence:
         if not self.phases.cold[index]:
             self._append(
                 RebootHost(
-                    id=f"reboot {self.resolved.name}{number}",
+                    id=f"{reboot_id(self.resolved.name)}{number}",
                     settles=settles,
                     impact=Impact.HOST_REBOOT,
                     **self._common,

@@ -89,6 +89,7 @@ class AffectedHost:
     name: str
     moid: str
     cluster: str
+    datacenter: str
     kind: Kind
     present: str
     target: str
@@ -184,6 +185,7 @@ def _affected(
         name=host.name,
         moid=host.moid,
         cluster=_name_of(cluster, patient.observed),
+        datacenter=host.datacenter,
         kind=kind,
         present=present,
         target=wanted,

@@ -6,11 +6,16 @@ its expected time is left in the window, as `apply` does it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
+from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id
 from vgpu_cfg.planning.hosts.window import parse_window
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate
 
@@ -20,7 +25,7 @@ ALWAYS = "daily 00:00-24:00 UTC"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long a host is expected to be away, in minutes: by default, or as in earlier runs.
+    """How long a host is expected to be away, in seconds: by default, or as in earlier runs.
 
     `measured` counts the hosts whose times were taken, 0 for defaults.
     """
@@ -32,20 +37,46 @@ class Times:
     @property
     def seconds(self) -> int:
         """The time of one host with one reboot."""
-        return 60 * (self.maintenance + self.reboot)
+        return self.maintenance + self.reboot
+
+    @property
+    def estimate(self) -> dict[str, int]:
+        """The same as a plan file has it: whole minutes, rounded up."""
+        return {"maintenance": -(-self.maintenance // 60), "reboot": -(-self.reboot // 60)}
 
     @property
     def source(self) -> str:
-        """The source of the times."""
+        """The times in words, with their source."""
         each = (
-            f"{self.maintenance} min for maintenance mode and {self.reboot} min for the reboot of each host"
+            f"each host {duration(self.maintenance)} for maintenance mode, {duration(self.reboot)} to reboot"
         )
         if self.measured:
-            return f"{each}, the slowest of {self.measured} in earlier runs"
+            return f"{each}: the longest of {counted(self.measured, 'host')} in earlier runs"
         return f"{each}: defaults, as no earlier run is recorded here"
 
 
-DEFAULT_TIMES = Times(EstimateEntry().maintenance, EstimateEntry().reboot)
+DEFAULT_TIMES = Times(60 * EstimateEntry().maintenance, 60 * EstimateEntry().reboot)
+
+
+def times_of(runs: Iterable[Sequence[Event]]) -> Times:
+    """Return the longest times of hosts that runs rebooted once; the defaults if there are none."""
+    found: list[tuple[float, float]] = []
+    for events in runs:
+        begun = {one.change_id: one.at for one in events if one.kind is EventKind.STARTED}
+        ended = {
+            one.change_id: one.at
+            for one in events
+            if one.kind is EventKind.ENDED and one.status is OutcomeStatus.DONE
+        }
+        for host in dict.fromkeys(one.subject.name for one in events if one.subject.kind == "host"):
+            enter, reboot, leave = enter_id(host), reboot_id(host), exit_id(host)
+            if enter in begun and reboot in begun and reboot in ended and leave in ended:
+                booting = (ended[reboot] - begun[reboot]).total_seconds()
+                found.append(((ended[leave] - begun[enter]).total_seconds() - booting, booting))
+    if not found:
+        return DEFAULT_TIMES
+    maintenance, reboot = (math.ceil(max(column)) for column in zip(*found, strict=True))
+    return Times(maintenance, reboot, len(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +105,20 @@ def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> t
     Raises ValueError for a window that is too short for a host.
     """
     parsed = parse_window(window or ALWAYS)
-    if times.seconds > parsed.longest_seconds:
-        minutes = times.seconds // 60
-        raise ValueError(f"{window} is too short: one host needs {minutes} minutes")
+    if 60 * sum(times.estimate.values()) > parsed.longest_seconds:
+        raise ValueError(f"{window} is too short: one host needs {duration(times.seconds)}")
     left: dict[str, list[AffectedHost]] = {}
-    for host in found.ready:
+    # Hosts that wait for an owner go last, so that nobody who acts late holds up the others.
+    for host in sorted(found.ready, key=_waits_for_owners):
         left.setdefault(host.cluster, []).append(host)
     waves: list[Wave] = []
     opens = now
     while any(left.values()):
         opens = parsed.opens_at(opens)
         closes = parsed.closes_at(opens)
-        turns = int((closes - opens).total_seconds() // times.seconds)
+        # `apply` begins a host only if the minutes of the plan file are left.
+        last = (closes - opens).total_seconds() - 60 * sum(times.estimate.values())
+        turns = int(last // times.seconds) + 1 if last >= 0 else 0
         if parsed.longest_seconds == float("inf"):
             turns = len(found.ready) + 1
         taken, most = _take(left, found.lanes, turns, is_first=not waves)
@@ -118,3 +151,8 @@ def _take(
 def turns_of(hosts: Sequence[AffectedHost], lane: int) -> int:
     """Return how many turns hosts need, of which so many are down at once."""
     return -(-len(hosts) // lane)
+
+
+def _waits_for_owners(host: AffectedHost) -> tuple[bool, bool]:
+    fates = {vm.fate for vm in host.vms}
+    return Fate.STAYS in fates, Fate.OFF in fates

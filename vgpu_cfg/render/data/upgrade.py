@@ -30,7 +30,7 @@ def upgrade_data(
         "unread": list(found.unknown),
         "first": [{"text": one.text, "command": one.command} for one in found.firsts],
         "max_hosts_down": found.lanes,
-        "minutes": asdict(times),
+        "seconds": asdict(times),
         "window": window,
         "hosts": [_host(host) for host in found.hosts],
         "waves": [

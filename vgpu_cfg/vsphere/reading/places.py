@@ -115,7 +115,8 @@ def _is_in(places: Places, host: Item, scope: HostScope) -> bool:
     wanted = scope.cluster.strip().rstrip("/").casefold()
     path = places.path(cluster.moid).casefold()
     # A slash asks for a path, or for the end of one; a name that holds a slash has it escaped in both.
-    return f"{path}/".endswith(f"/{wanted.lstrip('/')}/") or places.name(cluster).casefold() == wanted
+    own = places.name(cluster).casefold()
+    return f"{path}/".endswith(f"/{wanted.lstrip('/')}/") or own == wanted or fnmatchcase(own, wanted)
 
 
 def folders(places: Places) -> tuple[Folder, ...]:
