@@ -165,7 +165,8 @@ def test_a_killed_train_leaves_nothing_behind(guests: Guests) -> None:
     ended, said = guests.interrupt("mpi", WAITS, SIGKILL)
     assert ended == 137, said
     # Nobody waits for the keepers now. The brackets let what looks miss itself.
-    look = "grep -qaF VGPU_CFG_JOB= /proc/[0-9]*/environ || grep -qa '[o]rted' /proc/[0-9]*/cmdline"
+    running = "grep -qaE '[o]rted|[p]rogram.py' /proc/[0-9]*/cmdline"
+    look = f"grep -qaF VGPU_CFG_JOB= /proc/[0-9]*/environ || {running}"
     wait = f"for n in $(seq 200); do {look} || exit 0; sleep 0.1; done"
     for one in guests.hosts:
         one.execute("sh", "-c", wait)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.unit.staging.training.sandbox import Sandbox, context_for
+from tests.unit.staging.training.sandbox import SYSTEM_PATH, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import NcclModule, RoceModule, SharedFolderModule
@@ -603,3 +606,161 @@ def test_the_command_of_the_guest_goes_into_the_container(first: Sandbox) -> Non
 def test_without_an_image_training_runs_on_the_guest(first: Sandbox) -> None:
     install(first)
     assert first.read("/usr/local/bin/train").endswith('exec /opt/vgpu-cfg/train "$@"\n')
+
+
+# ---- runs on two workers: each in a folder of its own, reached by an ssh that is stood in ----
+
+LIKE_SSH = """
+while [ "$#" -gt 2 ]; do
+    shift
+done
+VGPU_CFG_ROOT=$VGPU_CFG_ROOT/../$1
+export VGPU_CFG_ROOT
+case $2 in
+*" run") exec python3 -c "$(cat "$VGPU_CFG_ROOT/copies")" "$2" ;;
+*) exec sh -c "$2" ;;
+esac
+"""
+COPIES = """
+import os, select, subprocess, sys, threading
+def copy(source, to):
+    while data := os.read(source, 65536):
+        while data:
+            try:
+                data = data[os.write(to, data):]
+            except BlockingIOError:
+                select.select([], [to], [])
+for to in (1, 2):
+    os.set_blocking(to, False)
+open("begun", "w").close()
+run = subprocess.Popen(["sh", "-c", sys.argv[1]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+pipes = (1, run.stdout), (2, run.stderr)
+copies = [threading.Thread(target=copy, args=(pipe.fileno(), to)) for to, pipe in pipes]
+for one in copies:
+    one.start()
+for one in copies:
+    one.join(60)
+sys.exit(run.wait(60))
+"""
+"""What OpenSSH's client does with the pipes it is given: whoever shares them finds them non-blocking, too."""
+
+
+@pytest.fixture
+def both(first: Sandbox) -> Sandbox:
+    """Two workers that `train` is installed on."""
+    first.stand_in("ssh", LIKE_SSH)
+    install(first, launcher(framework="none"))
+    second = first.root.parent / "hvd-02"
+    for folder in ("opt", "etc"):
+        shutil.copytree(first.root / folder, second / folder)
+    (second / "copies").write_text(COPIES)
+    return first
+
+
+def train_of(guest: Sandbox) -> str:
+    return f"{guest.root}/opt/vgpu-cfg/train"
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_slow_reader_loses_nothing(both: Sandbox, stream: int) -> None:
+    lines = 50_000
+    os.mkfifo(both.root / "begun")
+    process = subprocess.Popen(
+        ["/bin/sh", train_of(both), "sh", "-c", f"seq -f line-%06.0f {lines} >&{stream}"],
+        env={
+            "PATH": f"{both.commands}:{SYSTEM_PATH}",
+            "HOME": str(both.root),
+            "VGPU_CFG_ROOT": str(both.root),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=both.root,
+    )
+    # Nothing is read before ssh is there, and then little at a time: the pipe is always full.
+    (both.root / "begun").read_text()
+    with process.stdout as pipe:  # type: ignore[union-attr]  # it is a pipe
+        text = b"".join(iter(lambda: os.read(pipe.fileno(), 64), b""))
+    assert process.wait(timeout=60) == 0, text[-500:]
+    assert sum(text.count(f"line-{number:06}\n".encode()) for number in (1, lines // 2, lines)) == 6
+    assert text.count(b"line-") == 2 * lines
+
+
+def test_output_that_cannot_be_written_is_no_success(both: Sandbox) -> None:
+    done = both.command(["sh", "-c", f"exec sh {train_of(both)} seq 10 >/dev/full"])
+    assert done.returncode == 74, done.stderr
+    assert "could not be written" in done.stderr
+
+
+def test_a_second_training_on_the_same_workers_is_refused_by_who_has_them(both: Sandbox) -> None:
+    inner = (
+        f"env -u VGPU_CFG_JOB -u VGPU_CFG_LOGS sh {train_of(both)} --by none true; echo inner ended with $?"
+    )
+    status, _, rest = train(both, "--np", "1", "sh", "-c", f": the outer; {inner} >&2")
+    assert status == 0, rest
+    assert "a training runs on here already: " in rest
+    assert ": the outer" in rest.partition("a training runs on here already: ")[2].partition("\n")[0]
+    assert "inner ended with 75" in rest
+    # They are free again.
+    assert train(both, "true")[0] == 0
+
+
+def test_what_runs_is_told_and_stopped(both: Sandbox) -> None:
+    assert "no training runs on the 2 workers" in train(both, "--status")[2]
+    assert "no training runs on this machine" in train(both, "--stop")[2]
+    os.mkfifo(both.root / "never")
+    alone = f"env -u VGPU_CFG_JOB -u VGPU_CFG_LOGS sh {train_of(both)}"
+    asks = f"{alone} --status >&2; {alone} --stop >&2; exec cat {both.root}/never"
+    status, _, rest = train(both, "sh", "-c", f"test $NODE_RANK = 0 || exec cat {both.root}/never; {asks}")
+    assert status == 143, rest
+    assert " on hvd-01 hvd-02: " in rest
+    assert "none, 2 ranks: sh -c " in rest
+
+
+def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
+    """Its keeper ends, by which `train` learns of it."""
+    node = f"{both.root}/opt/vgpu-cfg/node"
+    keeper = subprocess.Popen(
+        ["/bin/sh", node, "keep", "a-job", "there", "1", "anna on hvd-01"],
+        env={"PATH": SYSTEM_PATH, "VGPU_CFG_ROOT": str(both.root)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == "ready\n"
+        assert "a-job anna on hvd-01\n" in both.command(["sh", node, "stop"]).stdout
+        assert keeper.stdout.readline() == "left=0 ended=0 forced=0\n"
+    assert keeper.returncode == 0
+
+
+def test_a_training_starts_again_where_it_failed(both: Sandbox) -> None:
+    install(both, launcher(framework="none", max_restarts=1))
+    once = f"test $NODE_RANK = 1 || ! mkdir {both.root}/once 2>/dev/null || exit 9"
+    status, _, rest = train(both, "sh", "-c", once)
+    assert status == 0, rest
+    assert "it ended with status 9 and is started again, 1 of 1 times" in rest
+    assert "File exists" not in rest
+
+
+@pytest.mark.parametrize("by", ["none", "mpi"])
+def test_a_worker_that_is_gone_ends_the_training(both: Sandbox, by: str) -> None:
+    """The connection that holds it ends when ssh hears nothing for 45 seconds."""
+    both.stand_in("ssh", LIKE_SSH.replace("case $2 in", 'case $2 in *" keep "*) echo ready; exit 255 ;;'))
+    os.mkfifo(both.root / "never")
+    both.stand_in(
+        "mpirun",
+        f'case "$*" in --version) echo "mpirun (Open MPI) 4.1.4"; exit ;; esac\ncat {both.root}/never',
+    )
+    status, _, rest = train(both, "--by", by, "cat", f"{both.root}/never")
+    assert status == 255, rest
+    assert "hvd-02: the connection ended, and the training cannot go on" in rest
+
+
+@pytest.mark.parametrize(("said", "status"), [("77", 77), ("-9", 137)])
+def test_a_failed_rank_ends_with_its_own_status_by_torchrun(both: Sandbox, said: str, status: int) -> None:
+    install(both, launcher(framework="torchrun"))
+    report = f"Root Cause (first observed failure):\\n  rank      : 1\\n  exitcode  : {said} (pid: 4242)\\n"
+    both.stand_in("torchrun", f"echo '  exitcode  : 5 (pid: 1)' >&2\nprintf '{report}' >&2\nexit 1")
+    found = train(both, "--np", "1", "python", "x.py")
+    assert (found[0], f"exitcode  : {said} (pid: 4242)" in found[2]) == (status, True)
