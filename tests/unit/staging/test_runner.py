@@ -128,6 +128,7 @@ def test_after_a_failure_the_rest_waits(staging: Staging) -> None:
     ("played", "why"),
     [
         ({"apply": "exit 3"}, "it ended with status 3: see /var/log/vgpu-cfg.log"),
+        ({"apply": "echo one; echo two >&2; exit 3"}, "it ended with status 3: two"),
         ({"check": "why still not; exit 1"}, "still not"),
         ({"check": "exit 1"}, "its check fails after it was applied: see /var/log/vgpu-cfg.log"),
         ({"apply": "kill -9 $$"}, "it did not end within 4 hours"),
@@ -137,6 +138,31 @@ def test_why_a_module_failed(staging: Staging, played: Mapping[str, str], why: s
     staging.play("nouveau", **played)
     assert staging.run() == 1
     assert staging.why("nouveau") == why
+
+
+def test_a_disk_that_is_full_leaves_a_valid_report(staging: Staging) -> None:
+    """No file may grow here, as on a full disk; vCenter learns what the disk does not keep."""
+    staging.run()
+    staging.play("nouveau", check="exit 1", apply="why the reason; exit 1")
+    before = staging.report()
+    fifo = staging.guest.path("/told")
+    os.mkfifo(fifo)
+    staging.guest.stand_in("vmtoolsd", f'printf "%s\\n" "$2" >"{fifo}"')
+    told = os.open(fifo, os.O_RDWR)
+    limited = "trap '' XFSZ; ulimit -f 0; exec \"$@\""
+    subprocess.run(
+        [tool("dash"), "-c", limited, "dash", tool("dash"), str(staging.guest.path(RUNNER))],
+        env={"PATH": str(staging.guest.bin), "VGPU_CFG_ROOT": str(staging.guest.root)},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    last = os.read(told, 65536).decode().splitlines()[-1]
+    os.close(told)
+    report = GuestReport.model_validate_json(last.split(" ", 2)[2])
+    assert report.state == "failed"
+    assert {one.name: one.why for one in report.modules}["nouveau"] == "no space is left in /var/lib/vgpu-cfg"
+    assert staging.report() == before
 
 
 def test_a_hands_work_does_not_stop_the_rest(staging: Staging) -> None:
