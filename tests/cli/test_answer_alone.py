@@ -65,6 +65,7 @@ ARGUMENTS = {
     "cordon": f"host:{HOST} {ITS_LAB} --reason fans",
     "uncordon": f"host:{HOST} {ITS_LAB}",
     "unlock": LAB,
+    "support-bundle": f"gpu:{HOST}/* {ITS_LAB}",
     "trial": f"--yes {LAB}",
     "schema": "",
     "metrics": f"--once {LAB}",

@@ -37,6 +37,7 @@ CONNECTED = {
     "drain",
     "uncordon",
     "unlock",
+    "support-bundle",
     "trial",
     "hand-over",
     "privileges",
@@ -95,7 +96,8 @@ def test_these_are_the_commands() -> None:
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
         "history", "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics",
-        "trial", "usage", "upgrade", "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
+        "support-bundle", "trial", "usage", "upgrade",
+        "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ AFTER_A_RUN = {"verify"}
 WITHOUT = {
     "schema": "it prints a JSON document, the schema itself",
     "record": "it writes a file and prints nothing",
+    "support-bundle": "it writes an archive, whose manifest is JSON",
     "metrics": "it prints what Prometheus reads",
 }
 """Commands that have no --output, with the reason."""

@@ -1,8 +1,8 @@
-"""Redfish, as far as it takes to switch a server on: its one system, its power state, its reset action.
+"""Redfish: a server's one system, its power state, its reset action, and the entries of its logs.
 
 Source: DMTF DSP0266 (Redfish Specification: service root, HTTP basic authentication, actions) and DSP2046
-(ComputerSystem: PowerState, Reset, ResetType). Nothing is sent twice, no redirect is followed, and addresses
-from a BMC are only requested on itself, below /redfish/.
+(ComputerSystem: PowerState, Reset, ResetType, LogServices, Links.ManagedBy; LogService: Entries). Nothing is
+sent twice, no redirect is followed, and addresses from a BMC are only requested on itself, below /redfish/.
 
 Belief: bmc-power-on.
 """
@@ -17,12 +17,14 @@ from typing import Any
 
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError, Unreachable
-from vgpu_cfg.ports import ServerPower, Transport
+from vgpu_cfg.ports import Transport
 
 _SYSTEMS = "/redfish/v1/Systems"
 _RESET = "#ComputerSystem.Reset"
 _ON = "On"
 _STATES = ("On", "Off", "PoweringOn", "PoweringOff", "Paused")
+_MOST_PAGES = 20
+"""Pages of one log that are read: BMCs keep some thousand entries at most."""
 _DONE = (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT)
 _SEE = "check the BMC's web interface"
 _NO_BMC = "check that this is a BMC's address"
@@ -41,7 +43,7 @@ class RedfishPowers:
         self._secrets = secrets
         self._default = default
 
-    def connect(self, bmc: BmcRef) -> ServerPower:
+    def connect(self, bmc: BmcRef) -> RedfishPower:
         """Find the server that a BMC manages. Raises BmcError, Unreachable, CertificateRejected."""
         password = self._secrets.get(bmc.password or "", self._default)
         return RedfishPower(lambda: self._connect(bmc), bmc, password)
@@ -85,6 +87,31 @@ class RedfishPower:
         status, _, answer = self._exchange("POST", path, headers, body)
         if status not in _DONE:
             raise self._refusal(f"POST {path}", status, answer)
+
+    def read_logs(self) -> dict[str, list[object]]:
+        """Return the entries of the server's logs and of its managers', by the path of each log."""
+        system = self._get(self._system)
+        managers = _mapping(system.get("Links")).get("ManagedBy")
+        paths = [_path(one) for one in (managers if isinstance(managers, list) else [])]
+        services = [
+            _path(one.get("LogServices")) for one in (system, *map(self._get_own, filter(None, paths)))
+        ]
+        logs = [log for path in filter(None, services) for log in _members(self._get_own(path))]
+        return {log: self._entries(log) for log in dict.fromkeys(filter(None, map(_path, logs)))}
+
+    def _entries(self, log: str) -> list[object]:
+        found: list[object] = []
+        following = _path(self._get_own(log).get("Entries"))
+        for _ in range(_MOST_PAGES):
+            if not following:
+                break
+            page = self._get_own(following)
+            found += _members(page)
+            following = str(page.get("Members@odata.nextLink") or "")
+        return found
+
+    def _get_own(self, path: str) -> Mapping[str, Any]:
+        return self._get(self._own(path))
 
     def _find_system(self) -> str:
         members = self._get(_SYSTEMS).get("Members")
@@ -157,6 +184,16 @@ def reached(bmc: BmcRef, transport: Callable[[], Transport]) -> Transport:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _path(value: object) -> str:
+    """Return the path that a reference has, "" for none."""
+    return str(_mapping(value).get("@odata.id") or "")
+
+
+def _members(collection: Mapping[str, Any]) -> list[object]:
+    found = collection.get("Members")
+    return found if isinstance(found, list) else []
 
 
 def _few(names: Mapping[str, str]) -> str:

@@ -87,6 +87,9 @@ LISTED = (
            "Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."),
     Listed("uncordon", "upkeep", panels.HOSTS,
            "Return cordoned hosts or GPUs to use, and move drained VMs back."),
+    Listed("support-bundle", "support_bundle", panels.HOSTS, (
+        "Collect a GPU's serial, nvidia-smi, Xids, host and BMC logs, and history for an RMA. Read-only."
+    )),
     Listed("unlock", "unlock", panels.PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
     Listed("runbook", "runbook", panels.HAND,

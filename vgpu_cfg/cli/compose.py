@@ -24,6 +24,7 @@ from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
+    from vgpu_cfg.bmc.redfish import RedfishPowers
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
     from vgpu_cfg.contact.tools import Tools
     from vgpu_cfg.execution import RunClock
@@ -243,7 +244,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
     )
 
 
-def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> ServerPowers:
+def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> RedfishPowers:
     """Build what speaks to BMCs: Redfish over HTTPS, or the lab's own BMCs in this process.
 
     A BMC is believed as vCenter's authorities say, or by the thumbprint that the plan file names.

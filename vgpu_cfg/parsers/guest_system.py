@@ -333,3 +333,16 @@ def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
     if len(corrected) > MOST_CORRECTED:
         troubles[f"{len(corrected)} times {corrected[-1]}"] = None
     return KernelLog(troubles=tuple(troubles), of_programs=tuple(dict.fromkeys(programs)))
+
+
+def xids_of(text: str, pci_id: str) -> str:
+    """Return the lines of a kernel log with an Xid of the GPU at an address; NVRM omits its function."""
+    device = pci_id.rpartition(".")[0]
+    lines = [line for line in text.splitlines() if (xid := _XID.search(line)) and _same(xid["gpu"], device)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _same(gpu: str, device: str) -> bool:
+    """Whether NVRM's address of a GPU, with or without domain and function, is that of a device."""
+    plain = gpu.lower().partition(".")[0].removesuffix(":")
+    return device in (plain, f"0000:{plain}")

@@ -8,6 +8,7 @@ by a plain one of its form, the same wherever it occurs, so that the answers sti
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -45,6 +46,12 @@ _BINARY = re.compile(r"[A-Za-z0-9+/\s]{60,}={0,2}")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAC = re.compile(r"(?i)([0-9a-f]{2}):([0-9a-f]{2}):([0-9a-f]{2}):([0-9a-f]{2})(:[0-9a-f]{2}){2}")
 _IPV4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_ADDRESS = re.compile(
+    r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])|(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])"
+    r"|(?<![\w:])(?=[\w:]*::|(?:\w{1,4}:){7})[0-9a-fA-F:]{3,39}(?![\w:])"
+    r"|(?<![\w-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+)
+"""Addresses in free text: IP, MAC, UUIDs but a GPU's, and mail or account names with a domain."""
 _PATH = re.compile(r"\[(.*?)\] ?(.*)", re.DOTALL)
 _KEY = re.compile(r"(key-vim\.host\.[A-Z]\w+-)(.+)", re.DOTALL)
 _SUFFIX = re.compile(r"\.(vmdk|vmx|vmtx|iso)$")
@@ -93,6 +100,12 @@ class Anonymous(Scrubber):
             return False
         is_amount = content.isdigit() and _AMOUNTS.fullmatch(name) is not None
         return content in self._words or is_amount or _FORMS.fullmatch(content) is not None
+
+    def in_text(self, text: str, names: Collection[str]) -> str:
+        """Replace these names and all addresses in free text; GPU UUIDs, serials and PCI addresses stay."""
+        known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        named = rf"(?<![\w-])({known})(?![\w-])|" if known else ""
+        return re.sub(f"{named}{_ADDRESS.pattern}", lambda found: self._name(found[0]), text)
 
     def _name(self, text: str) -> str:
         if text not in self._names:

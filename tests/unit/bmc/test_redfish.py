@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.bmc.redfish import RedfishPowers
+from vgpu_cfg.bmc.redfish import RedfishPower, RedfishPowers
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError
-from vgpu_cfg.ports import ServerPower
 
 SYSTEMS = "/redfish/v1/Systems"
 ONE = f"{SYSTEMS}/437XR1138R2"
@@ -52,7 +51,7 @@ class FakeBmc:
     def close(self) -> None:
         self.left_open -= 1
 
-    def power(self, bmc: BmcRef = BMC) -> ServerPower:
+    def power(self, bmc: BmcRef = BMC) -> RedfishPower:
         return RedfishPowers(self.open, {"bmc": "hidden"}).connect(bmc)
 
 
@@ -128,3 +127,42 @@ def test_a_system_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(BmcError, match="no system '9'") as caught:
         FakeBmc({}).power(BMC.model_copy(update={"system": "9"}))
     assert "437XR1138R2" in caught.value.remedy
+
+
+def test_logs_of_the_server_and_its_managers_are_read_page_by_page() -> None:
+    manager, first, second = "/redfish/v1/Managers/1", f"{ONE}/LogServices", "/redfish/v1/Managers/1/Logs"
+    entries = f"{first}/SEL/Entries"
+    server = FakeBmc(
+        {
+            ONE: system()
+            | {"LogServices": {"@odata.id": first}, "Links": {"ManagedBy": [{"@odata.id": manager}]}},
+            manager: {"LogServices": {"@odata.id": second}},
+            first: members(f"{first}/SEL"),
+            second: members(f"{first}/SEL", f"{second}/Empty"),
+            f"{first}/SEL": {"Entries": {"@odata.id": entries}},
+            f"{second}/Empty": {},
+            entries: {"Members": [{"Id": "1"}], "Members@odata.nextLink": f"{entries}?$skip=1"},
+            f"{entries}?$skip=1": {"Members": [{"Id": "2"}]},
+        }
+    )
+    assert server.power().read_logs() == {f"{first}/SEL": [{"Id": "1"}, {"Id": "2"}], f"{second}/Empty": []}
+    assert {one[0] for one in server.asked} == {"GET"}
+    assert server.left_open == 0
+
+
+def test_a_server_without_logs_has_none() -> None:
+    assert FakeBmc({}).power().read_logs() == {}
+
+
+def test_a_log_that_never_ends_is_cut_and_one_elsewhere_is_refused() -> None:
+    first = f"{ONE}/LogServices"
+    log = {
+        ONE: system() | {"LogServices": {"@odata.id": first}},
+        first: members(f"{first}/SEL"),
+        f"{first}/SEL": {"Entries": {"@odata.id": f"{first}/SEL/Entries"}},
+        f"{first}/SEL/Entries": {"Members": [{}], "Members@odata.nextLink": f"{first}/SEL/Entries"},
+    }
+    assert len(FakeBmc(log).power().read_logs()[f"{first}/SEL"]) == 20
+    elsewhere = {f"{first}/SEL/Entries": {"Members": [], "Members@odata.nextLink": "https://evil/redfish/"}}
+    with pytest.raises(BmcError, match="not a path on this BMC"):
+        FakeBmc(log | elsewhere).power().read_logs()

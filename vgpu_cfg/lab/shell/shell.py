@@ -18,6 +18,7 @@ and xorg's message while vGPUs run.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,18 @@ def run_vmkload_mod(lab: Simulation, host: Host, arguments: Sequence[str]) -> Re
         if module.loaded
     ]
     return say(f"{'Name':<25}{'Used':<6}Size(kb)", *rows)
+
+
+def run_grep(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """Search the kernel's log, as `grep -iE PATTERN FILE` of BusyBox does; the lab has no other file."""
+    match list(arguments):
+        case ["-iE", pattern, "/var/log/vmkernel.log"]:
+            found = [line for line in host.kernel_log if re.search(pattern, line, re.IGNORECASE)]
+            return say(*found, status=0 if found else 1)
+        case [_, _, file]:
+            return complain(f"grep: {file}: No such file or directory", status=2)
+        case _:
+            return complain("Usage: grep [-HhnlLoqvsrRiwFE] PATTERN... [FILE]...", status=2)
 
 
 MODULES = (devices, devices, software, system)
@@ -216,6 +229,7 @@ def _has_xorg(host: Host) -> bool:
 TOOLS = {
     "/bin/esxcli": Installed(run_esxcli, _always),
     "/bin/vmkload_mod": Installed(run_vmkload_mod, _always),
+    "/bin/grep": Installed(run_grep, _always),
     "/bin/nvidia-smi": Installed(run_nvidia_smi, _has_driver),
     "/opt/mellanox/bin/mst": Installed(run_mst, _has_firmware_tools),
     "/opt/mellanox/bin/mlxconfig": Installed(run_mlxconfig, _has_firmware_tools),

@@ -284,6 +284,8 @@ class Host(Managed):
     switches: dict[str, StandardSwitch] = field(default_factory=dict)
     opaque_switches: list[OpaqueSwitch] = field(default_factory=list)
     ntp_servers: tuple[str, ...] = ()
+    kernel_log: tuple[str, ...] = ()
+    """Lines of /var/log/vmkernel.log."""
     power_policy: int = 2
     """A key of `host_parts.POWER_POLICIES`."""
     licence: str = ""

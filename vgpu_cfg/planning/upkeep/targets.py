@@ -77,7 +77,7 @@ def away_of(word: str, observed: Inventory) -> Away:
     if rest and kind == "cluster":
         return _one_cluster(rest, observed)
     if rest and kind == "gpu":
-        return _one_gpu(word, observed)
+        return one_gpu(word, observed)
     if rest and kind == "nic":
         return _one_nic(word, observed)
     raise NotFound(
@@ -138,7 +138,8 @@ def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
     return AwayCluster(found[0], answering, tuple(host for host in hosts if host not in answering))
 
 
-def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
+def one_gpu(word: str, observed: Inventory) -> AwayGpu:
+    """Return the GPU that `gpu:HOST/PCI` names. Raises NotFound where it is not one."""
     targets = targets_of([word], observed)
     found = [(one.host, gpu) for one in targets if (gpu := one.host.gpu(one.pci_id)) is not None]
     if not found:

@@ -19,6 +19,7 @@ PREFIX = "bmc-"
 USER, PASSWORD = "root", "lab"
 _SYSTEMS = "/redfish/v1/Systems"
 _SYSTEM = f"{_SYSTEMS}/1"
+_LOGS = f"{_SYSTEM}/LogServices"
 _RESET = f"{_SYSTEM}/Actions/ComputerSystem.Reset"
 _TYPES = ("On", "ForceOff", "GracefulShutdown", "ForceRestart")
 
@@ -64,8 +65,16 @@ class LabBmc:
                         "Name": host.name,
                         "PowerState": self._state(host),
                         "Actions": {"#ComputerSystem.Reset": action},
+                        "LogServices": {"@odata.id": _LOGS},
                     },
                 )
+            case "GET", "/redfish/v1/Systems/1/LogServices":
+                return _json(200, {"@odata.id": _LOGS, "Members": [{"@odata.id": f"{_LOGS}/SEL"}]})
+            case "GET", "/redfish/v1/Systems/1/LogServices/SEL":
+                return _json(200, {"Id": "SEL", "Entries": {"@odata.id": f"{_LOGS}/SEL/Entries"}})
+            case "GET", "/redfish/v1/Systems/1/LogServices/SEL/Entries":
+                entry = {"Id": "1", "EntryType": "SEL", "Severity": "OK", "Message": f"{host.name}: power on"}
+                return _json(200, {"Members": [entry]})
             case "POST", "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset":
                 return self._reset(host, body)
             case _:
