@@ -26,6 +26,7 @@ from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
+from vgpu_cfg.model.freeze import Freeze
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
@@ -276,6 +277,10 @@ class LockKeeper(Protocol):
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
         """Make a lock and return its moid; None where one of that name exists. Raises `NotPermitted`."""
+        ...
+
+    def freeze(self, freeze: Freeze) -> bool:
+        """Keep a freeze; False where one exists. Raises `NotPermitted`."""
         ...
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:

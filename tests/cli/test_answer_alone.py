@@ -66,6 +66,7 @@ ARGUMENTS = {
     "uncordon": f"host:{HOST} {ITS_LAB}",
     "unlock": LAB,
     "support-bundle": f"gpu:{HOST}/* {ITS_LAB}",
+    "freeze": f"--thaw {LAB}",
     "trial": f"--yes {LAB}",
     "schema": "",
     "metrics": f"--once {LAB}",

@@ -38,6 +38,7 @@ CONNECTED = {
     "uncordon",
     "unlock",
     "support-bundle",
+    "freeze",
     "trial",
     "hand-over",
     "privileges",
@@ -95,8 +96,8 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
-        "history", "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics",
-        "support-bundle", "trial", "usage", "upgrade",
+        "history", "cordon", "drain", "uncordon", "unlock", "freeze", "export", "privileges", "size",
+        "metrics", "support-bundle", "trial", "usage", "upgrade",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 

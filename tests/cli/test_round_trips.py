@@ -30,7 +30,8 @@ def test_a_run_asks_once_what_it_cannot_change(vgpu_cfg: CommandLine, watch: Wat
     asked = dict.fromkeys(OF_KINDS, 1)
     # One vGPU any VM may have.
     assert {name: watch.calls[name] for name in OF_KINDS} == asked | {"QueryConfigOptionEx": 0}
-    assert watch.calls["GetAlarm"] == watch.calls["CreateContainerView"] == 1
+    # A new plan is locked before it is read, and a freeze is looked for before that.
+    assert (watch.calls["GetAlarm"], watch.calls["CreateContainerView"]) == (2, 1)
 
 
 def test_a_run_asks_for_reservations_again_where_there_are_any(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -39,7 +40,7 @@ def test_a_run_asks_for_reservations_again_where_there_are_any(vgpu_cfg: Command
     vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("later.yaml", text.replace("vms:", when)))
     watch.forget()
     vgpu_cfg.done("apply", "--yes", ONE)
-    assert watch.calls["GetAlarm"] == 2
+    assert watch.calls["GetAlarm"] == 3
 
 
 def test_an_inventory_does_not_ask_what_only_placing_needs(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -116,8 +117,8 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
     made = asked(16, SMALL, "on")
     tasks = {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "CreateFilter": 1}
     # Both tasks are read back, and the host at the end. A template, and what was read back, are read again
-    # after a while.
-    reads = Counter(RetrievePropertiesEx=3 + 2)
+    # after a while. A freeze is looked for, by vCenter's time, before a new plan is locked.
+    reads = Counter(RetrievePropertiesEx=3 + 2, CurrentTime=1)
     assert made <= Counter(NOTHING) + Counter(PLACED) + RUN + Counter(POOL) + Counter(tasks) + reads
     assert asked(16, SMALL, "on") == NOTHING
     # Off, changed, on: it keeps its GPU. While it starts, how it was changed is of no interest any more.

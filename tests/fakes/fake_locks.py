@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
+from vgpu_cfg.model.freeze import Freeze
 from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
 
 
@@ -69,6 +70,9 @@ class FakeLocks:
         moid = f"alarm-{next(self._numbers)}"
         self.held[moid] = Lock(moid=moid, name=name, holder=holder, beat_at=self.now)
         return moid
+
+    def freeze(self, freeze: Freeze) -> bool:
+        raise AssertionError(f"no run freezes: {freeze.text}")
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
         self.calls.append(f"beat {beats} of {name.text}")

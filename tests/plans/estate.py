@@ -154,7 +154,9 @@ def _make_datacenter(estate: Row) -> Inventory:
         folders=folders,
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
-        locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
+        locks=make_locks(estate.get("locks", {}), READ_AT, estate.get("frozen_until", ""))
+        if {"locks", "frozen_until"} & {*estate}
+        else None,
         customization_specs=_customization_specs(estate["customization_specs"])
         if "customization_specs" in estate
         else None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from vgpu_cfg.model.freeze import Freeze, KeptFreeze
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations
 
 
-def make_locks(rows: dict[str, Any], now: datetime) -> Locks:
+def make_locks(rows: dict[str, Any], now: datetime, frozen_until: str = "") -> Locks:
     """Build what vCenter keeps; a row is a run with what it `holds`, as in `host esx-01`."""
     held: list[Lock] = []
     for run, row in rows.items():
@@ -28,7 +29,12 @@ def make_locks(rows: dict[str, Any], now: datetime) -> Locks:
             key = label if kind in ("plan", "id") else f"{kind}-{label}"
             name = LockName.model_validate({"kind": kind, "key": key, "label": label})
             held.append(Lock(moid=f"alarm-{len(held)}", name=name, holder=holder, beat_at=beat_at))
-    return Locks(now=now, held=tuple(held))
+    freezes = []
+    if frozen_until:
+        content = {"until": frozen_until, "since": now - timedelta(days=9), "reason": "year-end closing"}
+        found = Freeze.model_validate(content | {"user": "anna", "machine": "ci-7"})
+        freezes.append(KeptFreeze(moid="alarm-freeze", freeze=found, account="anna@vsphere.local"))
+    return Locks(now=now, held=tuple(held), freezes=tuple(freezes))
 
 
 def make_reservations(rows: dict[str, Any], now: datetime, plan_id: str) -> Reservations:

@@ -318,7 +318,7 @@ OF_HOSTS = (
 REMOVE_LOCK = "Alarm.Delete"
 LOCK = Need(
     "The lock (an alarm) that blocks other runs on the same plan, host or cluster: for runs that "
-    "make changes and for `plan --open-shell`; also for `unlock`",
+    "make changes and for `plan --open-shell`; also for `unlock` and `freeze`",
     ("Alarm.Create", "Alarm.Edit", REMOVE_LOCK),
     Place.ROOT,
     where="vCenter (the root folder), or the folder of `locks`",

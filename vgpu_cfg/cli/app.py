@@ -92,6 +92,8 @@ LISTED = (
     )),
     Listed("unlock", "unlock", panels.PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
+    Listed("freeze", "freeze", panels.PLAN,
+           "Refuse changes by any vgpu-cfg at a vCenter until a date; --thaw ends that earlier."),
     Listed("runbook", "runbook", panels.HAND,
            "Print the plan as a Markdown runbook: each step with its reason, commands, check and undo."),
     Listed("export", "export", panels.HAND,

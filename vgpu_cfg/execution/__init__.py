@@ -13,7 +13,7 @@ from vgpu_cfg.execution.records.journal import (
     find_journals,
     read_journal,
 )
-from vgpu_cfg.execution.records.lock import RunLocks, has_ended, remove_locks
+from vgpu_cfg.execution.records.lock import RunLocks, has_ended, refuse_frozen, remove_locks
 from vgpu_cfg.execution.records.past_runs import PastRun, Wanted, joined, runs_of_entries, runs_of_journals
 from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded, this_machine, this_user
 from vgpu_cfg.execution.records.syslog import SyslogSink
@@ -49,6 +49,7 @@ __all__ = [
     "one_is_enough",
     "read_journal",
     "recorded",
+    "refuse_frozen",
     "remove_locks",
     "runs_of_entries",
     "runs_of_journals",

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
+from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
@@ -94,13 +95,19 @@ class Lock(Frozen):
 class Locks(Frozen):
     """All locks of a vCenter, at `now` by its clock; `server` is how it was addressed.
 
-    `reserved` are no locks: they are read with them.
+    `reserved` and `freezes` are no locks: they are read with them.
     """
 
     now: Moment
     held: tuple[Lock, ...] = ()
     server: str = ""
     reserved: tuple[KeptReservation, ...] = ()
+    freezes: tuple[KeptFreeze, ...] = ()
+
+    @property
+    def freeze(self) -> KeptFreeze | None:
+        """The freeze that is in force."""
+        return next((one for one in self.freezes if one.is_on(self.now)), None)
 
     @property
     def reservations(self) -> Reservations:

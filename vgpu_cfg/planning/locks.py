@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Subject
+from vgpu_cfg.model.freeze import thaw_command
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -46,11 +47,19 @@ def plan_lock(plan: PlanIdentity) -> LockName:
 def report_locks(
     plan: PlanIdentity, changes: Iterable[Change], observed: Inventory, findings: Findings
 ) -> None:
-    """Report other runs that hold a lock of the plan, or of its changes: `apply` ends there."""
+    """Report a freeze, and other runs that hold a lock of the plan, or of its changes: `apply` ends there."""
     if observed.locks is None:
         return
-    wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}
     subject = Subject(kind="plan", name=plan.name)
+    if observed.locks.freeze is not None:
+        findings.add(
+            Code.FROZEN,
+            subject,
+            f"changes at this vCenter are frozen {observed.locks.freeze.words}",
+            f"wait until then, or end it with `{thaw_command(observed.locks.server)}`; until then, `apply` "
+            "makes no changes and exits with code 6",
+        )
+    wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}
     for run in observed.locks.runs:
         held = observed.locks.of_run(run)
         holder = held[0].holder

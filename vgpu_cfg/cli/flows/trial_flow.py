@@ -91,6 +91,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     remains.
     """
     from vgpu_cfg.contact.bench import Bench, all_tried
+    from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.throw_away import TrialMark
     from vgpu_cfg.planning.doctor.trials import Outline, Step, experiments_of
@@ -117,6 +118,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         ended: BaseException | None = None
         if not how.dry_run:
             ask("Make and remove these objects?", yes=how.yes)
+            refuse_frozen(tools.locks.read())
             ended = _try_all(bench, tried, experiments)
             left = _remove_all(tools, mark, timedelta(minutes=how.minutes * (1 - _TO_TRY)))
     found = all_tried(tried, steps)
@@ -174,6 +176,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     Raises NotConfirmed if an object remains.
     """
     from vgpu_cfg.contact.cleaning import find_left, remove
+    from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.render.data.trial import clean_data
     from vgpu_cfg.render.text.trial import render_left
 
@@ -188,6 +191,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
         left: tuple[Remaining, ...] = ()
         if due and not how.dry_run:
             ask(f"Remove {counted(len(due), 'object')}?", yes=how.yes)
+            refuse_frozen(tools.locks.read())
             left = tuple(remove(due, tools.longer(timedelta(minutes=how.minutes / 2))))
     if how.is_json:
         show.data(clean_data(found, () if how.dry_run else due, left, connection.server))

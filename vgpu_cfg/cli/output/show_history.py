@@ -1,16 +1,17 @@
 """The answers of `history`: a table of runs, or one run with its steps.
 
-The answers of `unlock`: the owners of locks, those about to be removed, and those removed.
+The answers of `unlock`: the owners of locks, those about to be removed, and those removed; those of `freeze`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.locks import Lock, Locks
 
 if TYPE_CHECKING:
@@ -59,6 +60,29 @@ def locks(found: Locks, output: OutputFormat, *, server: str) -> None:
         show.document("locks", **locks_data(found))
         return
     show.lines(lambda width: render_locks(found, width, server=server))
+
+
+def freeze(found: Locks, output: OutputFormat, stream: TextIO | None = None) -> None:
+    """Print the freeze of a vCenter, and the runs that continue in spite of it."""
+    from vgpu_cfg.render.data.history import freeze_data
+    from vgpu_cfg.render.text.run.history import render_freezes
+
+    if output is OutputFormat.JSON:
+        freezes = [freeze_data(kept, found.now) for kept in found.freezes]
+        show.document("freeze", freezes=freezes, runs=list(found.runs))
+        return
+    show.lines(lambda width: render_freezes(found, width), stream)
+
+
+def thawed(ended: Sequence[KeptFreeze], output: OutputFormat) -> None:
+    """Say which freezes were ended."""
+    from vgpu_cfg.render.data.history import freeze_data
+    from vgpu_cfg.render.text.run.history import render_thawed
+
+    if output is OutputFormat.JSON:
+        show.document("thaw", ended=[freeze_data(kept) for kept in ended])
+        return
+    show.lines(lambda width: render_thawed(ended, width))
 
 
 def of_run(found: Locks, run: str, *, to_people: bool) -> None:

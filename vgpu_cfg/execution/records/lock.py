@@ -26,6 +26,7 @@ from vgpu_cfg.errors import (
     NotPermitted,
     VCenterError,
 )
+from vgpu_cfg.model.freeze import thaw_command
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks, unlock_command
 from vgpu_cfg.model.runs import entry_of_lock
 from vgpu_cfg.ports import LockKeeper, RunClock, RunLog
@@ -71,6 +72,7 @@ class RunLocks:
         self._is_alone = False
         self._is_unsure = False
         self._is_left = False
+        self._has_looked = False
         self._proof = FileLock(_proof(folder, holder.run), mode=PRIVATE, is_singleton=False)
 
     def __enter__(self) -> Self:
@@ -102,13 +104,20 @@ class RunLocks:
     def take(self, *names: LockName) -> None:
         """Take locks that the run has not yet, its plan's first, the others in the same order for all runs.
 
-        Raises Locked, saying who holds one; NotPermitted where the account may make none. The locks acquired
-        until then are released at the run's end.
+        Raises Locked, saying who holds one, or has frozen the vCenter; NotPermitted where the account may
+        make none. The locks acquired until then are released at the run's end.
         """
+        if not self._has_looked:
+            self.refuse_frozen()
         wanted = [name for name in dict.fromkeys((*self._own, *names)) if name.text not in self._held]
         for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
             self._held[name.text] = (name, self._make(name))
             self._beaten_at = self._beaten_at or self._clock.now()
+
+    def refuse_frozen(self, found: Locks | None = None) -> None:
+        """Raise Locked if changes are frozen by what was read, else by what vCenter says now."""
+        refuse_frozen(found or self._keeper.read())
+        self._has_looked = True
 
     def take_over(self, names: Sequence[LockName]) -> bool:
         """Take away the locks of runs that have ended on this machine, and locked any of these.
@@ -117,6 +126,7 @@ class RunLocks:
         goes on that has locked a host of these; one that works in its cluster does not prevent reading.
         """
         locks = self._keeper.read()
+        self.refuse_frozen(locks)
         found = [lock for name in names if (lock := locks.named(name)) is not None]
         for lock in found:
             if lock.holder is not None and has_ended(self._folder, lock.holder, self.holder.machine):
@@ -355,6 +365,18 @@ def _not_permitted(missing: Sequence[str], place: str) -> NotPermitted:
             "grant it on that object; `vgpu-cfg privileges PLAN` lists all required privileges and "
             "generates the roles"
         ),
+    )
+
+
+def refuse_frozen(found: Locks) -> None:
+    """Raise Locked if changes at this vCenter are frozen."""
+    if found.freeze is None:
+        return
+    raise Locked(
+        f"changes at this vCenter are frozen {found.freeze.words}",
+        subject=found.server,
+        remedy=f"wait until then; if it cannot wait, agree with the author, and run "
+        f"`{thaw_command(found.server)}`",
     )
 
 

@@ -85,6 +85,7 @@ class Kind(StrEnum):
     )
     UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
     LOCK = "lock", _R, "lock of a run that no longer responds", "it blocks other runs"
+    FREEZE = "freeze", _R, "changes are frozen", "no vgpu-cfg makes changes until then"
     RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
     NO_RESTART = "no-restart", _R, "VM that no other host can run", "the VM stays down if its host fails"
     NO_SPARE = (

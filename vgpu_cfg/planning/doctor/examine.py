@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.freeze import thaw_command
 from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.ranges import fold_names
@@ -111,6 +112,9 @@ def _vcenter(patient: Patient) -> Iterator[Ailment]:
 
 
 def _locks(locks: Locks) -> Iterator[Ailment]:
+    if locks.freeze is not None:
+        command = thaw_command(locks.server)
+        yield Ailment(Kind.FREEZE, "vcenter", locks.freeze.words, command, locks.freeze.account)
     for run in filter(locks.is_silent, locks.runs):
         first = locks.of_run(run)[0]
         says = f"run {run}, last active at {locks.beat_of(run):%Y-%m-%d %H:%M} UTC"

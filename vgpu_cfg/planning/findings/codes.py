@@ -350,6 +350,7 @@ class Code(StrEnum):
     DRIVER_WITHOUT_CANARY = "VG563", "several hosts get a new driver without a canary", _I, _O
     BMC_UNNAMED = "VG564", "a host requires a cold boot but, unlike others in its entry, has no BMC", _W, _O
     NOT_PINNED = "VG570", "code that a guest runs as root is downloaded without a checksum", _E, _O
+    FROZEN = "VG577", "changes at this vCenter are frozen", _W, _O
 
     GUEST_NOT_LINUX = "VG601", "a guest to be staged does not run Linux", _E, _D
     GUEST_NO_SYSTEM = "VG602", "a guest to be staged has no operating system yet", _E, _O

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.run.past_runs import RunRow
@@ -68,8 +69,16 @@ def locks_data(found: Locks) -> dict[str, Any]:
             }
             for run in found.runs
         ],
+        "freezes": [freeze_data(kept, found.now) for kept in found.freezes],
         "without_run": [lock_data(lock) for lock in found.unknown],
     }
+
+
+def freeze_data(kept: KeptFreeze, now: datetime | None = None) -> dict[str, Any]:
+    """Return a freeze; with the time also whether it is in force."""
+    stated = kept.freeze.model_dump(mode="json") if kept.freeze is not None else None
+    is_on = {"is_on": kept.is_on(now)} if now is not None else {}
+    return {"alarm": kept.moid, "account": kept.account, **is_on, "freeze": stated}
 
 
 def lock_data(lock: Lock) -> dict[str, Any]:

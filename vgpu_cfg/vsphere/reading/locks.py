@@ -1,4 +1,4 @@
-"""The locks and reservations of a vCenter, and its time.
+"""The locks, reservations and freezes of a vCenter, and its time.
 
 Alarms are listed without naming an entity, so those of every folder are found: a run whose settings name
 another folder for its locks is seen.
@@ -13,6 +13,7 @@ from datetime import datetime
 
 from pyVmomi import vim
 
+from vgpu_cfg.model.freeze import FREEZE_NAME, KeptFreeze, parse_freeze
 from vgpu_cfg.model.locks import Lock, Locks, parse_lock
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, parse_reservation
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
@@ -58,15 +59,16 @@ def alarm_starts(session: Session) -> list[Start]:
 def locks_of(session: Session, items: Iterable[Item], now: datetime | None = None) -> Locks:
     """Return the locks and reservations among alarms; one round trip for vCenter's time.
 
-    That is not asked where a time is given, `now`, and nothing is reserved.
+    That is not asked where a time is given, `now`, and nothing is reserved or frozen.
     """
     alarms = tuple(items)
     held = _held(alarms)
     reserved = tuple(one for item in alarms if (one := _reservation(item)) is not None)
-    if reserved or now is None:
+    freezes = tuple(_freeze(item) for item in alarms if item.get("info.name") == FREEZE_NAME)
+    if reserved or freezes or now is None:
         with translated(_READING, session.address):
             now = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
-    return Locks(now=now, held=held, server=session.address, reserved=reserved)
+    return Locks(now=now, held=held, server=session.address, reserved=reserved, freezes=freezes)
 
 
 def _held(items: Iterable[Item]) -> tuple[Lock, ...]:
@@ -83,6 +85,14 @@ def _lock(item: Item) -> Lock | None:
         name=name,
         holder=holder,
         beat_at=item.get("info.lastModifiedTime"),
+        account=str(item.get("info.lastModifiedUser") or ""),
+    )
+
+
+def _freeze(item: Item) -> KeptFreeze:
+    return KeptFreeze(
+        moid=item.moid,
+        freeze=parse_freeze(str(item.get("info.description") or "")),
         account=str(item.get("info.lastModifiedUser") or ""),
     )
 

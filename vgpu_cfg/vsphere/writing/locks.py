@@ -18,6 +18,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
+from vgpu_cfg.model.freeze import FREEZE_NAME, Freeze
 from vgpu_cfg.model.locks import BEAT_SECONDS, LockHolder, LockName, Locks, lock_text
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
@@ -66,11 +67,18 @@ class VCenterLocks:
 
         Raises NotPermitted where the account may not.
         """
+        return self._make(f"creating the lock of {name}", _spec(name, holder, 0))
+
+    def freeze(self, freeze: Freeze) -> bool:
+        """Keep a freeze; False where there is one. One round trip. Raises NotPermitted."""
+        return self._make("creating the freeze", disabled_alarm(FREEZE_NAME, freeze.text)) is not None
+
+    def _make(self, doing: str, spec: Any) -> str | None:
         manager = alarm_manager(self._session)
         home = self._session.alarm_home
-        with translated(f"creating the lock of {name}", str(home._moId)):
+        with translated(doing, str(home._moId)):
             try:
-                return str(manager.CreateAlarm(home, _spec(name, holder, 0))._moId)
+                return str(manager.CreateAlarm(home, spec)._moId)
             except vim.fault.DuplicateName:
                 return None
 

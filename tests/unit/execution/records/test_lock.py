@@ -185,8 +185,8 @@ def test_what_waits_for_a_heartbeat_is_done_with_the_first_alone(tmp_path: Path)
         for seconds in (59, 2, 61):
             clock.pause(seconds)
             locks.beat()
-    assert done == [2]
-    assert [call.partition(" ")[0] for call in keeper.calls] == ["make", "beat", "beat", "remove"]
+    assert done == [3]
+    assert [call.partition(" ")[0] for call in keeper.calls] == ["read", "make", "beat", "beat", "remove"]
 
 
 def test_nothing_is_done_with_the_heartbeat_of_a_lock_that_was_taken_away(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_who_may_make_no_lock_is_told_before_one_is_made(tmp_path: Path) -> None
     with pytest.raises(NotPermitted, match=r"Alarm\.Create") as raised, run_of(keeper, tmp_path) as locks:
         locks.take(DEMO)
     assert raised.value.exit_code == 5
-    assert keeper.calls == [f"make {DEMO.text}", "privileges"]
+    assert keeper.calls == ["read", f"make {DEMO.text}", "privileges"]
     assert not keeper.held
     assert not list(tmp_path.iterdir())
 

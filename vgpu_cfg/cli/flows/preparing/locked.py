@@ -70,15 +70,17 @@ def read_alone(
 
     `read` includes the locks. If a reading shows no lock of the plan, and `is_settled` that nothing is left
     to do, no lock is made. Otherwise the plan is locked, and the estate is read again: what another run has
-    changed in between is seen. Raises Locked if another run is active.
+    changed in between is seen. Raises Locked if another run is active, or changes are frozen.
     """
     if not locks.has_own:
         observed = read()
         if observed.locks is not None and not locks.meets(observed.locks) and is_settled(observed):
             return observed.model_copy(update={"locks": None})
+        locks.refuse_frozen(observed.locks)
         locks.take()
     while True:
         observed = read()
+        locks.refuse_frozen(observed.locks)
         if observed.locks is None or locks.is_alone(observed.locks):
             return observed.model_copy(update={"locks": None})
 

@@ -174,7 +174,9 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     journal_settings()  # what cannot be used is told before the question
     work.locks.take(*change_locks(plan.changes, work.observed))
     ask(work.question, yes=how.yes or not work.question)
-    work.locks.beat()  # an answer may take a night
+    if not how.yes:
+        work.locks.refuse_frozen()  # an answer may take a night
+    work.locks.beat()
     work.keep()
     events: list[Event] = []
     report, journal = _carry_out(work, estate, how, events)

@@ -16,6 +16,7 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.locks import Locks
+    from vgpu_cfg.ports import LockKeeper
 
 
 def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
@@ -31,10 +32,10 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
     """Remove the locks of one run, by its id or the beginning of it; vCenter's events then record the run.
 
     Nothing is done if they are removed already. Raises NotFound for an unknown id, Locked if the run was
-    active lately and `force` is not given, NotPermitted if the account may not remove them: then events do
-    not record the run either.
+    active lately and `force` is not given, or if changes are frozen, NotPermitted if the account may not
+    remove them: then events do not record the run either.
     """
-    from vgpu_cfg.execution import remove_locks
+    from vgpu_cfg.execution import refuse_frozen, remove_locks
 
     connection = resolve_connection(flags)
     with compose.connect_writer(connection) as estate:
@@ -47,11 +48,13 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         is_json = output is OutputFormat.JSON
         if not is_json or not yes:
             show_history.of_run(found, run, to_people=is_json)
+        refuse_frozen(found)
         _refuse_alive(found, run, force=force)
-        _refuse_missing(estate)
+        refuse_missing(estate.locks, to="remove locks", to_remove=True)
         count = len(found.of_run(run))
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night
+        refuse_frozen(found)
         _refuse_alive(found, run, force=force)
         removed = remove_locks(run, found, estate.locks, estate.run_log, estate.clock, show.say)
     show_history.removed(run, removed, output)
@@ -82,12 +85,13 @@ def _refuse_unknown(found: Locks, start: str, server: str, estate: Estate) -> No
     )
 
 
-def _refuse_missing(estate: Estate) -> None:
-    missing = estate.locks.missing_privileges(to_remove=True)
+def refuse_missing(keeper: LockKeeper, *, to: str, to_remove: bool) -> None:
+    """Raise NotPermitted if the account lacks a privilege for alarms."""
+    missing = keeper.missing_privileges(to_remove=to_remove)
     if missing:
         raise NotPermitted(
-            f"the account lacks {', '.join(missing)}, required to remove locks",
-            subject=estate.locks.place,
+            f"the account lacks {', '.join(missing)}, required to {to}",
+            subject=keeper.place,
             remedy="grant it on that object, or use an account that has it",
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.locks import Lock, Locks
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
@@ -110,8 +111,9 @@ def _notes(notes: Sequence[str], width: int) -> list[Text]:
 
 
 def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
-    """Lay out all runs that hold locks, then the locks that name no run."""
+    """Lay out all runs that hold locks, then the locks that name no run, and the freeze."""
     unknown = [line for lock in found.unknown for line in _without_run(lock, width)]
+    unknown += render_freezes(found, width) if found.freeze is not None else []
     if not found.runs:
         return unknown or hanging("LOCKS", f"no run holds locks on {server}", width, indent=0)
     head = both_ends(
@@ -120,6 +122,27 @@ def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
         width,
     )
     return [*head, *table(_LOCKS_COLUMNS, [_locks_cells(found, run) for run in found.runs], width), *unknown]
+
+
+def render_freezes(found: Locks, width: int) -> list[Text]:
+    """Lay out who has frozen a vCenter, until when and why, and the runs that continue."""
+    lines: list[Text] = []
+    for kept in found.freezes:
+        is_on = kept.is_on(found.now)
+        lines += hanging("FROZEN" if is_on else "ENDED", kept.words, width, indent=0, style="bold" * is_on)
+    for run in found.runs if found.freeze is not None else ():
+        words = f"run {run} of {found.of_run(run)[0].holder} holds locks, and continues if it is active"
+        lines += hanging("RUN", words, width, indent=0)
+    return lines
+
+
+def render_thawed(ended: Sequence[KeptFreeze], width: int) -> list[Text]:
+    """Say which freezes were ended."""
+    if not ended:
+        return [Text("Nothing to do: not frozen.")]
+    return [
+        line for kept in ended for line in hanging("THAWED", f"it was frozen {kept.words}", width, indent=0)
+    ]
 
 
 def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:

@@ -1,0 +1,50 @@
+"""`vgpu-cfg freeze`: stop all changes at a vCenter until a date, or end that earlier."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.running import occasioned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog='vgpu-cfg freeze --until 2027-01-07 --reason "year-end closing" --server vc01.example.com\n\n'
+        "vgpu-cfg freeze --thaw --server vc01.example.com"
+    )(freeze)
+
+
+@connected()
+@occasioned
+def freeze(
+    *,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="DATE",
+            help="When the freeze ends, in UTC: 2027-01-07, or '2027-01-07 06:00'.",
+            show_default=False,
+        ),
+    ] = None,
+    thaw: Annotated[bool, typer.Option("--thaw", help="End the freeze now.")] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    occasion: Occasion,
+) -> None:
+    """Refuse changes by any vgpu-cfg at a vCenter until a date; --thaw ends that earlier."""
+    from vgpu_cfg.cli.flows import freeze_flow
+
+    if thaw == (until is not None):
+        raise typer.BadParameter("specify --until with --reason, or --thaw", param_hint="--until")
+    if until is None:
+        freeze_flow.thaw(connection, occasion, output, yes=yes)
+    else:
+        freeze_flow.freeze(connection, until, occasion, output)
