@@ -130,6 +130,20 @@ def test_apply_runs_a_written_wave_and_later_forecasts_know_its_times(
     assert later["reboot"] < before["seconds"]["reboot"]
 
 
+def test_a_rehearsal_plays_the_windows_and_its_second_forecast_is_right(vgpu_cfg: CommandLine) -> None:
+    """The first wave is forecast by defaults, the second by the times of the first; the lab is unchanged."""
+    words = ("--driver", "595.71", "--window", "Sat 06:00-07:00 UTC", *DEPOTS, *SMALL)
+    played = upgrade(vgpu_cfg, *words, "--rehearse")["rehearsal"]
+    assert [(one["hosts"], one["done"], one["exit_code"]) for one in played] == [(2, 2, 0), (4, 4, 0)]
+    assert played[1]["seconds"] == pytest.approx(played[1]["expected_seconds"], rel=0.15)
+    assert len(upgrade(vgpu_cfg, *words)["hosts"]) == 6
+
+
+def test_a_rehearsal_is_for_the_lab(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("upgrade", "--esxi", "99999999", "--rehearse", *SMALL, COLUMNS="200")
+    assert (ran.code, "plays a driver upgrade on the lab only" in ran.told) == (2, True)
+
+
 def test_a_folder_with_plan_files_is_left_alone(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     folder = tmp_path / "waves"
     folder.mkdir()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,12 +37,12 @@ ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
 class LabRunClock:
     """The clock of a run on the lab: waits take place there, at the lab's speed.
 
-    The time saved by not waiting is added to its readings.
+    The time saved by not waiting is added to its readings, after that by which the lab is ahead.
     """
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._spared = 0.0
+        self._spared = lab_settings().ahead_seconds
 
     def now(self) -> datetime:
         return datetime.now(UTC) + timedelta(seconds=self._spared)
@@ -291,3 +291,19 @@ def operate_servers(
             raise UnsafePlan(
                 str(error), subject=name, remedy="check its state with `vgpu-cfg inventory`"
             ) from error
+
+
+def prepare_upgrade(estate: str, off: Collection[str]) -> None:
+    """Act as admins and owners before a wave: set DRS to fully automated, and power off VMs, by moid."""
+    from vgpu_cfg.lab.operations.vms.power import halt
+    from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
+
+    lab = open_lab_of(estate)
+    with lab.transaction():
+        for cluster in lab.state.all(Cluster):
+            cluster.drs_enabled, cluster.drs_behavior = True, "fullyAutomated"
+            lab.state.touch(cluster)
+        for vm in lab.state.all(VirtualMachine):
+            if vm.moid in off and vm.is_on:
+                halt(lab, vm)
+                lab.state.touch(vm)

@@ -15,12 +15,14 @@ class LabSettings(Frozen):
 
     `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
     `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom
-    attribute's value is cut off after `attribute_length` characters; None keeps all of it.
+    attribute's value is cut off after `attribute_length` characters; None keeps all of it. Runs see a time
+    that is `ahead_seconds` ahead, in a window that is not open yet for example.
     """
 
     speed: Annotated[float, Field(ge=0)] = 20.0
     gpu_choice: Literal["least_loaded", "lowest", "random"] = "least_loaded"
     seed: int = 0
+    ahead_seconds: Annotated[float, Field(ge=0)] = 0.0
     attribute_length: Annotated[int, Field(ge=1)] | None = None
 
 

@@ -11,7 +11,9 @@ from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.planning.upgrade.assess import Target
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.upgrade.assess import Assessment, Target
+    from vgpu_cfg.planning.upgrade.waves import Played
 
 
 def register(app: typer.Typer) -> None:
@@ -85,6 +87,13 @@ def upgrade(
             help="Write a plan file for each wave, and a text for each owner, to this folder.",
         ),
     ] = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="Play the waves on a copy of the lab, and compare each forecast with the time that it took.",
+        ),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all hosts, VMs and texts for their owners.")
     ] = False,
@@ -102,7 +111,7 @@ def upgrade(
     from vgpu_cfg.planning.upgrade.waves import make_waves
     from vgpu_cfg.planning.upgrade.written import Installation
     from vgpu_cfg.render.data.upgrade import upgrade_data
-    from vgpu_cfg.render.text.estate.upgrade import render_upgrade
+    from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
     from vgpu_cfg.settings.connection import resolve_connection
 
     target = _target(driver, fixed or [], esxi)
@@ -110,26 +119,38 @@ def upgrade(
         message = "vgpu-cfg does not install ESXi; use the cluster's image, or add --driver"
         raise typer.BadParameter(message, param_hint="--write")
     connected_to = resolve_connection(connection)
-    observed = read_to_examine(connected_to)
-    is_wanted = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-    patient = Patient(observed, load_catalog())
-    found = assess(
-        patient, target, [host for host in patient.gpu_hosts if is_wanted(host.name)], max_down=max_down
-    )
+    if rehearse and not (connected_to.is_lab and connected_to.recording is None and (driver or fixed)):
+        raise typer.BadParameter("plays a driver upgrade on the lab only", param_hint="--rehearse")
+
+    def look() -> tuple[Inventory, Assessment]:
+        observed = read_to_examine(connected_to)
+        is_wanted = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        patient = Patient(observed, load_catalog())
+        wanted = [host for host in patient.gpu_hosts if is_wanted(host.name)]
+        return observed, assess(patient, target, wanted, max_down=max_down)
+
+    observed, found = look()
     times = past_times(observed.vcenter)
     try:
         waves = make_waves(found, window, times, observed.read_at)
     except ValueError as error:
         raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--window") from error
+    server = connected_to.server if connected_to.recording is None else observed.vcenter.address
+    how = Installation(server, window, times, tuple(depots or ()))
     if write is not None:
-        server = connected_to.server if connected_to.recording is None else observed.vcenter.address
-        how = Installation(server, window, times, tuple(depots or ()))
         write_upgrade(write, found, waves, how)
+    played: tuple[Played, ...] = ()
+    if rehearse:
+        from vgpu_cfg.cli.flows.rehearsal_flow import rehearse as play
+
+        played = play(connected_to.lab_estate, look, how)
     if output is OutputFormat.JSON:
-        show.data(upgrade_data(found, waves, times, window, observed))
+        show.data(upgrade_data(found, waves, times, window, observed, played))
         return
-    address = observed.vcenter.address
-    show.lines(lambda width: render_upgrade(found, waves, times, address, width, with_all=verbose))
+    if rehearse:
+        show.lines(lambda width: render_rehearsal(played, width))
+        return
+    show.lines(lambda width: render_upgrade(found, waves, times, server, width, with_all=verbose))
 
 
 def _target(driver: str, fixed: list[str], esxi: str) -> Target:

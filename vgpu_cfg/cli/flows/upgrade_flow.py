@@ -49,10 +49,11 @@ def write_upgrade(folder: Path, found: Assessment, waves: Sequence[Wave], how: I
 
 def past_times(vcenter: VCenter) -> Times:
     """Return how long hosts of a vCenter were away in earlier runs, as far as journals of them are here."""
-    return times_of(_past_events(vcenter))
+    return times_of(past_events(vcenter))
 
 
-def _past_events(vcenter: VCenter) -> Iterator[Sequence[Event]]:
+def past_events(vcenter: VCenter) -> Iterator[Sequence[Event]]:
+    """Yield the events of the latest runs at a vCenter whose journals are here, the newest first."""
     from vgpu_cfg.execution import Wanted, read_journal, runs_of_journals
 
     wanted = Wanted(instance_uuid=vcenter.instance_uuid, address=vcenter.address, most=_RUNS)

@@ -156,3 +156,18 @@ def turns_of(hosts: Sequence[AffectedHost], lane: int) -> int:
 def _waits_for_owners(host: AffectedHost) -> tuple[bool, bool]:
     fates = {vm.fate for vm in host.vms}
     return Fate.STAYS in fates, Fate.OFF in fates
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A wave that was rehearsed: its time, the number of hosts that were upgraded, and the exit code."""
+
+    wave: Wave
+    seconds: float
+    done: int
+    exit_code: int
+
+    @property
+    def deviation(self) -> float:
+        """How much longer it took than expected, as a share."""
+        return self.seconds / (3600 * self.wave.hours) - 1

@@ -8,12 +8,17 @@ from dataclasses import asdict
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, Assessment
 from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Times, Wave
+from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 
 def upgrade_data(
-    found: Assessment, waves: Sequence[Wave], times: Times, window: str, observed: Inventory
+    found: Assessment,
+    waves: Sequence[Wave],
+    times: Times,
+    window: str,
+    observed: Inventory,
+    played: Sequence[Played] = (),
 ) -> Data:
     """Return the upgrade with all hosts and VMs."""
     return {
@@ -44,6 +49,17 @@ def upgrade_data(
             for wave in waves
         ],
         "letters": dict(letters(found, waves)),
+        "rehearsal": [
+            {
+                "number": one.wave.number,
+                "hosts": len(one.wave.hosts),
+                "done": one.done,
+                "exit_code": one.exit_code,
+                "expected_seconds": round(3600 * one.wave.hours),
+                "seconds": round(one.seconds),
+            }
+            for one in played
+        ],
     }
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.upgrade.assess import AffectedVm, Assessment, Fate
 from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Times, Wave
+from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
 from vgpu_cfg.render.layout.lines import Column, abridged_runs, both_ends, fold, hanging, table
 
 _MOST = 6
@@ -160,3 +160,28 @@ def _waves(
     yield from _paragraph("TOTAL", text, width)
     text = "if a host fails, no other host of its cluster is taken down in this wave; rerun apply to continue"
     yield from _paragraph("BUDGET", text, width)
+
+
+def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
+    """Compare the forecast of each wave with the time that it took."""
+    columns = [
+        Column("WAVE"),
+        Column("BEGINS", is_flexible=True),
+        *(Column(name, is_right=True) for name in ("HOSTS", "UPGRADED", "EXPECTED", "TOOK", "DEVIATION")),
+    ]
+    rows = [
+        [
+            str(one.wave.number),
+            f"{one.wave.opens:%a %Y-%m-%d %H:%M}",
+            str(len(one.wave.hosts)),
+            str(one.done),
+            duration(3600 * one.wave.hours),
+            duration(one.seconds),
+            f"{one.deviation:+.0%}",
+        ]
+        for one in played
+    ]
+    lines = [Text("rehearsed on a copy of the lab", style="bold"), Text("")]
+    lines += table(columns, rows, width, indent=0)
+    note = "in the rehearsal, DRS is fully automated, and owners power off their VMs before each wave"
+    return [*lines, *_paragraph("NOTE", note, width)]

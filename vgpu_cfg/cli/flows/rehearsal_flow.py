@@ -1,0 +1,108 @@
+"""The rehearsal of an upgrade: each wave is applied to a copy of the lab when its window opens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import labs
+from vgpu_cfg.cli.flows.upgrade_flow import past_events, past_times
+from vgpu_cfg.cli.kept.whole_file import write_whole
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import dump
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.planning.upgrade.assess import Fate
+from vgpu_cfg.planning.upgrade.waves import Played, make_waves
+from vgpu_cfg.planning.upgrade.written import plan_files
+from vgpu_cfg.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.upgrade.assess import Assessment
+    from vgpu_cfg.planning.upgrade.waves import Wave
+    from vgpu_cfg.planning.upgrade.written import Installation
+
+_STATE = "VGPU_CFG_STATE_FOLDER"
+_MOST_WAVES = 60
+
+
+def rehearse(
+    estate: str, look: Callable[[], tuple[Inventory, Assessment]], how: Installation
+) -> tuple[Played, ...]:
+    """Play wave after wave until no host is left, or a wave upgrades none; each forecast uses earlier times.
+
+    Before each, DRS is set to fully automated, and the VMs are powered off whose owners are asked to.
+    """
+    played: list[Played] = []
+    with TemporaryDirectory(prefix="vgpu-cfg-rehearsal-") as folder, _copied(Path(folder)):
+        observed, found = look()
+        now = observed.read_at
+        while found.ready and len(played) < _MOST_WAVES:
+            times = past_times(observed.vcenter)
+            waves = make_waves(found, how.window, times, now)
+            wave = replace(waves[0], number=len(played) + 1)
+            hosts = counted(len(wave.hosts), "host")
+            show.say(f"rehearsing wave {wave.number}, {wave.opens:%a %Y-%m-%d %H:%M}, {hosts}")
+            acted = {vm.moid for fate in (Fate.OFF, Fate.STAYS) for vm in wave.vms(fate)}
+            labs.prepare_upgrade(estate, acted)
+            code = _apply(wave, found, replace(how, times=times), Path(folder))
+            events = next(iter(past_events(observed.vcenter)), ())
+            seconds = (events[-1].at - events[0].at).total_seconds() if events else 0.0
+            before = len(found.ready)
+            observed, found = look()
+            played.append(Played(wave, seconds, before - len(found.ready), code))
+            if not played[-1].done:
+                break
+            now = wave.closes if how.window else wave.opens + timedelta(seconds=seconds)
+    return tuple(played)
+
+
+@contextmanager
+def _copied(folder: Path) -> Iterator[None]:
+    """Let commands of this process and its children use a copy of the lab and of the journals."""
+    own, before = state_folder(), os.environ.get(_STATE)
+    for name in ("lab", "journals"):
+        if (own / name).is_dir():
+            shutil.copytree(own / name, folder / name)
+    os.environ[_STATE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_STATE]
+        else:
+            os.environ[_STATE] = before
+
+
+def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> int:
+    """Apply the plan files of a wave in processes of their own, whose time is that of the window."""
+    ahead = max(timedelta(), wave.opens - datetime.now(UTC))
+    environment = {
+        **os.environ,
+        "VGPU_CFG_LAB_SPEED": "0",
+        "VGPU_CFG_LAB_AHEAD_SECONDS": str(ahead.total_seconds()),
+    }
+    worst = 0
+    for name, content in plan_files(found, [wave], how).items():
+        path = folder / name
+        write_whole(path, dump(content), mode=0o644)
+        done = subprocess.run(  # noqa: S603 - this program, with the name of its own file
+            [sys.executable, "-m", "vgpu_cfg", "apply", str(path), "--yes"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            worst = done.returncode
+            show.say(done.stderr.strip())
+    return worst
