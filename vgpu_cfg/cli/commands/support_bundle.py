@@ -1,4 +1,4 @@
-"""`vgpu-cfg support-bundle`: what a vendor asks for when a GPU is returned, in one archive."""
+"""`vgpu-cfg support-bundle`: the files that a vendor requires when a GPU is returned, in one archive."""
 
 from __future__ import annotations
 

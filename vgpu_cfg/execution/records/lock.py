@@ -115,7 +115,7 @@ class RunLocks:
             self._beaten_at = self._beaten_at or self._clock.now()
 
     def refuse_frozen(self, found: Locks | None = None) -> None:
-        """Raise Locked if changes are frozen by what was read, else by what vCenter says now."""
+        """Raise Locked if changes are frozen, by an earlier reading or else by one made now."""
         refuse_frozen(found or self._keeper.read())
         self._has_looked = True
 

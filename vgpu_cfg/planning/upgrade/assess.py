@@ -61,7 +61,7 @@ class Target:
 
 
 class Fate(StrEnum):
-    """What becomes of a running VM while its host is upgraded."""
+    """The fate of a running VM while its host is upgraded."""
 
     MOVES = "moves"
     OFF = "power off"
