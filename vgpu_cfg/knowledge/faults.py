@@ -187,7 +187,8 @@ def explain_log(text: str) -> tuple[Explanation, ...]:
     found = [row for row in _rows() if _matches(row, forms)]
     telling = [row for row in found if not row.is_general]
     if not telling:
-        named = [row for row in _rows() if any(fault in text for fault in row.faults)]
+        words = {word.removesuffix("Fault") for word in re.findall(r"\w+", text)}
+        named = [row for row in _rows() if words & {fault.removesuffix("Fault") for fault in row.faults}]
         telling = [row for row in named if not row.is_general]
     return tuple(_explanation(row) for row in telling or found)
 

@@ -33,6 +33,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
     "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
+    "vCenter: faults by their type": read_rows("faults"),
 }
 
 PLACES = {place: in_other_languages(rows) for place, rows in _BY_PLACE.items()}
