@@ -7,7 +7,7 @@ from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
 CONTAINER_ROWS = (
     FaultRow(
         "docker-no-gpu-driver",
-        (r"could not select device driver[^\n]*capabilit", r"could not select device driver"),
+        (r"could not select device driver(?! 'cdi')",),
         sample=(
             'docker: Error response from daemon: could not select device driver "" with capabilities:'
             " [[gpu]]."
