@@ -7,6 +7,7 @@ Belief: long-term-branch-470.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from vgpu_cfg.catalog.board import Board
 from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.wording import version_tuple
 
 
 class DatedFact(Frozen):
@@ -61,6 +63,17 @@ class BoardEnd(Frozen):
     source: str
 
 
+class KnownFault(Frozen):
+    """A fault of the host drivers of a branch before version `fixed`, on boards of `architectures`."""
+
+    branch: str
+    fixed: str
+    release: str
+    architectures: tuple[str, ...]
+    means: str
+    source: str
+
+
 class LicenceServers(Frozen):
     """The documented facts of license servers, for every release."""
 
@@ -74,6 +87,7 @@ class DriverBranches(Frozen):
     branches: tuple[DriverBranch, ...]
     rule: str
     boards_end: tuple[BoardEnd, ...]
+    known_faults: tuple[KnownFault, ...] = ()
     licence_servers: LicenceServers
     sources: dict[str, str]
     date: str
@@ -81,6 +95,16 @@ class DriverBranches(Frozen):
     def find(self, number: str) -> DriverBranch | None:
         """Return a branch by its number, None where the file has none."""
         return next((one for one in self.branches if one.number == number), None)
+
+    def faults_of(self, version: str, boards: Iterable[Board | None]) -> tuple[KnownFault, ...]:
+        """Return the known faults of a host's driver with these boards."""
+        found = {board.architecture for board in boards if board is not None}
+        return tuple(
+            one
+            for one in self.known_faults
+            if version.startswith(f"{one.branch}.") and version_tuple(version) < version_tuple(one.fixed)
+            if found.intersection(one.architectures)
+        )
 
     def end_of(self, board: Board | None, shown_name: str = "") -> BoardEnd | None:
         """Return the end of a board's support, None if no document names one.

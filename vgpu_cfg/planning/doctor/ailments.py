@@ -134,6 +134,7 @@ class Kind(StrEnum):
     )
     OLD_VCENTER = "old-vcenter", _R, "ESXi is newer than vCenter", "VMware does not support this combination"
     OLD_ESXI = "old-esxi", _R, "ESXi version past end of general support", "it receives no security fixes"
+    FAULTY_DRIVER = "faulty-driver", _R, "host driver with a known fault", "hosts or VMs stop"
     OLD_DRIVER = "old-driver", _R, "host driver branch past end of life", "it receives no security fixes"
     DAEMONS = (
         "mixed-daemons",

@@ -146,8 +146,13 @@ def _ages(host: Host, patient: Patient) -> Iterator[Ailment]:
     vcenter = patient.observed.vcenter.version
     if vcenter and version_tuple(host.version)[:3] > version_tuple(vcenter)[:3]:
         yield Ailment(Kind.OLD_VCENTER, subject, f"ESXi {host.version}, vCenter {vcenter}")
-    number = (driver_facts(patient.facts(host).software).version or "").partition(".")[0]
+    version = driver_facts(patient.facts(host).software).version or ""
+    number = version.partition(".")[0]
     branches = load_driver_branches()
+    boards = [patient.reader.board_of(gpu.pci) for gpu in host.gpus]
+    for fault in branches.faults_of(version, boards):
+        says = f"{version}: {fault.means}; solved in vGPU {fault.release} ({fault.source})"
+        yield Ailment(Kind.FAULTY_DRIVER, subject, says)
     own = branches.find(number)
     month = f"{today:%Y-%m}"
     gone = [one for one in branches.branches if one.end_of_life is not None and one.end_of_life.date < month]
