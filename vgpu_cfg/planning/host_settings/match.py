@@ -47,6 +47,12 @@ def sets_link_type(rule: HostNicEntry) -> bool:
     return any(name.startswith("LINK_TYPE") for name in rule.firmware)
 
 
+def makes_infiniband(rule: HostNicEntry) -> bool:
+    """Whether a rule makes a port InfiniBand."""
+    values = (value for name, value in rule.firmware.items() if name.startswith("LINK_TYPE"))
+    return any(value.casefold() in ("ib", "1") for value in values)
+
+
 def passed_through_nics(view: HostView) -> Iterator[HostNic]:
     """Yield the network functions that the host has handed out and lists no NIC for.
 

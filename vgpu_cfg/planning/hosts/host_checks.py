@@ -24,6 +24,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import (
+    makes_infiniband,
     matches_gpu,
     matches_nic,
     nic_rules,
@@ -367,9 +368,22 @@ def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
 
 
-def check_link_types(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:
-    """Refuse rules that use an InfiniBand port as Ethernet, unless they change its link type too."""
+def check_link_types(
+    resolved_hosts: Sequence[ResolvedHost], desired: DesiredPlan, findings: Findings
+) -> None:
+    """Refuse rules that use an InfiniBand port as Ethernet, unless they change its link type too.
+
+    A rule that makes ports InfiniBand is refused where the plan's VMs use RDMA over Ethernet, and the
+    host's rules leave no other port to them.
+    """
+    uses_rdma = any(nic.function is not None and nic.rdma for vm in desired.vms for nic in vm.nics)
     for resolved in resolved_hosts:
+        rules = list(nic_rules(resolved.entry, resolved.view)) if uses_rdma else []
+        passed = [(nic, rule) for nic, rule in rules if rule.use in (NicUse.PASSTHROUGH, NicUse.SRIOV)]
+        made = [nic.pci_id for nic, rule in passed if makes_infiniband(rule)]
+        if made and len(made) == len(passed):
+            findings.add(Code.NIC_INFINIBAND, resolved.subject, explain_infiniband(made), TO_ETHERNET)
+            continue
         wrong = [
             nic.pci_id
             for nic, rule in nic_rules(resolved.entry, resolved.view)

@@ -85,7 +85,7 @@ class HostPlanner:
         self.resolved_hosts = resolve_hosts(desired, self.observed, catalog, options, findings)
         if not options.only:
             check_matches(self.resolved_hosts, findings)
-            check_link_types(self.resolved_hosts, findings)
+            check_link_types(self.resolved_hosts, desired, findings)
         check_vmknic_networks(self.resolved_hosts, desired, self.observed, findings)
         for resolved in self.resolved_hosts:
             resolved.desired_settings = {
