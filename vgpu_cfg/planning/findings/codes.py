@@ -121,6 +121,7 @@ class Code(StrEnum):
     DISK_TOO_LARGE = "VG152", "a disk is larger than 62 TiB", _E, _D
     NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the swap files of VMs", _E, _D
     UNSIGNED_MODULE = "VG154", "with Secure Boot, the guest rejects the NVIDIA driver built in it", _E, _F
+    VARIABLE_OF_ONE_MACHINE = "VG155", "a training variable names a device of one machine", _W, _F
     MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
     PIN_SHARED = "VG162", "a VM that is off has the same GPU in passthrough", _W, _D
 

@@ -17,6 +17,18 @@ from vgpu_cfg.planning.guests.peers import Addresses, Team, meeting_network, pla
 _ELASTIC = frozenset({"torchrun", "horovod"})
 """The elastic launchers: torchrun --nnodes=MIN:MAX, horovodrun --min-np and --max-np."""
 _TENSORFLOW = re.compile(r"^nvcr\.io/nvidia/tensorflow(:|@|$)")
+_OF_ONE_MACHINE = {
+    "NCCL_SOCKET_IFNAME": "interfaces",
+    "GLOO_SOCKET_IFNAME": "interfaces",
+    "HOROVOD_GLOO_IFACE": "interfaces",
+    "OMPI_MCA_btl_tcp_if_include": "interfaces",
+    "NCCL_IB_HCA": "RDMA devices",
+    "UCX_NET_DEVICES": "RDMA devices",
+    "NCCL_IB_GID_INDEX": "GID indexes",
+}
+"""Variables with a value that may differ from worker to worker, and the kind of names in it."""
+_ONE_NAME = re.compile(r"(^|[=,])[^^,=/]*\d(:\d+)?($|,)")
+"""A name that ends in a number, as devices and indexes do; prefixes, networks, and exclusions do not."""
 _PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
 
 
@@ -29,6 +41,18 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
     _check_image(training, subject, findings)
     _check_elastic(team, subject, findings)
     _check_head(training, subject, findings)
+    _check_environment(team, subject, findings)
+
+
+def _check_environment(team: Team, subject: Subject, findings: Findings) -> None:
+    """Report variables that set for all workers what each worker's start script finds for itself."""
+    for name, value in team.training.environment.items():
+        kind = _OF_ONE_MACHINE.get(name)
+        if kind is None or value.startswith("^") or not _ONE_NAME.search(value) or len(team.workers) < 2:
+            continue
+        message = f"`environment` sets {name}={value} for all workers, but their {kind} may differ"
+        remedy = f"remove {name}: each worker finds its own; or ignore this if all are the same"
+        findings.add(Code.VARIABLE_OF_ONE_MACHINE, subject, message, remedy)
 
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
