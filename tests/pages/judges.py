@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
+from tests.extent import each
 from tests.pages.browser import Chromium
 
-LOOKS = [
-    pytest.param(
-        width,
-        is_dark,
-        marks=()
-        if (width, is_dark) == (1000, False)
-        else pytest.mark.long("pages in a real Chromium: tests/pages"),
-    )
-    for width in (400, 1000, 1600)
-    for is_dark in (False, True)
-]
-"""Widths in CSS pixels and colour schemes, of which one is looked at in every run."""
+LOOKS = each(
+    [(400, True), (400, False), (1000, True), (1600, False), (1600, True), (1000, False)],
+    "pages in a real Chromium: tests/pages",
+    lambda width, is_dark: (width, is_dark) == (1000, False),
+    one_of=3,
+)
+"""Widths in CSS pixels and colour schemes: each run looks at one, `--all` at the narrowest and widest too."""
 
 # Text that is wider than its box is clipped, but for names that end in an ellipsis and have a title,
 # and for what a region of its own scrolls.

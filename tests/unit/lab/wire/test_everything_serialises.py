@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyVmomi import vmodl
 
+from tests.extent import each
 from tests.unit.lab.wire.client import connect, filter_spec, open_virtual
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
@@ -59,10 +60,7 @@ FIRST = ("hgx-h100", "mixed-fleet", "no-gpu")
 PATHS = "every path of every type on each estate: tests/unit/lab/wire"
 
 
-@pytest.mark.parametrize(
-    "estate",
-    [pytest.param(name, marks=() if name in FIRST else pytest.mark.long(PATHS)) for name in ESTATES],
-)
+@pytest.mark.parametrize("estate", each(((name,) for name in ESTATES), PATHS, FIRST.__contains__, one_of=4))
 def test_every_path_of_every_type_can_be_read_by_itself(estate: str) -> None:
     lab = open_virtual(estate)
     instance = connect(lab)
