@@ -125,7 +125,7 @@ def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
 
 
 def render_freezes(found: Locks, width: int) -> list[Text]:
-    """Lay out who has frozen a vCenter, until when and why, and the runs that continue."""
+    """Lay out the freezes of a vCenter, with account, end and reason, and the runs that continue."""
     lines: list[Text] = []
     for kept in found.freezes:
         is_on = kept.is_on(found.now)
