@@ -115,6 +115,37 @@ SEEN = f"""\
 {HEAD}name: {OURS}
 hosts: [{{names: [esx-a100-01.lab], bios: {{sriov: true}}}}]
 """
+FLEET = """\
+about: Three servers that DRS empties, two VMs of others on vGPUs, and a bundle with a newer driver.
+clusters:
+- name: gpu
+  drs: fullyAutomated
+  hosts:
+  - names: [esx-01.lab, esx-02.lab, esx-03.lab]
+    memory: 512GiB
+    bundles: [{path: /vmfs/volumes/vsan/NVD-AIE-800_595.71.03.zip, driver: {version: 595.71.03}}]
+    gpus: [{board: A100, pci_id: "0000:21:00.0", numa: 0}]
+datastores: [{name: vsan, kind: vsan, capacity: 20TiB, free: 15TiB}]
+networks: [{name: vm-network}]
+folders: [training]
+vms:
+- {name: others-01, host: esx-01.lab, cpus: 4, memory: 16GiB, gpus: [grid_a100-20c]}
+- {name: others-02, host: esx-02.lab, cpus: 4, memory: 16GiB, gpus: [grid_a100-20c]}
+"""
+WAVE = f"""\
+{HEAD}name: {OURS}
+hosts:
+- cluster: gpu
+  names: ["esx-{{01..03}}.lab"]
+  driver:
+    kind: nvd-aie
+    version: 595.71.*
+    by: esxcli
+    depot: [/vmfs/volumes/vsan/NVD-AIE-800_595.71.03.zip]
+  cluster_options: {{evacuate_vgpu: true, hot_migrate: true}}
+  disruption: {{max_hosts_down: 1, canary: 1, allow: [maintenance, reboot]}}
+"""
+"""A wave as `upgrade --write` writes it."""
 SAVE: Words = ("plan", "plan.yaml", "-o", "plan.json")
 REFUSED = ({"method": "PowerOnVM_Task", "nth": 0, "kind": "task", "message": "no"},)
 
@@ -165,6 +196,11 @@ COMMANDS: dict[str, Scenario] = {
         "`uncordon --power-off`: VMs come home while they are off", COLD, (*UNCORDON, *OFF), (*DRAIN, *OFF)
     ),
     "stayed": _work("`uncordon --stay`", HOT, (*UNCORDON, "--stay"), DRAIN),
+    "wave": Scenario(
+        about="a wave of an upgrade: three hosts with VMs of others get a newer driver, one after the other",
+        estate=FLEET,
+        files={"plan.yaml": WAVE},
+    ),
     "imported": Scenario(
         about="`import` of two VMs",
         estate=str(ESTATES / "full-but-one-move.yaml"),
