@@ -12,7 +12,8 @@ from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.render.layout.lines import plain
-from vgpu_cfg.render.text.plan.whole import MOST_LINES, PlanShown, render_plan
+from vgpu_cfg.render.layout.most import MOST_LINES
+from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
 HOSTS, SETS = 300, 6
 MERGED = (

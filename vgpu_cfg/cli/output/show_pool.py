@@ -57,6 +57,7 @@ def watch_use(
     from vgpu_cfg.planning.pool.summary import read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.layout.console import make_console
+    from vgpu_cfg.render.layout.most import usual
     from vgpu_cfg.render.text.pool.use import render_use
     from vgpu_cfg.render.views.estate.fit import UseTable
 
@@ -64,7 +65,9 @@ def watch_use(
         observed = read()
         found = read_pool(observed, load_catalog(), wants_host=wanted(observed))
         use = UseTable(use_rows(found.gpus, observed, by), by, sort)
-        return lambda width, height: render_use(found, use, width, height=height, with_all=verbose)
+        return lambda width, height: render_use(
+            found, use, width, height=height, most=usual(with_all=verbose)
+        )
 
     watch(frame, SystemClock().pause, make_console(sys.stdout))
 

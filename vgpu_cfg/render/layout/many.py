@@ -10,36 +10,36 @@ from typing import TypeVar
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import fold
+from vgpu_cfg.render.layout.most import USUAL, Most
 
 T = TypeVar("T")
-MOST_ROWS = 100
-"""Rows that a table has without `-v`."""
 
 
 def foremost(
-    rows: Sequence[T], is_plain: Callable[[T], bool] = lambda _: True, *, with_all: bool = False
+    rows: Sequence[T], is_plain: Callable[[T], bool] = lambda _: True, most: Most = USUAL
 ) -> tuple[Sequence[T], Sequence[T]]:
     """Return the rows to show, and those that are only counted.
 
-    Of more than a hundred those come first that are not plain; few keep their order.
+    Of more than `most.rows` those come first that are not plain; few keep their order.
     """
-    if len(rows) <= MOST_ROWS or with_all:
+    if most.rows is None or len(rows) <= most.rows:
         return rows, ()
     in_order = sorted(rows, key=is_plain)
-    return in_order[:MOST_ROWS], in_order[MOST_ROWS:]
+    return in_order[: most.rows], in_order[most.rows :]
 
 
 def foremost_groups(
-    groups: Sequence[tuple[str, Sequence[T]]], is_plain: Callable[[T], bool], *, with_all: bool = False
+    groups: Sequence[tuple[str, Sequence[T]]], is_plain: Callable[[T], bool], most: Most = USUAL
 ) -> tuple[Sequence[tuple[str, Sequence[T]]], Sequence[tuple[str, Sequence[T]]]]:
     """Return the named groups whose rows are all shown, and those whose rows are only counted.
 
-    Of more than a hundred rows those groups come first that have one which is not plain.
+    Of more than `most.rows` rows those groups come first that have one which is not plain.
     """
-    if with_all or sum(len(rows) for _, rows in groups) <= MOST_ROWS:
+    limit = most.rows
+    if limit is None or sum(len(rows) for _, rows in groups) <= limit:
         return groups, ()
     in_order = sorted(groups, key=lambda group: all(map(is_plain, group[1])))
-    told = 1 + sum(count < MOST_ROWS for count in accumulate(len(rows) for _, rows in in_order))
+    told = 1 + sum(count < limit for count in accumulate(len(rows) for _, rows in in_order))
     return in_order[:told], in_order[told:]
 
 

@@ -1,8 +1,17 @@
-"""How many rows of each list of a plan are shown: usually, with `-v`, and for hundreds of hosts."""
+"""How many rows of each list are shown: usually, with `-v`, and for hundreds of hosts, a screen at most."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+MOST_LINES = 50
+"""The first screen of anything about hundreds of hosts is no longer; `-v` and the page show the rest."""
+MANY_HOSTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +20,7 @@ class Most:
 
     `hosts` and `others` that are disrupted, `followers` of a host or VM, findings `of_a_code`, `hindrances`
     of a finding, `codes` of findings, `blocks` of changes, `lines` of a block, `canaries`, VMs that a host's
-    row names as `moved`, and `runs` of names.
+    row names as `moved`, `runs` of names, and `rows` of any other table.
     """
 
     hosts: int | None = 16
@@ -25,6 +34,7 @@ class Most:
     canaries: int | None = None
     moved: int | None = None
     runs: int | None = None
+    rows: int | None = 100
 
     @property
     def is_all(self) -> bool:
@@ -33,15 +43,24 @@ class Most:
 
 
 USUAL = Most()
-ALL = Most(hosts=None, followers=None, of_a_code=None, hindrances=None)
+ALL = Most(hosts=None, followers=None, of_a_code=None, hindrances=None, rows=None)
 LESS = (
-    Most(16, 8, 2, 2, 2, codes=3, blocks=2, lines=6, canaries=1, moved=0, runs=4),
-    Most(4, 3, 1, 1, 1, codes=2, blocks=1, lines=5, canaries=1, moved=0, runs=3),
-    Most(2, 1, 0, 1, 0, codes=1, blocks=1, lines=4, canaries=1, moved=0, runs=2),
+    Most(16, 8, 2, 2, 2, codes=3, blocks=2, lines=6, canaries=1, moved=0, runs=4, rows=12),
+    Most(4, 3, 1, 1, 1, codes=2, blocks=1, lines=5, canaries=1, moved=0, runs=3, rows=5),
+    Most(2, 1, 0, 1, 0, codes=1, blocks=1, lines=4, canaries=1, moved=0, runs=2, rows=2),
 )
-"""For a plan for hundreds of hosts that fills more than a screen: the first that fits."""
+"""For hundreds of hosts that fill more than a screen: the first that fits."""
 
 
 def usual(*, with_all: bool) -> Most:
     """Return all rows, or the usual number of them."""
     return ALL if with_all else USUAL
+
+
+def first_screen(render: Callable[[Most], list[Text]], hosts: int, *, with_all: bool) -> list[Text]:
+    """Lay out as usual, or with all rows; for hundreds of hosts with so few rows that a screen holds them."""
+    lines = render(usual(with_all=with_all))
+    for most in LESS if hosts > MANY_HOSTS and not with_all else ():
+        if len(lines) > MOST_LINES:
+            lines = render(most)
+    return lines

@@ -12,7 +12,7 @@ from rich.text import Text
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import usual
+from vgpu_cfg.render.layout.most import Most, first_screen
 from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import render_unknown
@@ -38,6 +38,11 @@ _STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "nee
 
 def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out one row per VM, what differs under it, and the findings at the end."""
+    hosts = {row.name for row in view.hosts} | {row.host for row in view.vms}
+    return first_screen(lambda most: _rendered(view, width, most), len(hosts), with_all=with_all)
+
+
+def _rendered(view: StatusView, width: int, most: Most) -> list[Text]:
     place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
     left = Text.assemble((view.plan, "bold"), f" on {place}")
     counts = [counted(len(view.hosts), "host")] if view.hosts else []
@@ -46,13 +51,13 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     right = Text.assemble(f"{', '.join(counts)}, ", Text(words, colour))
     lines = both_ends(left, right, width)
     if view.hosts:
-        lines += [Text(""), *_host_rows(view, width)]
+        lines += [Text(""), *_host_rows(view, width, most)]
     if view.vms:
-        lines += [Text(""), *_rows(view, width, with_all=with_all)]
+        lines += [Text(""), *_rows(view, width, most)]
     if view.differences:
-        lines += [Text(""), *render_differences(view.differences, width, with_all=with_all)]
+        lines += [Text(""), *render_differences(view.differences, width, most)]
     if view.others:
-        shown = view.others if with_all else view.others[:MOST_SHOWN]
+        shown = view.others if most.is_all else view.others[:MOST_SHOWN]
         rest = len(view.others) - len(shown)
         words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
         lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
@@ -62,15 +67,15 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
         lines += hanging("WINDOW", window, width, indent=0, label_width=6, style="yellow")
     if view.unknown:
         lines += [Text(""), *render_unknown(view.unknown, width)]
-    findings = render_findings(view.findings, width, most=usual(with_all=with_all))
+    findings = render_findings(view.findings, width, most=most)
     if findings:
         lines += [Text(""), *findings]
     return lines
 
 
-def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+def _rows(view: StatusView, width: int, most: Most) -> list[Text]:
     """Lay out a row per VM; of very many those that are to be looked at first, and the others' states."""
-    told, left = foremost(view.vms, _is_plain, with_all=with_all)
+    told, left = foremost(view.vms, _is_plain, most)
     hosts = without_domain(row.host for row in told)
     has_guests = any(row.guest is not None for row in told)
     columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
@@ -90,13 +95,14 @@ def _is_plain(row: VmRow) -> bool:
     return row.word == "on" and row.is_in_sync and not (row.guest is not None and any(guest_lines(row.guest)))
 
 
-def _host_rows(view: StatusView, width: int) -> list[Text]:
+def _host_rows(view: StatusView, width: int, most: Most) -> list[Text]:
     """Lay out a row per host; under it what waits for a restart, and why it is down."""
-    shortened = without_domain(row.name for row in view.hosts)
-    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_text(row)] for row in view.hosts]
+    told, left = foremost(view.hosts, _host_is_plain, most)
+    shortened = without_domain(row.name for row in told)
+    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_text(row)] for row in told]
     heading, *rows = table_rows(_HOST_COLUMNS, cells, width)
     lines = heading
-    for row, shown in zip(view.hosts, rows, strict=True):
+    for row, shown in zip(told, rows, strict=True):
         lines += shown
         pending = f"pending restart: {', '.join(row.pending)}" if row.pending else ""
         reported = [("~", pending, "yellow"), ("!", row.standing, "magenta")]
@@ -104,7 +110,11 @@ def _host_rows(view: StatusView, width: int) -> list[Text]:
             if words:
                 parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
                 lines += [Text("    ") + part for part in parts]
-    return lines
+    return lines + others("hosts", (row.word for row in left), width)
+
+
+def _host_is_plain(row: HostStatus) -> bool:
+    return row.word == "in sync" and not row.pending and not row.standing
 
 
 def _host_state(row: HostStatus) -> Text:

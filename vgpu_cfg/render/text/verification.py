@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.model.wording import duration
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, table_rows
+from vgpu_cfg.render.layout.lines import Cell, Column, abridged, both_ends, fold, table_rows
+from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import Most, first_screen
 from vgpu_cfg.render.text.plan.findings import lay_out
 from vgpu_cfg.render.views.verification import (
     Block,
@@ -44,6 +45,11 @@ def render_verification(
     found: Verification, width: int, *, next_command: str = "", with_all: bool = False
 ) -> list[Text]:
     """Lay out a verification. `next_command` is what to type when what failed is fixed."""
+    hosts = max((len(part.blocks) for part in parts_of(found) if part.kind in ("host", "vm")), default=0)
+    return first_screen(lambda most: _rendered(found, width, next_command, most), hosts, with_all=with_all)
+
+
+def _rendered(found: Verification, width: int, next_command: str, most: Most) -> list[Text]:
     quick = ", quick" if found.is_quick else ""
     left = Text.assemble(
         (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"
@@ -53,31 +59,34 @@ def render_verification(
     lines = both_ends(left, right, width)
     for part in parts_of(found):
         lines += [Text(""), Text(part.title, style="bold")]
-        lines += _blocks(part, width, with_all=with_all)
-    lines += _failures(found.failed, width)
-    lines += _unproven(found.unproven, width)
+        lines += _blocks(part, width, most)
+    lines += _failures(found.failed, width, most)
+    lines += _unproven(found.unproven, width, most)
     if found.unasked:
-        names = f"NOT CHECKED  {fold_names(found.unasked)}: no checks ran in these guests"
+        names = f"NOT CHECKED  {abridged(found.unasked, most.runs)}: no checks ran in these guests"
         lines += [Text(""), *fold(Text(names, "yellow"), width, hang=13)]
-    hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
+    hides_skipped = not most.is_all and any(one.state is CheckState.SKIPPED for one in found.results)
     lines += _end(found, width, next_command, hides_skipped=hides_skipped)
     return lines
 
 
-def _blocks(part: Part, width: int, *, with_all: bool) -> list[Text]:
+def _blocks(part: Part, width: int, most: Most) -> list[Text]:
     """Lay out a heading per subject with its results below; the columns are the same throughout."""
-    open_blocks = [block for block in part.blocks if not is_folded(part, block, with_all=with_all)]
+    with_all = most.is_all
+    told, left = foremost(part.blocks, lambda block: not block.has_trouble, most)
+    open_blocks = [block for block in told if not is_folded(part, block, with_all=with_all)]
     rows = [row for block in open_blocks for row in _rows(block, with_all=with_all)]
     laid = table_rows(_COLUMNS, rows, width, indent=4)[1:]
     lines: list[Text] = []
-    for block in part.blocks:
+    for block in told:
         about = f"  {block.about}" if block.about else ""
         head = Text.assemble("  ", (block.name, "bold"), (about, ""))
         lines += both_ends(head, Text(block.counts, "yellow" if block.has_trouble else "dim"), width)
         if block in open_blocks:
             for _ in shown_results(block, with_all=with_all):
                 lines += laid.pop(0)
-    return lines
+    noun = {"host": "hosts", "vm": "VMs", "pair": "pairs"}.get(part.kind, "results")
+    return lines + others(noun, ("not passed" if one.has_trouble else "passed" for one in left), width)
 
 
 def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
@@ -91,7 +100,7 @@ def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
     ]
 
 
-def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
+def _failures(failed: Sequence[CheckResult], width: int, most: Most) -> list[Text]:
     """Lay out failures like findings: code, subject, meaning, fix; like ones once."""
     if not failed:
         return []
@@ -99,13 +108,13 @@ def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
     alike: dict[tuple[str, ...], list[CheckResult]] = {}
     for one in failed:
         alike.setdefault((one.code, one.title, one.message, one.remedy), []).append(one)
-    named = [(fold_names(one.subject.name for one in same), same[0]) for same in alike.values()]
+    named = [(abridged((one.subject.name for one in same), most.runs), same[0]) for same in alike.values()]
     for name, one in named:
         lines += finding_lines(one, width, name=name)
     return lines
 
 
-def _unproven(unproven: Sequence[CheckResult], width: int) -> list[Text]:
+def _unproven(unproven: Sequence[CheckResult], width: int, most: Most) -> list[Text]:
     """Lay out the unverified settings of the plan, with the reasons; like ones once."""
     if not unproven:
         return []
@@ -114,7 +123,7 @@ def _unproven(unproven: Sequence[CheckResult], width: int) -> list[Text]:
     for one in unproven:
         alike.setdefault((one.title, one.why), []).append(one.subject.name)
     for (title, why), names in alike.items():
-        lines += fold(Text(f"  {fold_names(names)}: {title}: {why}"), width, hang=4)
+        lines += fold(Text(f"  {abridged(names, most.runs)}: {title}: {why}"), width, hang=4)
     return lines
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, size, table, table_rows
 from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
+from vgpu_cfg.render.layout.most import USUAL, Most, first_screen
 from vgpu_cfg.render.views.estate.fit import CordonRow
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.estate.topology import above_text, ats_text, nic_text, nvlink_text, short
@@ -29,21 +30,29 @@ _COLUMNS = (
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out the tables; datastores, NICs and hosts without GPUs are shown only with `with_all`."""
+    return first_screen(lambda most: _rendered(view, width, most), len(view.hosts), with_all=with_all)
+
+
+def _rendered(view: InventoryView, width: int, most: Most) -> list[Text]:
+    with_all = most.is_all
     hosts = [host for host in view.hosts if with_all or host.gpus]
     names = {host.name for host in hosts}
     gpus = sum(host.gpus for host in view.hosts)
     left = Text.assemble((view.server, "bold"), f"  vCenter {view.version}, API {view.api_version}")
     right = Text(f"{counted(len(view.hosts), 'host')}, {counted(gpus, 'GPU')}")
     lines = both_ends(left, right, width)
-    told, rest = foremost(hosts, lambda host: host.state == "ok", with_all=with_all)
+    told, rest = foremost(hosts, lambda host: host.state == "ok", most)
     lines += _titled("HOSTS", _hosts(told), width)
     lines += others("hosts", (host.state for host in rest), width)
-    lines += render_cordons(view.cordons, width)
-    shown = _hosts_with_gpus(view, with_all=with_all)
+    lines += render_cordons(view.cordons, width, most)
+    shown = _hosts_with_gpus(view, most)
     lines += _gpus(view, shown, width)
     lines += _links(view, shown, width)
     lines += _titled("DEVICE GROUPS", _device_groups(view), width)
-    lines += _titled("VGPUS", _profiles(view), width)
+    profiles = _profiles(view)
+    used, unused = foremost(profiles.rows, most=most)
+    lines += _titled("VGPUS", _Table(profiles.columns, used), width)
+    lines += others("profiles", ("" for _ in unused), width)
     if with_all:
         lines += _wiring(view, width)
         lines += _titled("NICS", _nics(view, names), width)
@@ -108,12 +117,12 @@ def _hosts(hosts: Sequence[HostRow]) -> _Table:
     return _Table(columns, rows)
 
 
-def _hosts_with_gpus(view: InventoryView, *, with_all: bool) -> set[str]:
+def _hosts_with_gpus(view: InventoryView, most: Most) -> set[str]:
     """Name the hosts whose GPUs are all shown: if there are very many, first those with an obstacle."""
     by_host: dict[str, list[GpuRow]] = {}
     for gpu in view.gpus:
         by_host.setdefault(gpu.host, []).append(gpu)
-    told, _ = foremost_groups(tuple(by_host.items()), lambda gpu: not gpu.obstacle, with_all=with_all)
+    told, _ = foremost_groups(tuple(by_host.items()), lambda gpu: not gpu.obstacle, most)
     return {host for host, _ in told}
 
 
@@ -307,12 +316,14 @@ def _node(node: int | None) -> str:
     return "?" if node is None else str(node)
 
 
-def render_cordons(rows: Sequence[CordonRow], width: int) -> list[Text]:
+def render_cordons(rows: Sequence[CordonRow], width: int, most: Most = USUAL) -> list[Text]:
     """Lay out the cordons; nothing where there is none."""
     if not rows:
         return []
-    cells = [[row.host, row.gpu or "all", row.reason, row.by, _since(row.since)] for row in rows]
-    return [Text(""), Text("CORDONED", style="bold"), *table(_COLUMNS, cells, width)]
+    told, left = foremost(rows, most=most)
+    cells = [[row.host, row.gpu or "all", row.reason, row.by, _since(row.since)] for row in told]
+    lines = [Text(""), Text("CORDONED", style="bold"), *table(_COLUMNS, cells, width)]
+    return lines + others("cordons", ("" for _ in left), width)
 
 
 def _since(text: str) -> str:

@@ -9,6 +9,8 @@ from rich.text import Text
 
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows, without_domain
+from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import Most
 
 MOST_SHOWN = 6
 """So many differences of one VM or host are shown unless all are asked for."""
@@ -24,23 +26,25 @@ UNKNOWN = "unknown"
 _INDENT = 4
 
 
-def render_differences(differences: Sequence[Difference], width: int, *, with_all: bool) -> list[Text]:
+def render_differences(differences: Sequence[Difference], width: int, most: Most) -> list[Text]:
     """Lay out the differences under their subjects, and below them why an author is unknown."""
     hosts = without_domain(one.subject.name for one in differences if one.subject.kind == "host")
     groups = [
         (hosts[name] if kind == "host" else name, list(group))
         for (kind, name), group in groupby(differences, key=lambda one: (one.subject.kind, one.subject.name))
     ]
-    most = len(differences) if with_all else MOST_SHOWN
-    cells = [_cells(one) for _, group in groups for one in group[:most]]
+    told, left = foremost(groups, most=most)
+    each = len(differences) if most.is_all else MOST_SHOWN
+    cells = [_cells(one) for _, group in told for one in group[:each]]
     heading, *rows = table_rows(_COLUMNS, cells, width, indent=_INDENT)
     lines = heading
     following = iter(rows)
-    for name, group in groups:
+    for name, group in told:
         lines.append(Text(f"  {name}", "yellow"))
-        lines += (line for row in islice(following, min(most, len(group))) for line in row)
-        if len(group) > most:
-            lines.append(Text(f"    and {len(group) - most} more"))
+        lines += (line for row in islice(following, min(each, len(group))) for line in row)
+        if len(group) > each:
+            lines.append(Text(f"    and {len(group) - each} more"))
+    lines += others("hosts and VMs", ("" for _ in left), width)
     for reason in dict.fromkeys(one.why_unknown for one in differences if one.why_unknown):
         lines += [Text("  ") + part for part in fold(Text(f"{UNKNOWN}: {reason}", "dim"), width - 2, hang=2)]
     return lines

@@ -24,7 +24,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.remedies.lost_hosts import told_of
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.lines import abridged, both_ends, fold, hanging, short
-from vgpu_cfg.render.layout.most import LESS, Most, usual
+from vgpu_cfg.render.layout.most import Most, first_screen
 from vgpu_cfg.render.text.plan.changes import (
     Block,
     Follower,
@@ -69,10 +69,6 @@ _OF_VMS = {
 }
 """The text of findings about VMs, before their names."""
 
-MOST_LINES = 50
-"""The first screen of a plan for hundreds of hosts is no longer; `-v` and the page show the rest."""
-_MANY_HOSTS = 32
-
 _STYLES = {"+": "green", "-": "red"}
 _LABEL = 5
 
@@ -91,17 +87,14 @@ class PlanShown:
 def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[Text]:
     """Lay out a plan; one that changes nothing and found nothing is one line."""
     shown = shown or PlanShown()
-    lines = _rendered(plan, width, shown, usual(with_all=shown.with_all))
-    for most in LESS if not shown.with_all and len(_hosts(plan)) > _MANY_HOSTS else ():
-        if len(lines) > MOST_LINES:
-            lines = _rendered(plan, width, shown, most)
-    return lines
+    return first_screen(
+        lambda most: _rendered(plan, width, shown, most), len(_hosts(plan)), with_all=shown.with_all
+    )
 
 
 def _hosts(plan: Plan) -> set[str]:
-    return {change.subject.name for change in plan.changes if change.subject.kind == "host"} | {
-        found.subject.name for found in plan.diagnostics if found.subject.kind == "host"
-    }
+    subjects = [one.subject for one in (*plan.changes, *plan.diagnostics)]
+    return {one.name for one in subjects if one.kind == "host"} | {one.host_name for one in plan.placements}
 
 
 def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text]:

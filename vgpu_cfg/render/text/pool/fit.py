@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.text import Text
@@ -15,6 +16,8 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE
 from vgpu_cfg.planning.pool.shapes import Fits
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold_hosts, hanging, size, table
+from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import Most, first_screen
 from vgpu_cfg.render.text.plan.whole import lost_lines
 from vgpu_cfg.render.views.estate.fit import FitView
 
@@ -30,11 +33,18 @@ _SHOWN_GAINS = 3
 
 def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out the answer; hosts that have no such board are folded unless `with_all`."""
+    return first_screen(lambda most: _rendered(view, width, most), len(view.fits.hosts), with_all=with_all)
+
+
+def _rendered(view: FitView, width: int, most: Most) -> list[Text]:
     lines = both_ends(Text.assemble((view.request, "bold")), Text(view.server, style="dim"), width)
-    far = [fit for fit in view.fits.hosts if not with_all and _is_far(fit)]
+    far = [fit for fit in view.fits.hosts if not most.is_all and _is_far(fit)]
     near = [fit for fit in view.fits.hosts if fit not in far]
     if near:
-        lines += [Text(""), *table(_COLUMNS, [_cells(fit, view) for fit in near], width)]
+        told, left = foremost(near, lambda fit: not fit.count, most)
+        lines += [Text(""), *table(_COLUMNS, [_cells(fit, view) for fit in told], width)]
+        counts = Counter(fit.count for fit in left)
+        lines += others("hosts", (f"with room for {count}" for count in counts.elements()), width)
     lines.append(Text(""))
     if far:
         names = fold_hosts(fit.host.name for fit in far)

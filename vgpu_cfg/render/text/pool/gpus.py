@@ -14,7 +14,6 @@ from itertools import groupby
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import VCenter
-from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE, ShareUse
@@ -22,6 +21,7 @@ from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, PoolRow, reclaim_ste
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
+    abridged,
     both_ends,
     fold,
     fold_hosts,
@@ -31,6 +31,7 @@ from vgpu_cfg.render.layout.lines import (
     table_rows,
 )
 from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
+from vgpu_cfg.render.layout.most import USUAL, Most, first_screen
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.estate.inventory import render_cordons
 from vgpu_cfg.render.text.pool.use import over, percent, render_use
@@ -110,17 +111,23 @@ def render_pool(
 ) -> list[Text]:
     """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
     hosts = len({gpu.host_moid for gpu in pool.gpus})
-    left = Text.assemble((vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}")
-    right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
-    lines = both_ends(left, right, width)
-    if not pool.gpus:
-        return [*lines, Text(""), Text("vSphere reports no GPUs on any host.")]
-    lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
-    lines += _by_host(pool.gpus, width, with_all=with_all)
-    if use is not None:
-        lines += render_use(pool, use, width, with_all=with_all)
-    lines += [*render_shares(shares, width), *render_cordons(cordons, width)]
-    return [*lines, *render_off(pool, width, with_all=with_all), *render_idle(pool, width, with_all=with_all)]
+
+    def rendered(most: Most) -> list[Text]:
+        left = Text.assemble(
+            (vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}"
+        )
+        right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
+        lines = both_ends(left, right, width)
+        if not pool.gpus:
+            return [*lines, Text(""), Text("vSphere reports no GPUs on any host.")]
+        lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
+        lines += _by_host(pool.gpus, width, most)
+        if use is not None:
+            lines += render_use(pool, use, width, most=most)
+        lines += [*render_shares(shares, width, most), *render_cordons(cordons, width, most)]
+        return [*lines, *render_off(pool, width, most), *render_idle(pool, width, most)]
+
+    return first_screen(rendered, hosts, with_all=with_all)
 
 
 def render_pool_rows(rows: Sequence[PoolRow], width: int) -> list[Text]:
@@ -172,13 +179,14 @@ def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
 
 
-def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[Text]:
+def _by_host(gpus: Sequence[PooledGpu], width: int, most: Most) -> list[Text]:
+    with_all = most.is_all
     hosts = [(host, tuple(group)) for host, group in groupby(gpus, key=lambda gpu: gpu.host)]
     shown = [pair for pair in hosts if with_all or not all(_is_plainly_idle(gpu) for gpu in pair[1])]
     idle = [pair for pair in hosts if pair not in shown]
     lines: list[Text] = []
     if shown:
-        told, left = foremost_groups(shown, lambda gpu: not (gpu.stranded or gpu.obstacle), with_all=with_all)
+        told, left = foremost_groups(shown, lambda gpu: not (gpu.stranded or gpu.obstacle), most)
         rows = [(host, alike) for host, group in told for alike in _alike(group, with_all=with_all)]
         cells = [_gpu_cells(alike) for _, alike in rows]
         heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
@@ -267,7 +275,7 @@ def _stranded(gpu: PooledGpu) -> Text:
     return Text.assemble(*parts)
 
 
-def render_shares(uses: Sequence[ShareUse], width: int) -> list[Text]:
+def render_shares(uses: Sequence[ShareUse], width: int, most: Most = USUAL) -> list[Text]:
     """Lay out the shares; nothing where no file of shares holds."""
     if not uses:
         return []
@@ -278,7 +286,7 @@ def render_shares(uses: Sequence[ShareUse], width: int) -> list[Text]:
             use.worded(use.limit),
             use.worded(use.held),
             Text(use.worded(max(0, use.limit - use.held)), style="red" if use.held > use.limit else ""),
-            fold_names(use.vms),
+            abridged(use.vms, most.runs),
         ]
         for use in uses
     ]
@@ -287,11 +295,11 @@ def render_shares(uses: Sequence[ShareUse], width: int) -> list[Text]:
     return [*lines, *fold(Text(note, "dim"), width, hang=2)]
 
 
-def render_off(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Text]:
+def render_off(pool: GpuPool, width: int, most: Most) -> list[Text]:
     """List the VMs that have GPU devices and do not run; nothing where there is none."""
     if not pool.off:
         return []
-    told, left = foremost(pool.off, with_all=with_all)
+    told, left = foremost(pool.off, most=most)
     rows: list[list[Cell]] = [
         [
             holder.vm,
@@ -308,7 +316,7 @@ def render_off(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Tex
     return [*lines, *_note("vCenter reserves no GPUs for these VMs; their GPUs count as free above.", width)]
 
 
-def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Text]:
+def render_idle(pool: GpuPool, width: int, most: Most) -> list[Text]:
     """List the VMs that run with GPU devices and seem idle, and what would take them back; else nothing."""
     lines: list[Text] = []
     if pool.idle:
@@ -316,15 +324,16 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
         least = f"{pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
         title = f"WITH GPU DEVICES, USING LESS THAN {least}"
         lines += [Text(""), Text(title, style="bold")]
-        told, left = foremost(pool.idle, with_all=with_all)
+        told, left = foremost(pool.idle, most=most)
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in told], width)
         lines += others("VMs", ("" for _ in left), width)
         lines += _certainty(pool, width)
-        lines += _reclaim(pool, width, with_all=with_all)
+        lines += _reclaim(pool, width, most)
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
         lines += _note(
-            f"vCenter reports neither GPU nor CPU usage for {who}: {fold_names(pool.cpu_untold)}.", width
+            f"vCenter reports neither GPU nor CPU usage for {who}: {abridged(pool.cpu_untold, most.runs)}.",
+            width,
         )
     return lines
 
@@ -359,10 +368,10 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
     return lines
 
 
-def _reclaim(pool: GpuPool, width: int, *, with_all: bool) -> list[Text]:
+def _reclaim(pool: GpuPool, width: int, most: Most) -> list[Text]:
     """List what would take their GPUs back; nothing is done."""
     lines = [Text(""), Text("HOW TO RECLAIM THEM", style="bold")]
-    told, left = foremost(reclaim_steps(pool), with_all=with_all)
+    told, left = foremost(reclaim_steps(pool), most=most)
     for step in told:
         words = f"ask {step.ask}, then {step.then}; this frees {_devices(step.frees)}"
         lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in told))

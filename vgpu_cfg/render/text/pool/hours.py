@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, table
+from vgpu_cfg.render.layout.lines import Cell, Column, abridged, both_ends, fold, table
+from vgpu_cfg.render.layout.many import others
 from vgpu_cfg.render.views.run.run_steps import moment_text
+
+_MOST_ROWS, _MOST_RUNS = 40, 8
 
 
 def render_hours(found: Hours, by: str, width: int, *, server: str) -> list[Text]:
-    """Lay out who held how much."""
+    """Lay out who held how much; of very many rows and names the first."""
     total = sum(row.gpu_hours for row in found.rows)
     left = Text(f"{total:,.1f} GPU-hours", "bold")
     right = Text(f"{server}, {moment_text(found.since)} to {moment_text(found.until)}", "dim")
@@ -25,7 +27,9 @@ def render_hours(found: Hours, by: str, width: int, *, server: str) -> list[Text
     )
     lines = both_ends(left, right, width)
     if found.rows:
-        lines += table(columns, [_cells(row, total, by) for row in found.rows], width)
+        told, rest = found.rows[:_MOST_ROWS], found.rows[_MOST_ROWS:]
+        lines += table(columns, [_cells(row, total, by) for row in told], width)
+        lines += others("rows", ("" for _ in rest), width, where="--csv lists all")
     return [*lines, *_notes(found, width)]
 
 
@@ -35,7 +39,7 @@ def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
         f"{row.gpu_hours:,.1f}",
         f"{100 * row.gpu_hours / total:.0f} %" if total else "",
         f"{row.device_hours:,.1f}",
-        fold_names(sorted(row.vms)) if by != "vm" else "",
+        abridged(sorted(row.vms), _MOST_RUNS) if by != "vm" else "",
     ]
 
 

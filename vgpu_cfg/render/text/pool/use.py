@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.gpu_use import PastUse
-from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
-from vgpu_cfg.render.layout.lines import Cell, Column, fold, fold_hosts, hanging, size, table_rows
+from vgpu_cfg.render.layout.lines import Cell, Column, abridged, fold, fold_hosts, hanging, size, table_rows
 from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import ALL, USUAL, Most
 from vgpu_cfg.render.views.estate.fit import UseTable
 
 UNMEASURED = "not measurable"
@@ -41,11 +41,11 @@ def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
 
 
 def render_use(
-    pool: GpuPool, shown: UseTable, width: int, *, height: int | None = None, with_all: bool = False
+    pool: GpuPool, shown: UseTable, width: int, *, height: int | None = None, most: Most = USUAL
 ) -> list[Text]:
     """Lay out how GPUs are used, or say why that is not measurable.
 
-    Without `with_all` GPUs that nothing runs on and that did nothing are only counted. No more rows are
+    Unless all are shown, GPUs that nothing runs on and that did nothing are only counted. No more rows are
     shown than a window of `height` lines holds, the first of them.
     """
     if not pool.gpus:
@@ -53,13 +53,13 @@ def render_use(
     if pool.use_unread:
         return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_unread}", width, indent=0, style="bold")]
     measured = [row for row in shown.rows if row.unmeasured < row.gpus]
-    rows = [row for row in measured if with_all or not _is_at_rest(row)]
+    rows = [row for row in measured if most.is_all or not _is_at_rest(row)]
     if shown.sort is not None:
         sort = shown.sort
         rows.sort(key=lambda row: _place(row, sort))
-    told, left = foremost(rows, with_all=with_all or height is not None)
+    told, left = foremost(rows, most=most if height is None else ALL)
     first = Column(shown.by.value.upper(), is_flexible=True)
-    entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by) for row in told], width)
+    entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by, most) for row in told], width)
     lines = [Text(""), Text("USE", style="bold")]
     notes = _folded(_notes(pool, shown, at_rest=len(measured) - len(rows)), width)
     if height is not None:
@@ -84,7 +84,7 @@ def _fitting(entries: list[list[Text]], room: int) -> tuple[list[list[Text]], in
     return entries, 0
 
 
-def _cells(row: UseRow, by: UseBy) -> list[Cell]:
+def _cells(row: UseRow, by: UseBy, most: Most) -> list[Cell]:
     has_none = row.shared == row.gpus and by is not UseBy.GPU
     return [
         row.name or f"(no {by})",
@@ -94,7 +94,7 @@ def _cells(row: UseRow, by: UseBy) -> list[Cell]:
         "" if row.power_watts is None else f"{row.power_watts} W",
         "" if row.past_percent is None else percent(row.past_percent),
         "" if row.peak_percent is None else percent(row.peak_percent),
-        fold_names(sorted(row.vms)) if by is not UseBy.VM else "",
+        abridged(sorted(row.vms), most.runs) if by is not UseBy.VM else "",
     ]
 
 

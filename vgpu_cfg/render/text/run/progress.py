@@ -27,7 +27,6 @@ _WORTH_TELLING_SECONDS = 10
 _STYLES = {
     OutcomeStatus.DONE: "green",
     OutcomeStatus.NOT_NEEDED: "dim",
-    OutcomeStatus.SKIPPED: "yellow",
     OutcomeStatus.FAILED: "bold red",
 }
 
@@ -79,7 +78,7 @@ class _Tally:
     def facts(self, event: Event) -> str:
         """Return how long a change took and its number of tasks, if it did anything."""
         parts = []
-        if event.change_id in self.began and event.status is not OutcomeStatus.SKIPPED:
+        if event.change_id in self.began:
             parts.append(duration((event.at - self.began[event.change_id]).total_seconds()))
         tasks = self.tasks.get(event.change_id, 0)
         if tasks:
@@ -267,7 +266,7 @@ class LiveDisplay:
         name = event.subject.name
         self._left[name] -= 1
         self._progress.update(self._whole, completed=self._tally.ended)
-        if event.status in (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED) or event.message:
+        if event.status is OutcomeStatus.FAILED or event.message:
             self._print(event)
         if name in self._bars:
             self._progress.update(
@@ -294,6 +293,8 @@ def log_line(event: Event, facts: str = "") -> Text | None:
             return Text(f"{'start':<8}{event.change_id}")
         case EventKind.TASK | EventKind.PROGRESS:
             return None
+        case EventKind.ENDED if event.status is OutcomeStatus.SKIPPED:
+            return None  # counted by reason at the end of the run
         case EventKind.NOTE:
             return Text.assemble((f"{'note':<8}", "cyan"), f"{event.change_id}: {event.message}")
         case EventKind.ENDED:

@@ -23,6 +23,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
+    abridged,
     both_ends,
     fold,
     hanging,
@@ -31,6 +32,7 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.layout.most import USUAL, Most, first_screen
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.run.host_result import (
@@ -55,6 +57,7 @@ _COLUMNS = (
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
+_MOST_SKIPPED = 8
 _MANY_STEPS = 3
 
 
@@ -90,57 +93,60 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
     that were staged, `undo_command` removes the VMs that a rollback left.
     """
     changes = {change.id: change for change in plan.changes}
-    lines = _head(plan, report, width)
     hosts_done = host_rows(plan, report, after)
-    lines += render_hosts(hosts_done, width)
     rows = [row for row in result_rows(plan, report, after) if row.status is not OutcomeStatus.SKIPPED]
-    if rows:
-        first, others_left = foremost(rows, _is_as_planned)
-        hosts = without_domain(row.vm.host for row in first if row.vm is not None)
-        gone = {
-            outcome.subject.name
-            for outcome in report.outcomes
-            if changes[outcome.change_id].deletes and outcome.status.is_in_place
-        } | set(report.rollback.gone if report.rollback is not None else ())
-        lines += [Text("")] if hosts_done else []
-        has_guests = any(row.vm is not None and row.vm.guest is not None for row in first)
-        columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
-        cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in first]
-        lines += table(columns, cells, width)
-        states = (row.vm.word if row.vm is not None else row.status.value for row in others_left)
-        lines += others("VMs", states, width, where="in the journal")
-    standing = standing_text(plan, report, hosts_done)
-    if standing:
-        lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
-    for outcome in report.failed[:_MOST_FAILURES]:
-        lines += [Text(""), *_failure(outcome, plan, width)]
-    if len(report.failed) > _MOST_FAILURES:
-        lines += [
-            Text(""),
-            Text(f"  and {len(report.failed) - _MOST_FAILURES} more failures, in the journal"),
-        ]
-    lines += _skipped(report, width)
-    for change_id in report.waiting_for:
-        lines += [Text(""), *_manual_step(changes[change_id], plan, next_command, width)]
-    left_behind = other_left_behind(report, hosts_done)
-    if left_behind:
-        lines += [Text("")]
-        for index, text in enumerate(left_behind):
-            lines += hanging(
-                "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
-            )
-    lines += _canaries(report, width)
-    lines += render_rollback(report.rollback, width, undo_command=undo_command)
-    is_waiting = bool(report.waiting_for or report.put_off)
-    is_whole = not report.has_failed and not is_waiting and not report.is_interrupted
-    if not is_whole:
-        commands = {"NEXT": next_command}
-    elif _has_staged(report, changes):
-        commands = {"CHECK": check_command, "VERIFY": prove_command}
-    else:
-        commands = {"CHECK": check_command}
-    told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
-    return [*lines, *_tail(told, width)]
+
+    def rendered(most: Most) -> list[Text]:
+        lines = _head(plan, report, width)
+        lines += render_hosts(hosts_done, width, most)
+        if rows:
+            first, others_left = foremost(rows, _is_as_planned, most)
+            hosts = without_domain(row.vm.host for row in first if row.vm is not None)
+            gone = {
+                outcome.subject.name
+                for outcome in report.outcomes
+                if changes[outcome.change_id].deletes and outcome.status.is_in_place
+            } | set(report.rollback.gone if report.rollback is not None else ())
+            lines += [Text("")] if hosts_done else []
+            has_guests = any(row.vm is not None and row.vm.guest is not None for row in first)
+            columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
+            cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in first]
+            lines += table(columns, cells, width)
+            states = (row.vm.word if row.vm is not None else row.status.value for row in others_left)
+            lines += others("VMs", states, width, where="in the journal")
+        standing = standing_text(plan, report, hosts_done)
+        if standing:
+            lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
+        lines += _failures(report.failed, plan, width, most)
+        lines += _skipped(report, width, most)
+        waiting = report.waiting_for[: most.rows]
+        for change_id in waiting:
+            lines += [Text(""), *_manual_step(changes[change_id], plan, next_command, width)]
+        if left := report.waiting_for[len(waiting) :]:
+            names = abridged((changes[change_id].subject.name for change_id in left), most.runs)
+            lines += [Text(""), *fold(Text(f"and {counted(len(left), 'more manual step')}: {names}"), width)]
+        left_behind = other_left_behind(report, hosts_done)
+        if left_behind:
+            lines += [Text("")]
+            for index, text in enumerate(left_behind):
+                lines += hanging(
+                    "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
+                )
+        lines += _canaries(report, width)
+        lines += render_rollback(report.rollback, width, undo_command=undo_command)
+        is_waiting = bool(report.waiting_for or report.put_off)
+        is_whole = not report.has_failed and not is_waiting and not report.is_interrupted
+        if not is_whole:
+            commands = {"NEXT": next_command}
+        elif _has_staged(report, changes):
+            commands = {"CHECK": check_command, "VERIFY": prove_command}
+        else:
+            commands = {"CHECK": check_command}
+        told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
+        return [*lines, *_tail(told, width)]
+
+    hosts = {row.name for row in hosts_done} | {row.vm.host for row in rows if row.vm is not None}
+    return first_screen(rendered, len(hosts), with_all=False)
 
 
 def _is_as_planned(row: ResultRow) -> bool:
@@ -199,29 +205,53 @@ def _cells(
     ]
 
 
-def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
-    left = Text.assemble(
-        ("FAILED", "bold red"),
-        f"  step {step_number(plan, outcome.change_id)}, ",
-        (outcome.change_id, "bold"),
-    )
-    facts = [outcome.tasks[-1]] if outcome.tasks else []
+def _failures(failed: Sequence[Outcome], plan: Plan, width: int, most: Most) -> list[Text]:
+    """Show each cause once, with the steps that it stopped."""
+    causes: dict[tuple[str, ...], list[Outcome]] = {}
+    for one in failed:
+        texts = (one.message.removeprefix(f"{one.change_id}: "), one.cause, one.remedy, one.subject.kind)
+        key = tuple(text.replace(one.subject.name, "") for text in texts)
+        causes.setdefault((*key, *(reading_text(each) for each in one.readings)), []).append(one)
+    alike = list(causes.values())
+    shown = alike[: min(_MOST_FAILURES, most.rows or len(alike))]
+    lines = [line for same in shown for line in (Text(""), *_failure(same, plan, width, most))]
+    if rest := sum(map(len, alike[len(shown) :])):
+        lines += [Text(""), Text(f"  and {counted(rest, 'more failure')}, in the journal")]
+    return lines
+
+
+def _failure(same: Sequence[Outcome], plan: Plan, width: int, most: Most) -> list[Text]:
+    outcome = same[0]
+    what = f"  step {step_number(plan, outcome.change_id)}, "
+    if len(same) > 1:
+        what = f"  {len(same)} steps: "
+    named = abridged((one.change_id for one in same), most.runs)
+    if len(what) + len(named) > width // 2 and len(same) > 1:
+        return [
+            *hanging("FAILED", f"{what.strip()} {named}", width, indent=0, label_width=7, style="bold red"),
+            *_reasons(outcome, plan, width),
+        ]
+    left = Text.assemble(("FAILED", "bold red"), what, (named, "bold"))
+    facts = [outcome.tasks[-1]] if outcome.tasks and len(same) == 1 else []
     if outcome.ended_at is not None:
         facts.append(f"{outcome.ended_at.astimezone():%H:%M:%S}")
-    lines = both_ends(left, Text(", ".join(facts), "dim"), width)
+    return [*both_ends(left, Text(", ".join(facts), "dim"), width), *_reasons(outcome, plan, width)]
+
+
+def _reasons(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
     message = outcome.message.removeprefix(f"{outcome.change_id}: ")
     is_servers_word = bool(outcome.cause) or (bool(outcome.tasks) and outcome.subject.kind != "host")
     is_guests_word = any(one.id == outcome.change_id and one.staged for one in plan.changes)
     who = "vCenter" if is_servers_word else "why"
-    lines += hanging("guest" if is_guests_word else who, message, width)
+    lines = hanging("guest" if is_guests_word else who, message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
     pending = [reading_text(one) for one in outcome.readings if not is_settled(one)]
     lines += hanging("pending", "; ".join(pending), width) if pending else []
     return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
 
 
-def _skipped(report: Report, width: int) -> list[Text]:
-    """Name the skipped changes, by reason."""
+def _skipped(report: Report, width: int, most: Most) -> list[Text]:
+    """Count the skipped changes by reason, and name the first of them."""
     waiting = set(report.waiting_for)
     by_reason: dict[str, list[Outcome]] = {}
     for outcome in report.outcomes:
@@ -231,7 +261,8 @@ def _skipped(report: Report, width: int) -> list[Text]:
         return []
     lines = [Text("")]
     for reason, outcomes in by_reason.items():
-        text = f"{fold_names(_skipped_names(outcomes))}: {reason}"
+        names = abridged(_skipped_names(outcomes), most.runs or _MOST_SKIPPED, "steps")
+        text = f"{names}: {reason}"
         label = "SKIPPED" if len(lines) == 1 else ""
         lines += hanging(label, text, width, indent=0, label_width=8, style="yellow")
     return lines
@@ -290,11 +321,11 @@ def _tail(words: Mapping[str, str], width: int) -> list[Text]:
     return [Text(""), *lines] if lines else []
 
 
-def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
+def render_hosts(rows: Sequence[HostRow], width: int, most: Most = USUAL) -> list[Text]:
     """Lay out a row per host, and under it the values that were not confirmed; count those of very many."""
     if not rows:
         return []
-    told, left = foremost(rows, _hosts_is_as_planned)
+    told, left = foremost(rows, _hosts_is_as_planned, most)
     shortened = without_domain(row.name for row in told)
     heading, *laid_out = table_rows(_HOSTS_COLUMNS, [_hosts_cells(row, shortened) for row in told], width)
     lines = heading
