@@ -30,6 +30,9 @@ def faults_in(printed: str, whole: str | None, width: int) -> list[str]:
     A word that is longer than the line has room for stands on a line of its own, and so does a command,
     which could not be copied from two.
     """
+    printed = re.sub(
+        r"^ *not shown at this width: .*(\n {2,}[A-Z-]+(, [A-Z-]+)*$)*", "", printed, flags=re.MULTILINE
+    )
     too_long = [
         f"{len(line)} wide: {line}"
         for line in printed.splitlines()

@@ -106,7 +106,9 @@ class PlanError(VgpuCfgError):
 
 
 class DoesNotFit(PlanError):
-    """A finding of severity error stands against the plan."""
+    """A finding of severity error stands against the plan; `is_shown` if the plan was printed with it."""
+
+    is_shown = False
 
 
 class UnsafePlan(PlanError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -81,7 +82,6 @@ def test_a_gpu_is_cordoned_by_its_address_beside_others(vgpu_cfg: CommandLine) -
 
 MISTYPED = (
     (("cordon", "host:esx-1.lab", "--reason=x"), 5, "did you mean 'esx-01.lab'"),
-    (("cordon", "esx-01.lab", "--reason=x"), 5, "use `host:esx-01.lab`"),
     (("cordon", "gpu:esx-01.lab", "--reason=x"), 5, "use `gpu:esx-01.lab/PCI`"),
     (("cordon", "gpu:esx-01.lab/21:00.1", "--reason=x"), 5, "did you mean '0000:21:00.0'"),
     (("cordon", "host:esx-01.lab"), 2, "specify a short reason"),
@@ -107,6 +107,28 @@ def test_a_text_that_somebody_typed_in_the_client_closes_the_host(vgpu_cfg: Comm
     lab.save()
     assert "do not use, ask Anna" in vgpu_cfg.done("inventory", SERVER).told
     assert "uncordoned" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
+
+
+def test_a_bare_name_is_a_host_or_a_cluster(vgpu_cfg: CommandLine) -> None:
+    assert "esx-01.lab: cordoned" in vgpu_cfg.done("cordon", "esx-01.lab", "--reason=x", SERVER).told
+    told = vgpu_cfg.done("cordon", "gpu", "--reason=y", SERVER).told
+    assert "esx-01.lab: cordoned" in told
+    assert "esx-02.lab: cordoned" in told
+
+
+class TerminalText(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_refusal_stands_once_on_a_terminal(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    vgpu_cfg.done("apply", PLAN, "--yes")
+    words = ("drain", FIRST, SERVER, "--dry-run")
+    apart = vgpu_cfg(*words)
+    assert "ERROR  VG547" in apart.err
+    monkeypatch.setattr("tests.cli.command_line.io.StringIO", TerminalText)
+    ran = vgpu_cfg(*words, TERM="dumb", COLUMNS="100")
+    assert (ran.code, (ran.out + ran.err).count("VG547")) == (4, 1)
 
 
 # ---------------------------------------------------------------- drains

@@ -265,7 +265,9 @@ def _print_error(error: VgpuCfgError) -> None:
         show.error(error, OutputFormat.JSON)
         return
     _print_report(error)
-    show.error(error, OutputFormat.TEXT)
+    is_shown = isinstance(error, DoesNotFit) and error.is_shown
+    if not (is_shown and sys.stdout.isatty() and sys.stderr.isatty()):
+        show.error(error, OutputFormat.TEXT)
 
 
 def _print_report(error: VgpuCfgError) -> None:

@@ -100,9 +100,16 @@ def read_within(file: BinaryIO | io.BufferedIOBase, limit: Limit, name: str) -> 
 
 
 def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known words closest to `word`, whatever the case, the closest first."""
+    """Return the known words closest to `word`, whatever the case, the closest first.
+
+    A typing error rarely hits the first letter, and a glob is not a mistyped name.
+    """
+    if set(word) & set("*?["):
+        return []
+    typed = word.casefold()
     folded = {choice.casefold(): choice for choice in sorted(set(known))}
-    return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, most, _CLOSE)]
+    close = difflib.get_close_matches(typed, folded, most, _CLOSE)
+    return [folded[one] for one in close if one[:1] == typed[:1] or one in typed or typed in one[1:]]
 
 
 def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:

@@ -252,6 +252,8 @@ def test_suggestions() -> None:
     assert did_you_mean("MEMORY", ["memory"]) == "did you mean 'memory'?"
     assert did_you_mean("zzz", ["b", "a"], noun="keys") == "available keys: a, b"
     assert did_you_mean("zzz", ["b", "a"]) == ""
+    assert did_you_mean("owner", ["power", "place"]) == ""
+    assert did_you_mean("ds-*", ["ds-6"]) == ""
 
 
 _text = st.text(

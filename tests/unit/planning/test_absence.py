@@ -293,11 +293,6 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
     ("word", "message", "remedy"),
     [
         (
-            "esx-01",
-            "'esx-01' does not identify a host, cluster, GPU or NIC",
-            "use `host:esx-01`; kinds: host:NAME",
-        ),
-        (
             "hots:esx-01",
             "'hots:esx-01' does not identify a host, cluster, GPU or NIC",
             "did you mean `host:esx-01`?",
@@ -317,7 +312,6 @@ def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
         ),
         ("cluster:*", "cluster * not found", "available clusters: gpu"),
         ("cluster:gqu", "cluster gqu not found", "did you mean 'gpu'?"),
-        ("gpu", "'gpu' does not identify a host, cluster, GPU or NIC", "use `cluster:gpu`;"),
         ("nic:esx-01", "'nic:esx-01' does not specify a NIC", "use `nic:esx-01/VMNIC`"),
         ("nic:esx-01/vmnic4", "NIC vmnic4 not found on esx-01", "run `vgpu-cfg inventory` to list the NICs"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),

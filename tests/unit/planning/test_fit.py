@@ -34,7 +34,7 @@ def fit(profile: str, host: dict[str, Any], vms: dict[str, Any] | None = None) -
 def test_copies_are_counted_until_there_is_no_place() -> None:
     found = fit("grid_a100-10c", {"gpus": [a100(), a100(B)]})
     assert found.total == 8
-    assert [limit.text for limit in found.hosts[0].limits] == ["2 GPUs full"]
+    assert [limit.text for limit in found.hosts[0].limits] == ["memory of 2 GPUs"]
 
 
 def test_a_size_that_runs_there_locks_its_gpu() -> None:
@@ -43,7 +43,7 @@ def test_a_size_that_runs_there_locks_its_gpu() -> None:
     assert found.total == 4
     assert [limit.text for limit in found.hosts[0].limits] == [
         "small-01 locks 1 GPU to 4 GB",
-        "1 GPU full",
+        "memory of 1 GPU",
     ]
     assert found.hosts[0].gains == (Gain("small-01", 4),)
     assert fit("grid_a100-4c", host, {"small-01": runs("grid_a100-4c")}).total == 19

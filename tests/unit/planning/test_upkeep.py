@@ -243,7 +243,7 @@ def test_what_is_typed_into_a_cordon_stays_on_its_line(typed: str) -> None:
 
 def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
     observed = estate(2, {"a": small("esx-01", **OWN)})
-    seen = Drained.of(observed.hosts[0], observed)
+    seen = Drained.of(observed.hosts[0], observed, "vgpu-cfg uncordon host:esx-01")
     told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
     assert "esx-01 still runs a; to continue, rerun the command with the same options" in told
 

@@ -152,7 +152,11 @@ def upkeep(*, running: tuple[str, ...] = (), is_done: bool = True) -> Display:
         ),
     )
     report = Report(plan="drain", digest=plan.digest, outcomes=outcomes)
-    drained = Drained(Host(moid="host-1", name="esx-01", inventory_path="/dc1/host/gpu/esx-01"), running)
+    drained = Drained(
+        Host(moid="host-1", name="esx-01", inventory_path="/dc1/host/gpu/esx-01"),
+        running,
+        "vgpu-cfg uncordon host:esx-01",
+    )
     return lambda width: render_upkeep(
         plan, report if is_done else None, width, drained=drained, journal=LOG if is_done else ""
     )

@@ -12,7 +12,8 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import VM, Places
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, VmRef, plain, table_rows
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain, table_rows
+from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.tags import Tag
 
 
@@ -34,7 +35,19 @@ class SetAttributes(ChangeBase):
     values: Mapping[str, str]
 
     def head(self, place: Placement | None) -> Row:
-        return "attributes", plain("")
+        home = self.values.get(HOME_ATTRIBUTE)
+        if home is None:
+            return "attributes", plain("")
+        why = "while it moves" if '"is_moving":true' in home else "for its return"
+        owner = next((f" ({edit.note})" for edit in self.edits if edit.note), "")
+        return "place", plain(f"remember its host {why}{owner}" if home else f"forget its former host{owner}")
+
+    @property
+    def compared(self) -> tuple[Edit, ...]:
+        return tuple(edit for edit in self.edits if edit.key != HOME_ATTRIBUTE)
+
+    def told_below(self) -> tuple[Edit, ...]:
+        return self.compared
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name

@@ -116,7 +116,7 @@ def runbook(
     )
     answer = flow.plan_once(request, connection, command.plan_options, open_shell=open_shell)
     made, observed = answer.plan, answer.observed
-    flow.refuse_errors(made)
+    flow.refuse_errors(made, is_shown=False)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     next_command = command.command("apply", path)
     if output is OutputFormat.JSON:

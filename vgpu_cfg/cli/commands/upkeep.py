@@ -13,7 +13,11 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 _Targets = Annotated[
     list[str],
-    typer.Argument(metavar="TARGET...", help="host:NAME or gpu:HOST/PCI; accepts globs.", show_default=False),
+    typer.Argument(
+        metavar="TARGET...",
+        help="A host, cluster:NAME, or gpu:HOST/PCI; globs match several.",
+        show_default=False,
+    ),
 ]
 
 _PowerOffOption = Annotated[

@@ -230,10 +230,11 @@ def _with_failed_customizations(
     return observed.model_copy(update={"failed_customizations": failed})
 
 
-def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
-    """Raise DoesNotFit if a finding refuses the plan; `fixes` were shown above."""
+def refuse_errors(plan: Plan, fixes: Suggestion | None = None, *, is_shown: bool = True) -> None:
+    """Raise DoesNotFit if a finding refuses the plan, which was shown; `fixes` were shown above."""
     refusal = refusal_of(plan, fixes)
     if refusal is not None:
+        refusal.is_shown = is_shown
         raise refusal
 
 

@@ -41,7 +41,8 @@ class Upkeep:
     """A request for hosts: `plan_for` returns its plan, `scope` is the reading it needs.
 
     `hosts_of` are its hosts, `command` is the typed command. `asks` is whether it is shown and confirmed
-    before, `is_dry` whether it is only shown. `drained` is the host that must then be empty.
+    before, `is_dry` whether it is only shown. `drained` is the host that must then be empty, `back`
+    the command that gives it back.
     """
 
     command: str
@@ -51,6 +52,7 @@ class Upkeep:
     occasion: Occasion
     asks: bool = False
     drained: Callable[[Inventory], Host | None] = lambda _: None
+    back: str = ""
     yes: bool = False
     is_dry: bool = False
 
@@ -137,6 +139,7 @@ def drain(
         occasion,
         asks=True,
         drained=drained,
+        back=CommandOptions(flags).command("uncordon", Path(f"host:{name.removeprefix('host:')}")),
         yes=yes,
         is_dry=dry_run,
     )
@@ -215,7 +218,7 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
         if plan.errors:
             return _only_show(plan, output)
         if not plan.changes:
-            show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
+            show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed), back=asked.back)
             return 0
         work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
         work = replace(work, tools=tools_to_give_back(plan, observed, estate, locks))
@@ -262,7 +265,7 @@ def _as_work(
 ) -> Work:
     def tell(report: Report, after: Inventory | None, journal: str) -> None:
         drained = asked.drained(after) if after is not None else None
-        show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
+        show.upkeep(plan, report, output, after=after, drained=drained, back=asked.back, journal=journal)
 
     question = f"Make {these(plan)}?"
     return Work(plan, observed, asked.plan_for, read_back, question, plan.name, locks, tell=tell)

@@ -249,6 +249,7 @@ def validated(path: Path, desired: DesiredPlan) -> Answer:
 
     def lines(width: int) -> Iterable[Text]:
         yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'empty'}."), width, hang=2)
-        yield Text(f"NEXT   vgpu-cfg plan {path}")
+        is_there_already = not desired.id and count and all(vm.source is None for vm in desired.vms)
+        yield Text(f"NEXT   vgpu-cfg {'import' if is_there_already else 'plan'} {path}")
 
     return Answer(lines, data, {"vms": count, "gpus": gpus, "host_entries": entries})

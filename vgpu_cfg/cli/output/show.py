@@ -188,6 +188,7 @@ def upkeep(
     *,
     after: Inventory | None = None,
     drained: Host | None = None,
+    back: str = "",
     journal: str = "",
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
@@ -199,7 +200,7 @@ def upkeep(
 
         data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
-    seen = Drained.of(drained, after) if drained is not None and after is not None else None
+    seen = Drained.of(drained, after, back) if drained is not None and after is not None else None
     lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
 
 

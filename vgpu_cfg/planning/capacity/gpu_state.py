@@ -55,6 +55,7 @@ class GpuState:
     mixes_series: bool = True
     held: list[Held] = field(default_factory=list)
     is_cordoned: bool = False
+    is_set_to_mixed: bool = False
 
     @property
     def board_key(self) -> str | None:
@@ -122,6 +123,7 @@ class GpuState:
             self.mixes_series,
             list(self.held),
             self.is_cordoned,
+            self.is_set_to_mixed,
         )
 
     def signature(self) -> tuple[object, ...]:

@@ -174,6 +174,7 @@ class CapacityReader:
             node=gpu.numa_node,
             obstacle=self._obstacle(gpu, board, found),
             mixes_series=is_at_least(found.host.version, MIXED_SERIES_FROM),
+            is_set_to_mixed=VgpuMode.MIXED_SIZE in (gpu.vgpu_mode, gpu.configured_vgpu_mode),
         )
 
     def _board_by_profiles(self, found: HostCapacity) -> Board | None:

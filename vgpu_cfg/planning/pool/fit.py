@@ -143,8 +143,10 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
             locks = "locks" if len(vms) == 1 else "lock"
             return f"{by} {locks} {gpus} to {' and '.join(str(size) for size in sizes)} GB"
         case Code.GPU_FULL:
-            is_partly_used = all(_has_others_and_room(gpu) for gpu in refused.gpus)
-            return f"{gpus} with too little memory ({listed(vms)})" if is_partly_used else f"{gpus} full"
+            if all(_has_others_and_room(gpu) for gpu in refused.gpus):
+                return f"{gpus} with too little memory ({listed(vms)})"
+            is_full_now = all(not held.is_planned for gpu in refused.gpus for held in gpu.held)
+            return f"{gpus} full" if is_full_now else f"memory of {gpus}"
         case Code.MIXED_SIZE_NO_ROOM:
             size = refused.need.size_gb if refused.need else 0
             return f"{gpus} without a valid position for {size} GB"

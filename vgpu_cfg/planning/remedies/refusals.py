@@ -87,6 +87,8 @@ def explain_refusal(
     code = found[0].code if found else Code.NO_SUCH_BOARD
     message = f"{wanted_text(shape)} cannot be placed"
     remedy = next((one.remedy for one in found if one.code is code and one.remedy), REMEDIES.get(code, ""))
+    if code is Code.SAME_SIZE_LOCK and any(gpu.is_set_to_mixed for host in hosts for gpu in host.gpus):
+        remedy = "use the size that is running on it, or free a GPU that is set to mixed-size mode"
     return Refusal(code, message, remedy, _hindrances(found))
 
 

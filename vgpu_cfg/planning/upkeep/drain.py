@@ -88,6 +88,7 @@ class _Draining:
     touched: dict[str, Vm] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     placements: list[Placement] = field(default_factory=list)
+    unapproved: list[tuple[Vm, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.then = without(self.away, self.observed)
@@ -102,6 +103,10 @@ class _Draining:
                 change.model_copy(update={"needs": (*needs, *change.needs)}) if not change.needs else change
                 for change in one
             ]
+        names = " ".join(f"--power-off={vm.name}" for vm, _ in self.unapproved)
+        for vm, message in self.unapproved:
+            approval = f"with the approval of {'its owner' if len(self.unapproved) == 1 else 'their owners'}"
+            self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, f"{approval}, add {names}")
         return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
     def _cordons(self) -> Iterator[SetCordon]:
@@ -172,7 +177,7 @@ class _Draining:
             self._need_leave(vm, f"{why_cold}, so it must be powered off and on again on the same host")
             self.touched[vm.moid] = vm
             return in_turn(vm, [switch_off(vm), switch_on(vm, target)], self.observed)
-        self._need_leave(vm, f"{why_cold}, so it must be powered off to move to {target.name}")
+        self._need_leave(vm, f"{why_cold}, so it must be powered off to move")
         home = self._home(one, target, is_cold=True)
         moving = move(vm, one.host, target, is_running=False)
         cold: list[Change] = [switch_off(vm), moving, switch_on(vm, target), _arrived(vm, home)]
@@ -207,8 +212,7 @@ class _Draining:
 
     def _need_leave(self, vm: Vm, message: str) -> None:
         if vm.name not in self.options.power_off:
-            remedy = f"with its owner's approval, add --power-off={vm.name}"
-            self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, remedy)
+            self.unapproved.append((vm, message))
 
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)

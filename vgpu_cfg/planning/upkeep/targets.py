@@ -71,6 +71,7 @@ def away_of(word: str, observed: Inventory) -> Away:
 
     Raises NotFound if it means nothing here, or more than one.
     """
+    word = _with_kind(word, observed)
     kind, _, rest = word.partition(":")
     if rest and kind == "host":
         return AwayHost(one_host(word, observed))
@@ -83,7 +84,7 @@ def away_of(word: str, observed: Inventory) -> Away:
     raise NotFound(
         f"{word!r} does not identify a host, cluster, GPU or NIC",
         subject=observed.vcenter.address,
-        remedy=f"{_meant(word, observed)}kinds: {', '.join(_AWAY_WORDS.values())}",
+        remedy=f"{_meant(word)}kinds: {', '.join(_AWAY_WORDS.values())}",
     )
 
 
@@ -96,12 +97,23 @@ _AWAY_WORDS = {
 """How each kind of what may be thought away is written."""
 
 
-def _meant(word: str, observed: Inventory) -> str:
-    """Say what to write for a word without a kind, or with one that is misspelt."""
-    kind, sign, rest = word.partition(":")
-    if not sign:
-        is_cluster = any(one.name == word for one in _clusters(observed))
-        return f"use `{('cluster' if is_cluster else 'host')}:{word}`; " if word else ""
+def _with_kind(word: str, observed: Inventory) -> str:
+    """Add the kind to a bare name, which means the host or the cluster of that name. Raises Ambiguous."""
+    if not word or ":" in word:
+        return word
+    is_cluster = any(one.name == word for one in _clusters(observed))
+    if is_cluster and any(is_host(host.name, word) for host in observed.hosts):
+        raise Ambiguous(
+            f"{word} is both a host and a cluster",
+            subject=observed.vcenter.address,
+            remedy=f"specify one: host:{word} or cluster:{word}",
+        )
+    return f"{'cluster' if is_cluster else 'host'}:{word}"
+
+
+def _meant(word: str) -> str:
+    """Say what to write for a word whose kind is misspelt."""
+    kind, _, rest = word.partition(":")
     close = close_to(kind, _AWAY_WORDS, 1)
     return f"did you mean `{close[0]}:{rest}`? " if close and rest else ""
 
@@ -208,13 +220,18 @@ def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:
 
 
 def _targets(word: str, observed: Inventory) -> Iterator[Target]:
-    kind, sign, rest = word.partition(":")
-    if not sign or kind not in ("host", "gpu") or not rest:
+    word = _with_kind(word, observed)
+    kind, _, rest = word.partition(":")
+    if kind not in ("host", "gpu", "cluster") or not rest:
         raise NotFound(
-            f"{word!r} is neither a host nor a GPU",
+            f"{word!r} is not a host, a cluster or a GPU",
             subject=observed.vcenter.address,
-            remedy=f"use `host:{rest or word}`, or `gpu:HOST/PCI`, for example gpu:esx-01/0000:17:00.0",
+            remedy="use host:NAME, cluster:NAME or gpu:HOST/PCI, for example gpu:esx-01/0000:17:00.0",
         )
+    if kind == "cluster":
+        cluster = _one_cluster(rest, observed)
+        yield from (Target(host) for host in (*cluster.hosts, *cluster.silent))
+        return
     if kind == "host":
         yield from (Target(host) for host in hosts_named(rest, observed))
         return

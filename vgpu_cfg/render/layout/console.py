@@ -1,4 +1,4 @@
-"""The destination of lines: a terminal with color, or anything else without, both at a width of 80 to 120."""
+"""The destination of lines: a terminal with color, or anything else without, both at a width of 60 to 200."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ from vgpu_cfg.model.ranges import count_members, fold_names
 from vgpu_cfg.model.wording import is_obeyed, shown
 
 MIN_WIDTH = 60
-MAX_WIDTH = 120
+MAX_WIDTH = 200
+MAX_PROSE = 120
+"""A paragraph is no wider, since lines that are longer are hard to read."""
 
 Cell: TypeAlias = "str | Text"
 
@@ -49,7 +51,7 @@ def table_rows(
     """Lay out a table as the lines of each row, those of the headings first.
 
     If the words of a row do not fit next to each other, each cell gets a line of its own after its heading,
-    and the headings none.
+    and the headings none. Columns that are left out are named after the last row.
     """
     body = [[_text(cell) for cell in row] for row in rows]
     kept = [index for index in range(len(columns)) if any(row[index].plain for row in body)]
@@ -62,26 +64,35 @@ def table_rows(
         index: max([len(columns[index].title), *(_longest_word(row[index]) for row in body)])
         for index in kept
     }
+    left_out: list[str] = []
     while True:
         room = width - indent - 2 * (len(kept) - 1)
         widths = _fitted(columns, {index: natural[index] for index in kept}, least, room)
         droppable = [index for index in kept if columns[index].drop]
         if sum(widths.values()) <= room or not droppable:
             break
-        kept.remove(max(droppable, key=lambda index: columns[index].drop))
+        dropped = max(droppable, key=lambda index: columns[index].drop)
+        kept.remove(dropped)
+        left_out.append(columns[dropped].title)
     chosen = [columns[index] for index in kept]
     if sum(widths.values()) > room:
-        return [[], *(_stacked([row[index] for index in kept], chosen, width, indent) for row in body)]
-    head = [Text(columns[index].title, style="bold") for index in kept]
-    sizes = [widths[index] for index in kept]
-    lines = [_row_lines(head, chosen, sizes, indent)]
-    return lines + [_row_lines([row[index] for index in kept], chosen, sizes, indent) for row in body]
+        lines = [[], *(_stacked([row[index] for index in kept], chosen, width, indent) for row in body)]
+    else:
+        head = [Text(columns[index].title, style="bold") for index in kept]
+        sizes = [widths[index] for index in kept]
+        lines = [_row_lines(head, chosen, sizes, indent)]
+        lines += [_row_lines([row[index] for index in kept], chosen, sizes, indent) for row in body]
+    if left_out:
+        note = f"not shown at this width: {', '.join(left_out)}"
+        lines[-1] += fold(Text(" " * indent + note, style="dim"), width, hang=indent)
+    return lines
 
 
 def hanging(
     label: str, text: Cell, width: int, *, indent: int = 2, label_width: int = 8, style: str = ""
 ) -> list[Text]:
     """Lay out a label and a paragraph next to it, or below it if a word has no room there."""
+    width = min(width, MAX_PROSE)
     start = " " * indent + f"{label:<{label_width}} "
     body = fold(_text(text), width - len(start))
     if label and any(part.cell_len > width - len(start) for part in body):

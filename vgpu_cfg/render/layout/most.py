@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 50
 """The first screen of anything about hundreds of hosts is no longer; `-v` and the page show the rest."""
-MANY_HOSTS = 32
+MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ def usual(*, with_all: bool) -> Most:
     return ALL if with_all else USUAL
 
 
-def first_screen(render: Callable[[Most], list[Text]], hosts: int, *, with_all: bool) -> list[Text]:
-    """Lay out as usual, or with all rows; for hundreds of hosts with so few rows that a screen holds them."""
+def first_screen(render: Callable[[Most], list[Text]], subjects: int, *, with_all: bool) -> list[Text]:
+    """Lay out as usual or with all rows; of many `subjects`, hosts or VMs, what a screen holds."""
     lines = render(usual(with_all=with_all))
-    for most in LESS if hosts > MANY_HOSTS and not with_all else ():
+    for most in LESS if subjects > MANY and not with_all else ():
         if len(lines) > MOST_LINES:
             lines = render(most)
     return lines

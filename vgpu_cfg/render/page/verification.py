@@ -14,8 +14,7 @@ from vgpu_cfg.render.views.verification import STATE_WORDS, ReportView
 def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:
     """Write the page; any name or output in it stays text. `data` is the JSON of the run."""
     sums = view.sums
-    is_whole = found.passes and not sums.left_out and not found.unasked
-    tone: Tone = "bad" if found.failed else "good" if is_whole else "warn"
+    tone: Tone = "bad" if found.failed else "warn" if view.exit_code else "good"
     tiles = (
         Tile(str(view.exit_code), "exit code", view.verdict, tone),
         Tile(f"{sums.passed:,}", "passed", tone="good" if sums.passed else ""),

@@ -32,8 +32,8 @@ def test_what_is_no_terminal_gets_no_colour_and_lines_100_wide(monkeypatch: pyte
     assert width_of(console) == 100
 
 
-def test_columns_is_respected_within_60_and_120(monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns, width in (("40", 60), ("90", 90), ("300", 120)):
+def test_columns_is_respected_within_60_and_200(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("40", 60), ("90", 90), ("300", 200)):
         monkeypatch.setenv("COLUMNS", columns)
         assert width_of(make_console(io.StringIO())) == width
 

@@ -130,3 +130,13 @@ def test_folding_loses_no_word_and_keeps_to_the_width(text: str, width: int, han
     lines = fold(Text(text), width, hang=hang)
     assert text.split() == [word for line in lines for word in line.plain.split()]
     assert all(line.cell_len <= width or len(line.plain.split()) == 1 for line in lines)
+
+
+def test_a_column_without_room_is_named() -> None:
+    columns = (Column("NAME"), Column("CLUSTER"), Column("SERIAL", drop=1))
+    row = ("esx-01", "gpu", "x" * 60)
+    assert "not shown" not in plain(table(columns, [row], 100))
+    assert plain(table(columns, [row], 40)).splitlines()[1:] == [
+        "  esx-01  gpu",
+        "  not shown at this width: SERIAL",
+    ]

@@ -87,15 +87,15 @@ def _titled(title: str, content: _Table, width: int) -> list[Text]:
 def _hosts(hosts: Sequence[HostRow]) -> _Table:
     columns = (
         Column("HOST"),
-        Column("CLUSTER", drop=2),
-        Column("ESXI"),
+        Column("CLUSTER"),
+        Column("ESXI", drop=1),
         Column("STATE"),
-        Column("GRAPHICS"),
-        Column("POLICY", drop=4),
+        Column("GRAPHICS", drop=2),
+        Column("POLICY", drop=6),
         Column("GPUS", is_right=True),
-        Column("CORES", is_right=True, drop=1),
-        Column("MEMORY", is_right=True),
-        Column("NODES", is_right=True, drop=3),
+        Column("CORES", is_right=True, drop=4),
+        Column("MEMORY", is_right=True, drop=3),
+        Column("NODES", is_right=True, drop=5),
         Column("VMS ON", is_right=True),
     )
     rows: list[list[Cell]] = [

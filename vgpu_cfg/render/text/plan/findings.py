@@ -14,7 +14,7 @@ from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import abridged, abridged_runs, fold, hanging, short
+from vgpu_cfg.render.layout.lines import MAX_PROSE, abridged, abridged_runs, fold, hanging, short
 from vgpu_cfg.render.layout.most import USUAL, Most
 from vgpu_cfg.render.views.plan.whole import alike
 
@@ -80,7 +80,7 @@ def lay_out(
 ) -> list[Text]:
     """Lay out a finding: `head` is its code, the code's style and its subject."""
     code, style, name = head
-    room = width - _MARGIN
+    room = min(width, MAX_PROSE) - _MARGIN
     margin = Text(" " * _MARGIN)
     what = fold(Text.assemble((name, "bold"), f": {message}"), room)
     lines = [Text.assemble("  ", (f"{code:<{_CODE_WIDTH}}", style)) + what[0]]

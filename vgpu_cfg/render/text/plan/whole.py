@@ -88,13 +88,13 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
     """Lay out a plan; one that changes nothing and found nothing is one line."""
     shown = shown or PlanShown()
     return first_screen(
-        lambda most: _rendered(plan, width, shown, most), len(_hosts(plan)), with_all=shown.with_all
+        lambda most: _rendered(plan, width, shown, most), len(_subjects(plan)), with_all=shown.with_all
     )
 
 
-def _hosts(plan: Plan) -> set[str]:
-    subjects = [one.subject for one in (*plan.changes, *plan.diagnostics)]
-    return {one.name for one in subjects if one.kind == "host"} | {one.host_name for one in plan.placements}
+def _subjects(plan: Plan) -> set[str]:
+    """Return the hosts and VMs that a plan is about."""
+    return {one.subject.name for one in (*plan.changes, *plan.diagnostics)}
 
 
 def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text]:

@@ -203,8 +203,13 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, most: Most) -> list[Text]:
     if idle:
         count = sum(len(group) for _, group in idle)
         names = fold_hosts(host for host, _ in idle)
-        text = f"{counted(count, 'GPU')} without VMs on {counted(len(idle), 'host')}: {names}"
-        lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
+        more = (
+            f"{len(idle)} more {'host' if len(idle) == 1 else 'hosts'}"
+            if shown
+            else counted(len(idle), "host")
+        )
+        text = f"{more} without VMs, {counted(count, 'idle GPU')}: {names}"
+        lines += [Text(""), *hanging("EMPTY", text, width, indent=0, style="bold")]
     return lines
 
 

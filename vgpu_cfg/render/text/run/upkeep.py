@@ -22,11 +22,12 @@ class Drained:
 
     host: Host
     running: tuple[str, ...]
+    back: str
 
     @classmethod
-    def of(cls, host: Host, after: Inventory) -> Self:
-        """Look at a host after the run."""
-        return cls(host, tuple(vm.name for vm in running_vms(host, after)))
+    def of(cls, host: Host, after: Inventory, back: str) -> Self:
+        """Look at a host after the run; `back` is the command that gives it back."""
+        return cls(host, tuple(vm.name for vm in running_vms(host, after)), back)
 
 
 def render_upkeep(
@@ -60,10 +61,9 @@ def _left(drained: Drained, width: int) -> list[Text]:
         )
         return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
     enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
-    back = command("vgpu-cfg", "uncordon", f"host:{name}")
     return [
         Text(""),
         *fold(Text(f"{name} runs no VMs and can enter maintenance mode", "bold green"), width, hang=2),
         *hanging("NEXT", enter, width, indent=0, label_width=6),
-        *hanging("THEN", f"{back}   when maintenance is complete", width, indent=0, label_width=6),
+        *hanging("THEN", f"{drained.back}   when maintenance is complete", width, indent=0, label_width=6),
     ]
