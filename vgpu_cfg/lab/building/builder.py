@@ -26,6 +26,7 @@ from vgpu_cfg.lab.rules.gpu_load import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime
+from vgpu_cfg.lab.state.cluster import Image
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
@@ -86,6 +87,7 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.extensions = center.extensions
         self.state.statistics_level = center.statistics_level
         self.state.key_providers = tuple(
             KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
@@ -180,7 +182,9 @@ class _Builder:
         if not part.standalone:
             cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
             cluster.drs_options |= part.drs_options
-            cluster.image_managed, cluster.config_managed = part.image_managed, part.config_managed
+            cluster.image_managed = part.image_managed or part.image is not None
+            cluster.image = Image(**part.image.model_dump()) if part.image is not None else None
+            cluster.config_managed = part.config_managed
             if part.admission_control:
                 cluster.das = _admission_control(part.admission_control)
             for pool in part.resource_pools:

@@ -260,6 +260,18 @@ class HostPart(Part):
         return self.names or (self.name,)
 
 
+class ImagePart(Part):
+    """The image of a cluster: its components, and the versions that the depot holds of each.
+
+    `conflicts` are texts with which the validation of a changed component fails.
+    """
+
+    base_image: str = "8.0.3-0.0.24022510"
+    components: dict[str, str] = Field(default_factory=dict)
+    depot: dict[str, list[str]] = Field(default_factory=dict)
+    conflicts: dict[str, str] = Field(default_factory=dict)
+
+
 class ClusterPart(Part):
     """A cluster. `standalone` makes each host a compute resource of its own instead."""
 
@@ -269,6 +281,7 @@ class ClusterPart(Part):
     ha: bool = True
     drs_options: dict[str, str] = Field(default_factory=dict)
     image_managed: bool = False
+    image: ImagePart | None = None
     config_managed: bool = False
     admission_control: int = Field(default=0, ge=0, le=100)
     """The percentage of memory that vSphere HA keeps; 0 turns admission control off."""
@@ -483,6 +496,7 @@ class VcenterPart(Part):
     release: Release = "8.0 U3"
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
     statistics_level: int = Field(default=1, ge=1, le=4)
     key_providers: tuple[KeyProviderPart, ...] = ()
     direct_path: tuple[DirectPathPart, ...] = ()

@@ -1,4 +1,7 @@
-"""The licences that vCenter knows, and which host has which. No count is enforced."""
+"""The licences that vCenter knows, and which host has which. No count is enforced.
+
+The extensions that products have registered with vCenter.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.services import licence_info
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Host, Managed
@@ -79,3 +83,13 @@ def _host(context: Context, moid: str) -> Host:
             entityId=moid, msg=f"The license entity '{moid}' could not be found."
         )
     return host
+
+
+@answers("ExtensionManager", "FindExtension")
+def find_extension(context: Context, thing: Managed, *, extensionKey: str) -> Any:
+    """Return an extension by its key, None where none is registered."""
+    if extensionKey not in context.state.extensions:
+        return None
+    words = vim.Description(label=extensionKey, summary=extensionKey)
+    now = as_datetime(context.lab.clock.now())
+    return vim.Extension(key=extensionKey, description=words, version="1.0", lastHeartbeatTime=now)

@@ -24,6 +24,12 @@ class Entries(dict[str, Any]):
     """A map, which `/rest` and JSON-RPC write as a list of keys with their values."""
 
 
+class Accepted(str):
+    """The id of a task that was begun, which `/api` answers with status 202."""
+
+    __slots__ = ()
+
+
 _NUMBER = re.compile(r"\.\d+$")
 
 
@@ -139,4 +145,5 @@ def answered_short(method: str, value: Any) -> Answer:
     """Return the answer for a value below `/api`: itself; 201 for a new object."""
     if value is None:
         return 204, JSON, b""
-    return 201 if method == "POST" else 200, JSON, json.dumps(value).encode()
+    status = 202 if isinstance(value, Accepted) else 201 if method == "POST" else 200
+    return status, JSON, json.dumps(value).encode()

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_cfg.lab.rest import content, content_files, inventory, tagging
+from vgpu_cfg.lab.rest import content, content_files, images, inventory, tagging
 from vgpu_cfg.lab.rest.answer import API, Answer, Refused, Request, answered, answered_short, read_request
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Credentials, Session
@@ -98,9 +98,7 @@ def _carry_out(
         raise Refused(401, "unauthenticated", "Authentication required.")
     if request.path == SESSION:
         return _of_session(lab, request, session)
-    handler = _HANDLERS.get((request.path, bool(request.id)))
-    if handler is None:
-        raise Refused(404, "not_found", f"The lab answers nothing at {request.path}")
+    handler = _HANDLERS.get((request.path, bool(request.id)), images.handle)
     lab.user, lab.is_administrator = session.user, session.is_administrator
     return handler(lab, request)
 

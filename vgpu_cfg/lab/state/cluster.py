@@ -54,6 +54,23 @@ class VmOverride:
         return self.drs_enabled is not None or self.drs_behavior is not None
 
 
+@dataclass(slots=True)
+class Image:
+    """The image of a cluster: components with versions, its commits and drafts, and the depot's versions.
+
+    `conflicts` are components that do not validate, with vCenter's text. `number` counts drafts and commits.
+    """
+
+    base_image: str = ""
+    components: dict[str, str] = field(default_factory=dict)
+    depot: dict[str, list[str]] = field(default_factory=dict)
+    conflicts: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
+    commits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    drafts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    number: int = 0
+
+
 @dataclass(slots=True, kw_only=True)
 class Cluster(Managed):
     """A cluster or, with `is_standalone`, the compute resource of a single host. `parent` is a folder.
@@ -79,6 +96,8 @@ class Cluster(Managed):
     drs_options: dict[str, str] = field(default_factory=dict)
     image_managed: bool = False
     """A lifecycle image owns the software of its hosts."""
+    image: Image | None = None
+    """That image, if anything is known of it."""
     config_managed: bool = False
     """A configuration profile owns the settings of its hosts."""
 

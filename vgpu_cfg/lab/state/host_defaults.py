@@ -13,6 +13,7 @@ That a reboot drops the configured `vgpuMode` together with the one in force is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host, HostDriver, Nic
@@ -156,14 +157,18 @@ def bundle_vibs(driver: HostDriver, major: int) -> tuple[Vib, ...]:
     is built for 7.0 whatever the host). NVIDIA ships the two as two bundles, NVD-AIE-800_….zip and
     nvd-gpu-mgmt-daemon_….zip.
     """
-    release = max(major, 7)
-    name = f"{_DRIVER_PREFIX[driver.kind]}_ESXi_{release}.0.0_Driver"
+    release, name = max(major, 7), driver_name(driver.kind, major)
     version = f"{driver.version}-1OEM.{_DRIVER_BUILDS[release]}"
     vibs = [Vib(name, version, NVIDIA_VENDOR, "NVIDIA host driver")]
     if driver.gpu_daemon:
         built = f"{driver.version}-1OEM.{_DRIVER_BUILDS[7]}"
         vibs.append(Vib(DAEMON_VIB, built, NVIDIA_VENDOR, "NVIDIA GPU management daemon"))
     return tuple(vibs)
+
+
+def driver_name(kind: Literal["nvd-aie", "vgpu"], major: int) -> str:
+    """Return the name of the package of a driver for a major release."""
+    return f"{_DRIVER_PREFIX[kind]}_ESXi_{max(major, 7)}.0.0_Driver"
 
 
 def driver_of(software: dict[str, Vib]) -> HostDriver | None:

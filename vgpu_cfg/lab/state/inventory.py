@@ -348,6 +348,8 @@ class LabState:
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
+    extensions: tuple[str, ...] = ()
+    """The keys of the extensions that are registered with it."""
     statistics_level: int = 1
     """The level of all intervals that it keeps performance counters in."""
     key_providers: tuple[KeyProvider, ...] = ()
