@@ -19,6 +19,7 @@ from vgpu_cfg.changes.change import (
     RemoveVmGroup,
     SetClusterOption,
     SetHostRule,
+    SetImage,
     SetRule,
     SetVCenterOption,
 )
@@ -41,6 +42,9 @@ from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 from vgpu_cfg.model.reservations import Reservation
+
+ImageAction = tuple[Literal["validate", "commit", "check", "apply"], str]
+"""An action, and the draft that it is about, "" for the image itself."""
 
 
 class Transport(Protocol):
@@ -474,6 +478,29 @@ class HostWriter(Protocol):
 
     def set_vcenter_option(self, change: SetVCenterOption) -> None:
         """Set one advanced setting of vCenter."""
+        ...
+
+    def draft_image(self, change: SetImage) -> str:
+        """Make a draft of a cluster's image with the change's components, and return its id.
+
+        A draft that an interrupted run left is replaced; another one of the account is kept: StalePlan.
+        """
+        ...
+
+    def drop_draft(self, cluster_moid: str, draft: str) -> None:
+        """Delete a draft."""
+        ...
+
+    def begin_image_task(self, cluster_moid: str, action: ImageAction, body: Mapping[str, object]) -> str:
+        """Begin a task of Lifecycle Manager, which `read_image_task` follows, and return its id."""
+        ...
+
+    def read_image_task(self, task: str) -> TaskUpdate:
+        """Return what became of a task; one that has ended with errors in its result has failed."""
+        ...
+
+    def running_image_tasks(self, cluster_moid: str) -> tuple[str, ...]:
+        """Return the tasks of Lifecycle Manager that go on at a cluster, of all accounts."""
         ...
 
     def change_network(self, change: ChangeNetwork) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from tests.fakes.fake_host import BOOT, COLD, GRAPHICS, FakeHost, texts_of
 from tests.fakes.fake_vcenter import FakeVCenter
-from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetImage, SetVCenterOption
 from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     HostWrite,
@@ -39,7 +39,7 @@ from vgpu_cfg.model.observed.host_facts import (
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, Network, VCenter
 from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.ports import HostShell, ReadScope, ShellResult
+from vgpu_cfg.ports import HostShell, ImageAction, ReadScope, ShellResult, TaskUpdate
 
 
 @dataclass
@@ -219,6 +219,21 @@ class FakeHosts(FakeVCenter):
 
         self._note("set_cluster_option", change.option)
         return self._start("cluster task", change.option, None, _nothing if self.blocked else finish)
+
+    def draft_image(self, change: SetImage) -> str:
+        raise AssertionError("no image manages these hosts")
+
+    def drop_draft(self, cluster_moid: str, draft: str) -> None:
+        raise AssertionError("no image manages these hosts")
+
+    def begin_image_task(self, cluster_moid: str, action: ImageAction, body: Mapping[str, object]) -> str:
+        raise AssertionError("no image manages these hosts")
+
+    def read_image_task(self, task: str) -> TaskUpdate:
+        raise AssertionError("no image manages these hosts")
+
+    def running_image_tasks(self, cluster_moid: str) -> tuple[str, ...]:
+        raise AssertionError("no image manages these hosts")
 
     def set_vcenter_option(self, change: SetVCenterOption) -> None:
         self._note("set_vcenter_option", change.option)

@@ -28,6 +28,7 @@ from vgpu_cfg.model.observed.host_facts import (
     Vmknic,
     recovered_mark,
 )
+from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.wording import version_tuple
 
@@ -121,7 +122,8 @@ def make_facts(estate: Row) -> EstateFacts:
             drs_overrides={
                 f"vm-{vm}": behavior for vm, behavior in ((row or {}).get("drs_overrides") or {}).items()
             },
-            image_managed=(row or {}).get("image", False),
+            image_managed=bool((row or {}).get("image", False)),
+            image=ClusterImage(**image) if isinstance(image := (row or {}).get("image"), dict) else None,
             config_managed=(row or {}).get("config_profile", False),
         )
         for name, row in (estate.get("clusters") or {"gpu": {}}).items()

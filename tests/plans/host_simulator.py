@@ -18,6 +18,7 @@ from vgpu_cfg.changes.change import (
     EnterMaintenance,
     ExitMaintenance,
     RebootHost,
+    RemediateHost,
     RestartService,
     ShutDownHost,
 )
@@ -52,6 +53,7 @@ HostChange = (
     | RestartService
     | RebootHost
     | ColdBootHost
+    | RemediateHost
     | ShutDownHost
 )
 _ATS = "VMkernel.Boot.atsSupport"
@@ -63,6 +65,7 @@ class SimulatedHost:
     def __init__(self, host: Host, facts: HostFacts) -> None:
         self.host, self.facts = host, facts
         self.staged: dict[str, str] = {}
+        self.image: dict[str, str] = {}
         self.reboots = 0
 
     def do(self, change: HostChange) -> None:
@@ -81,6 +84,11 @@ class SimulatedHost:
                 self._graphics_in_force()
             case RebootHost() | ColdBootHost() | ShutDownHost():
                 assert self.host.is_in_maintenance_mode, f"{self.host.name} reboots outside maintenance mode"
+                self._boot()
+            case RemediateHost():
+                assert self.host.is_in_maintenance_mode
+                assert self.image, "the image has no component for the driver"
+                self.staged |= self.image
                 self._boot()
             case _:
                 assert_never(change)

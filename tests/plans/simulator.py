@@ -33,6 +33,7 @@ from vgpu_cfg.changes.change import (
     RebootHost,
     ReconfigureVm,
     RelocateVm,
+    RemediateHost,
     RemoveRule,
     RemoveVmGroup,
     RenameVm,
@@ -41,6 +42,7 @@ from vgpu_cfg.changes.change import (
     SetClusterOption,
     SetCordon,
     SetHostRule,
+    SetImage,
     SetOverrides,
     SetReservation,
     SetRule,
@@ -176,6 +178,12 @@ class _World:
                 self.vms[vm.moid] = vm.model_copy(update={"host_moid": others[0].moid})
         staged = self.staged.setdefault(moid, {})
         simulated.staged = staged
+        cluster = self.facts.clusters.get(self.hosts[moid].owner_moid)
+        if cluster is not None and cluster.image is not None:
+            simulated.image = {
+                "NVD-AIE_ESXi_8.0.0_Driver" if name.startswith("NVD-AIE") else "nvdgpumgmtdaemon": version
+                for name, version in cluster.image.components.items()
+            }
         simulated.do(change)
         self.staged[moid] = simulated.staged
         self.hosts[moid] = simulated.host
@@ -212,6 +220,15 @@ class _World:
             **self.facts.clusters,
             change.cluster_moid: found.model_copy(update={"drs_options": options}),
         }
+        self.facts = self.facts.model_copy(update={"clusters": clusters})
+
+    def _set_image(self, change: SetImage) -> None:
+        found = self.facts.clusters[change.cluster_moid]
+        assert found.image is not None
+        for name, version in change.components.items():
+            assert version in found.image.depot[name]
+        image = found.image.model_copy(update={"components": {**found.image.components, **change.components}})
+        clusters = {**self.facts.clusters, change.cluster_moid: found.model_copy(update={"image": image})}
         self.facts = self.facts.model_copy(update={"clusters": clusters})
 
     def inventory(self) -> Inventory:
@@ -267,11 +284,14 @@ class _World:
                 | RestartService()
                 | RebootHost()
                 | ColdBootHost()
+                | RemediateHost()
                 | ShutDownHost()
             ):
                 self._do_host(change)
             case SetClusterOption():
                 self._set_cluster_option(change)
+            case SetImage():
+                self._set_image(change)
             case SetVCenterOption():
                 options = {**self.facts.vcenter_options, change.option: str(change.value).lower()}
                 self.facts = self.facts.model_copy(update={"vcenter_options": options})

@@ -27,6 +27,7 @@ from vgpu_cfg.changes.kinds.configure_vm import MarkVm, ReconfigureVm, UpgradeVm
 from vgpu_cfg.changes.kinds.create_vm import CreateVm
 from vgpu_cfg.changes.kinds.destroy_vm import DestroyVm
 from vgpu_cfg.changes.kinds.guest import AwaitCustomization, StageGuest
+from vgpu_cfg.changes.kinds.image import RemediateHost, SetImage
 from vgpu_cfg.changes.kinds.keep_out import SetCordon, SetReservation
 from vgpu_cfg.changes.kinds.label_vm import SetAttributes, SetTags
 from vgpu_cfg.changes.kinds.maintenance import EnterMaintenance, ExitMaintenance
@@ -55,6 +56,7 @@ __all__ = [
     "RebootHost",
     "ReconfigureVm",
     "RelocateVm",
+    "RemediateHost",
     "RemoveRule",
     "RemoveVmGroup",
     "RenameVm",
@@ -63,6 +65,7 @@ __all__ = [
     "SetClusterOption",
     "SetCordon",
     "SetHostRule",
+    "SetImage",
     "SetOverrides",
     "SetReservation",
     "SetRule",
@@ -96,10 +99,12 @@ Change = Annotated[
     | RestartService
     | RebootHost
     | ColdBootHost
+    | RemediateHost
     | ShutDownHost
     | ExitMaintenance
     | SetClusterOption
     | SetVCenterOption
+    | SetImage
     | ChangeNetwork
     | SetCordon
     | AwaitCustomization

@@ -4,8 +4,8 @@ The tables of docs/reference/permissions.md are these rows. Sources: privilege i
 of methods and of their parameters; the vSphere API reference of CreateVM_Task, CloneVM_Task, ReconfigVM_Task,
 RelocateVM_Task, Rename_Task, MoveIntoFolder_Task, UpdateOptions, ReconfigureDvs_Task,
 ReconfigureDVPortgroup_Task, LogUserEvent and SetField; vSphere Security 8.0, "Required Privileges for Common
-Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation. Privileges found in none
-of them are marked as recalled.
+Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation, Clusters.Software.
+Privileges found in none of them are marked as recalled.
 
 Belief: privileges-suffice, alarm-privileges, clone-privileges-of-devices, clone-privileges,
 numa-nodes-privilege, vtpm-privilege, policy-privilege, clone-customization-privilege,
@@ -43,6 +43,13 @@ READ_PACKAGES = Need(
     ("Host.Config.Image",),
     Place.HOST,
     without="esxcli is used instead",
+)
+READ_IMAGE = Need(
+    "A cluster's image and the depot, for plans with `driver: {by: image}`",
+    ("VcIntegrity.lifecycleSoftwareSpecification.Read", "VcIntegrity.lifecycleSettings.Read"),
+    Place.ROOT,
+    propagates=True,
+    without="the plan is rejected",
 )
 READ_KEY_PROVIDERS = Need(
     "Key providers, for plans with `vtpm`",
@@ -279,6 +286,22 @@ HOST_NETWORK = Need(
     Place.HOST,
 )
 LICENCE = Need("A host's license", ("Global.Licenses",), Place.ROOT)
+EDIT_IMAGE = Need(
+    "A cluster's image is drafted, validated, and committed",
+    ("VcIntegrity.lifecycleSoftwareSpecification.Read", "VcIntegrity.lifecycleSoftwareSpecification.Write"),
+    Place.ROOT,
+    propagates=True,
+)
+REMEDIATE = Need(
+    "A host is checked against its cluster's image, and remediated",
+    (
+        "VcIntegrity.lifecycleSoftwareRemediation.Read",
+        "VcIntegrity.lifecycleSoftwareRemediation.Write",
+        "VcIntegrity.lifecycleHealth.Read",
+    ),
+    Place.ROOT,
+    propagates=True,
+)
 VCENTER_OPTION = Need("An advanced setting of vCenter", ("Global.Settings",), Place.ROOT)
 _OF_NEW_SWITCH = "the switch; for switches that the plan creates, the datacenter"
 MAKE_SWITCH = Need("A distributed switch is created", ("DVSwitch.Create",), Place.DATACENTER, propagates=True)
@@ -307,6 +330,8 @@ OF_HOSTS = (
     ASSIGN_NETWORK,
     LICENCE,
     EDIT_CLUSTER,
+    EDIT_IMAGE,
+    REMEDIATE,
     VCENTER_OPTION,
     MAKE_SWITCH,
     EDIT_SWITCH,

@@ -13,11 +13,13 @@ from vgpu_cfg.changes.change import (
     CreateVm,
     ManualStep,
     SetClusterOption,
+    SetImage,
     SetVCenterOption,
     StageGuest,
 )
 from vgpu_cfg.execution.guests.steps import stage_guest
 from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.hosts.images import set_image
 from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import HostStep, make_host_step
@@ -25,7 +27,7 @@ from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
 from vgpu_cfg.execution.vms.steps import create_vm, make_vm_step
 
-_OfHosts = HostStep | SetClusterOption | SetVCenterOption | ChangeNetwork
+_OfHosts = HostStep | SetClusterOption | SetVCenterOption | SetImage | ChangeNetwork
 
 
 def is_for_hosts(change: Change) -> bool:
@@ -63,6 +65,8 @@ def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:
             return set_cluster_option(change, hosts)
         case SetVCenterOption():
             return set_vcenter_option(change, hosts)
+        case SetImage():
+            return set_image(change, hosts)
         case ChangeNetwork():
             return change_network(change, hosts)
         case _:

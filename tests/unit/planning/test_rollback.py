@@ -42,6 +42,7 @@ from vgpu_cfg.planning.rollback.rollback import make_rollback, with_no_way_back
 
 PLAYED = "tests/cli/test_rollback.py plays it on the lab"
 HERE = "a test of this file"
+IMAGES = "tests/cli/test_images.py plays it on the lab"
 OF_OTHER_COMMANDS = "no command that takes a rollback plans it; its inverse is tested here or told"
 
 ANSWERS: Mapping[str, str] = {
@@ -67,6 +68,7 @@ ANSWERS: Mapping[str, str] = {
     "restart_service": PLAYED,
     "reboot_host": PLAYED,
     "cold_boot_host": HERE,
+    "remediate_host": IMAGES,
     "shut_down_host": HERE,
     "exit_maintenance": PLAYED,
     "set_cordon": OF_OTHER_COMMANDS,
@@ -74,6 +76,7 @@ ANSWERS: Mapping[str, str] = {
     "await_customization": HERE,
     "set_cluster_option": PLAYED,
     "set_vcenter_option": PLAYED,
+    "set_image": IMAGES,
     "change_network": PLAYED,
     "stage_guest": HERE,
     "manual_step": HERE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from vgpu_cfg.changes.change import ColdBootHost, RebootHost, ShutDownHost
+from vgpu_cfg.changes.change import ColdBootHost, RebootHost, RemediateHost, ShutDownHost
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import BmcError, LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
@@ -32,7 +32,7 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     if hosts.is_in_force(change, view):
         return StepResult(is_needed=False, message="the pending settings are already active")
     if not _has_booted_since(change, view, hosts):
-        _check_down(view, hosts)
+        check_down(view, hosts)
         hosts.run.check_going_on()
         hosts.marks.keep(ref.moid, restart="reboot")
         yield from _bring_down(
@@ -41,7 +41,7 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
         back = yield from _await_boot(change, view.facts.boot_time, hosts)
         hosts.shells.has_restarted(ref.moid, back.facts)
         hosts.marks.keep(ref.moid, restart="")
-    yield from _confirm_booted(change, hosts)
+    yield from confirm_booted(change, hosts)
     hosts.marks.waits_no_more(ref.moid, *change.settles)
     return StepResult()
 
@@ -66,7 +66,7 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
         if hosts.is_in_force(change, view):
             return StepResult(is_needed=False, message="the pending settings are already active")
         power.is_off()
-        _check_down(view, hosts)
+        check_down(view, hosts)
         hosts.run.check_going_on()
         hosts.marks.keep(ref.moid, restart="shutdown")
         yield from _bring_down(
@@ -111,7 +111,7 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
     follows = [other for other in hosts.run.plan.changes if change.id in other.needs]
     if follows and all(other.kind == "manual_step" and is_done(other, hosts) for other in follows):
         return StepResult(is_needed=False, message="the settings that required the shutdown are active")
-    _check_down(view, hosts)
+    check_down(view, hosts)
     hosts.run.check_going_on()
     hosts.marks.keep(ref.moid, restart="shutdown")
     yield from _bring_down(
@@ -147,7 +147,7 @@ def _bring_down(ref: HostRef, what: str, start: Callable[[], str], hosts: HostSe
         raise
 
 
-def _check_down(view: HostView, hosts: HostSession) -> None:
+def check_down(view: HostView, hosts: HostSession) -> None:
     """See that the host is in maintenance mode and this plan's: nothing else is ever restarted."""
     host = view.host
     if not host.is_in_maintenance_mode or hosts.marks.own(host.moid) is None:
@@ -228,7 +228,7 @@ def _answer(ref: HostRef, hosts: HostSession) -> HostView | None:
     return view if is_connected(view.host) else None
 
 
-def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
+def confirm_booted(change: RebootHost | RemediateHost, hosts: HostSession) -> Waiting[None]:
     """Read back the values that the reboot activates; a value that is still old needs a cold boot."""
     seconds = hosts.run.options.boot_settle_seconds
     try:

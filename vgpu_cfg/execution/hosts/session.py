@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from vgpu_cfg.changes.change import Change, ColdBootHost, RebootHost, RestartService
+from vgpu_cfg.changes.change import Change, ColdBootHost, RebootHost, RemediateHost, RestartService
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.report import LeftBehind, LeftState
 from vgpu_cfg.changes.values import HostRef, SettingTarget
@@ -174,7 +174,9 @@ class HostSession:
         self._shown.update((view.host.moid, one.target.id) for one in assessed if one.state is State.HOLDS)
         return assessed
 
-    def is_in_force(self, change: RestartService | RebootHost | ColdBootHost, view: HostView) -> bool:
+    def is_in_force(
+        self, change: RestartService | RebootHost | ColdBootHost | RemediateHost, view: HostView
+    ) -> bool:
         """Whether all that waits for a restart is in force already; it is read back with that."""
         # A driver that is new may tell nothing before the restart.
         assessed = self.assess(view, change.settles)

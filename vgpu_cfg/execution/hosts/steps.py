@@ -18,6 +18,7 @@ from vgpu_cfg.changes.change import (
     EnterMaintenance,
     ExitMaintenance,
     RebootHost,
+    RemediateHost,
     RestartService,
     ShutDownHost,
 )
@@ -37,6 +38,7 @@ from vgpu_cfg.errors import (
     VgpuCfgError,
 )
 from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
+from vgpu_cfg.execution.hosts.images import remediate_host
 from vgpu_cfg.execution.hosts.networks import drop_names, keep_names
 from vgpu_cfg.execution.hosts.power import cold_boot_host, reboot_host, shut_down_host
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
@@ -52,6 +54,7 @@ HostStep = (
     | RestartService
     | RebootHost
     | ColdBootHost
+    | RemediateHost
     | ShutDownHost
     | ExitMaintenance
 )
@@ -76,6 +79,8 @@ def make_host_step(change: HostStep, hosts: HostSession) -> Step:
             step = reboot_host(change, hosts)
         case ColdBootHost():
             step = cold_boot_host(change, hosts)
+        case RemediateHost():
+            step = remediate_host(change, hosts)
         case ShutDownHost():
             step = shut_down_host(change, hosts)
         case ExitMaintenance():

@@ -17,6 +17,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
+from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.remembered import Remembered
 
 
@@ -24,7 +25,7 @@ class FactGroup(StrEnum):
     """What is read together, in calls of its own per host; a plan reads only the groups it needs.
 
     BASE comes with the bulk reading: services, firewall, VMkernel NICs, switches, boot time, marks.
-    NETWORK_USERS is about the estate: which VMs are on which network.
+    NETWORK_USERS is about the estate: which VMs are on which network. IMAGE is about clusters.
     """
 
     BASE = "base"
@@ -35,6 +36,7 @@ class FactGroup(StrEnum):
     OWNERS = "owners"
     LICENCE = "licence"
     NETWORK_USERS = "network-users"
+    IMAGE = "image"
     SHELL_GPUS = "shell-gpus"
     SHELL_NICS = "shell-nics"
     SHELL_TOPOLOGY = "shell-topology"
@@ -315,13 +317,15 @@ class ClusterFacts(Frozen):
     `image_managed` and `config_managed` say whether a lifecycle image or a configuration profile
     owns the hosts; None where the server is too old to tell. `drs_overrides` is what DRS does with
     single VMs (moid) that have a setting of their own: "manual", "partiallyAutomated",
-    "fullyAutomated" (vim `DrsBehavior`), or "disabled" where DRS leaves the VM alone.
+    "fullyAutomated" (vim `DrsBehavior`), or "disabled" where DRS leaves the VM alone. `image` is the
+    image itself, if it was requested.
     """
 
     drs_options: Mapping[str, str] = Field(default_factory=dict)
     drs_overrides: Mapping[str, str] = Field(default_factory=dict)
     image_managed: bool | None = None
     config_managed: bool | None = None
+    image: ClusterImage | None = None
 
 
 class DistributedSwitch(Frozen):

@@ -75,7 +75,7 @@ class DriverEntry(Frozen):
         "The driver package: NVIDIA AI Enterprise (nvd-aie) or vGPU.", HOST_REBOOT, value="nvd-aie"
     )
     version: Stated[Version] = key("The version, as a quoted glob.", HOST_REBOOT, "any")
-    by: Literal["lifecycle", "esxcli", "hand"] = key(
+    by: Literal["image", "lifecycle", "esxcli", "hand"] = key(
         "The installation method: the cluster's image, vgpu-cfg with `depot`, or manual.",
         NEXT_RUN,
         value="hand",

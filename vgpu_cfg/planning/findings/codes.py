@@ -351,6 +351,9 @@ class Code(StrEnum):
     DRIVER_WITHOUT_CANARY = "VG563", "several hosts get a new driver without a canary", _I, _O
     BMC_UNNAMED = "VG564", "a host requires a cold boot but, unlike others in its entry, has no BMC", _W, _O
     NOT_PINNED = "VG570", "code that a guest runs as root is downloaded without a checksum", _E, _O
+    NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
+    IMAGE_MANAGED = "VG572", "another product manages the cluster's image", _E, _D
+    COMPONENT_LACKS = "VG573", "the depot holds no component for the image", _E, _D
     FROZEN = "VG577", "changes at this vCenter are frozen", _W, _O
 
     GUEST_NOT_LINUX = "VG601", "a guest to be staged does not run Linux", _E, _D

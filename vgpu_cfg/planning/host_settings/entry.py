@@ -192,6 +192,7 @@ class HostSetting:
     is_dropped_by_reboot: whether a reboot of the host resets it (for each desired setting).
     objects: why it must not be done here.
     other_way: a second way to the same end, for hosts that do not offer the first.
+    by_image: whether the cluster's image brings it: the restart is then a remediation.
     show: the host as it will be with the desired setting in force, for placing VMs on it.
     by_hand: the text of the manual step, if no way exists.
     is_tried_first: whether it is written before the host is taken down: only that shows whether it can be.
@@ -223,6 +224,7 @@ class HostSetting:
     show: Callable[[Host, DesiredSetting], Host] = lambda host, _desired: host
     by_hand: Callable[[HostView, DesiredSetting], str] = lambda _view, _desired: ""
     is_tried_first: bool = False
+    by_image: Callable[[DesiredSetting], bool] = lambda _desired: False
     stays: Callable[[str], str] = lambda _before: ""
 
 

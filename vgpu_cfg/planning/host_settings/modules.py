@@ -153,8 +153,12 @@ def is_wanted_package(wanted: str, found: str) -> bool:
         return True
     kind, _, version = found.partition(" ")
     desired = WantedPackage.parse(wanted)
-    fits = fnmatchcase(version, desired.version) or fnmatchcase(version, f"{desired.version}-*")
-    return kind == desired.kind and fits
+    return kind == desired.kind and fits_version(version, desired.version)
+
+
+def fits_version(version: str, wanted: str) -> bool:
+    """Whether a version fits a glob, or has the suffix of a VIB after it."""
+    return fnmatchcase(version, wanted) or fnmatchcase(version, f"{wanted}-*")
 
 
 def is_staged(facts: HostFacts, setting: str) -> bool:

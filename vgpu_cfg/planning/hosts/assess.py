@@ -44,6 +44,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_standing,
     check_taken_back,
 )
+from vgpu_cfg.planning.hosts.images import check_image
 from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, check_bmc, make_phases
 from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, filled, is_by_hand
 
@@ -102,6 +103,7 @@ class HostAssessor:
         result.unknown = unknown_of(resolved)
         check_owners(resolved, findings)
         check_package_owner(resolved, resolved.drifts, findings)
+        check_image(resolved, findings)
         check_depots(resolved, findings)
         check_nodes(resolved, findings)
         check_taken_back(resolved, findings)

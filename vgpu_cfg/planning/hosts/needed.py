@@ -38,8 +38,8 @@ def needed_facts(
         if entry.prepare == "from_vms":
             entry = derived_entry(resolved, desired, observed, catalog, Findings())
         groups = set(_ALWAYS)
-        for setting, _ in desired_settings_of(entry, resolved.view):
-            groups |= setting.facts
+        for setting, wanted in desired_settings_of(entry, resolved.view):
+            groups |= setting.facts | ({FactGroup.IMAGE} if setting.by_image(wanted) else frozenset())
         if entry.gpus or entry.driver is not None or has_drivers:
             groups.add(FactGroup.SOFTWARE)
         if has_peers and resolved.view.boards and entry.access.ssh != "off":

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, ChangeHost, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.change import Change, ChangeHost, SetClusterOption, SetImage, SetVCenterOption
 from vgpu_cfg.changes.plan import Canary, UnknownHost
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
@@ -39,6 +39,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_window,
     report_absence,
 )
+from vgpu_cfg.planning.hosts.images import needed_image, plan_images
 from vgpu_cfg.planning.hosts.sequence import HostSequence, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
@@ -81,7 +82,7 @@ class HostPlanner:
     ) -> None:
         """`cluster_options` are the plan's changes to DRS and vCenter: hosts wait for those they need."""
         self.observed = with_options(observed, cluster_options)
-        self.findings, self.cluster_options = findings, cluster_options
+        self.findings, self.cluster_options, self._desired = findings, cluster_options, desired
         self.resolved_hosts = resolve_hosts(desired, self.observed, catalog, options, findings)
         if not options.only:
             check_matches(self.resolved_hosts, findings)
@@ -125,10 +126,12 @@ class HostPlanner:
             _take(one, result)
         works = [one.work for one in assessed if one.work is not None]
         by_moid = {work.resolved.view.host.moid: work for work in works}
+        images = plan_images([work.resolved for work in works], self.observed, self._desired, self.findings)
+        result.changes += images.values()
         for number, wave in enumerate(waves_of([work.resolved for work in works]), start=1):
             for resolved in wave:
                 resolved.wave = f"wave {number}"
-            self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
+            self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], images, result)
         check_window(
             [
                 (work.resolved, host_seconds(work.resolved, work.phases))
@@ -161,7 +164,7 @@ class HostPlanner:
                     self.findings,
                 )
 
-    def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
+    def _sequence(self, works: Sequence[HostWork], images: Mapping[str, SetImage], result: HostPlans) -> None:
         """Order the hosts of one wave: canaries first, no more down at once than allowed.
 
         Blocked hosts are ordered, too: the plan shows them, and is refused.
@@ -189,6 +192,7 @@ class HostPlanner:
                 max_down=max(most, 1),
                 first_needs=(
                     *needed_options(work.resolved, work.evacuation, self.cluster_options),
+                    *needed_image(work.resolved, images),
                     *(() if is_canary else canaries),
                 ),
                 manual_first=work.manual_first,

@@ -17,15 +17,18 @@ from vgpu_cfg.changes.change import (
     PowerOffVm,
     PowerOnVm,
     RebootHost,
+    RemediateHost,
     RestartService,
     ShutDownHost,
 )
 from vgpu_cfg.changes.kinds.change_host import HostWrite
-from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
+from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
+from vgpu_cfg.planning.host_settings.gpus.driver import components_of
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, make_calls
@@ -77,7 +80,7 @@ IN_BIOS = "; during startup, in its BIOS"
 
 def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     """Whether no way to write a setting is open to the tool on this host."""
-    if drift.is_written:
+    if drift.is_written or drift.setting.by_image(drift.desired):
         return False
     writes = drift.setting.write(resolved.view, [drift.desired])
     if not writes:
@@ -238,7 +241,8 @@ class HostSequence:
     def _write(self, phase: Sequence[Drift], index: int) -> None:
         written: list[Drift] = []
         for drift in phase:
-            if drift.is_written or _is_cold_by_hand(self.resolved, drift):
+            by_restart = drift.setting.by_image(drift.desired) or _is_cold_by_hand(self.resolved, drift)
+            if drift.is_written or by_restart:
                 continue
             if is_by_hand(self.resolved, drift):
                 self._add_manual(drift)
@@ -281,6 +285,11 @@ class HostSequence:
             and drift.kind is not DriftKind.DROPPED
             if not drift.setting.read(shown, drift.desired.device).is_absent
         )
+        remediated = [drift for drift in phase if drift.setting.by_image(drift.desired)]
+        if remediated:
+            self._append(self._remediation(remediated, settles, number))
+            if not self.phases.cold[index]:
+                return
         if not self.phases.cold[index]:
             self._append(
                 RebootHost(
@@ -325,6 +334,29 @@ class HostSequence:
                 impact=Impact.HOST_COLD_BOOT,
                 host_moid=self.resolved.view.host.moid,
             )
+        )
+
+    def _remediation(
+        self, drifts: Sequence[Drift], settles: tuple[SettingTarget, ...], number: str
+    ) -> RemediateHost:
+        view = self.resolved.view
+        image = view.cluster_facts.image or ClusterImage()
+        wanted = {name for drift in drifts for name in components_of(image, drift.desired)}
+        last = image.hosts.get(view.host.moid)
+        also = (
+            f"{name}: {before or 'absent'} -> {after or 'removed'}"
+            for name, (before, after) in sorted(last.differs.items() if last is not None else ())
+            if name not in wanted
+        )
+        return RemediateHost(
+            id=f"remediate {self.resolved.name}{number}",
+            cluster_moid=view.host.owner_moid,
+            cluster_name=view.cluster.name if view.cluster is not None else "",
+            settles=settles,
+            also=tuple(also),
+            edits=tuple(_edit(drift) for drift in drifts),
+            impact=Impact.HOST_REBOOT,
+            **self._common,
         )
 
     def _add_manual(self, drift: Drift) -> None:

@@ -31,6 +31,7 @@ _OF_TPMS = frozenset({table.NEW_TPM, table.FIRST_TPM})
 _OF_SWITCHES = frozenset(
     {table.MAKE_SWITCH, table.EDIT_SWITCH, table.SWITCH_MEMBERS, table.MAKE_PORTGROUP, table.EDIT_PORTGROUP}
 )
+_OF_IMAGES = frozenset({table.EDIT_IMAGE, table.REMEDIATE})
 _OF_ATTRIBUTES = frozenset({table.SET_ATTRIBUTES, table.DEFINE_ATTRIBUTES})
 
 
@@ -125,6 +126,8 @@ def _reading(command: Command, asked: Asked) -> Iterator[Needed]:
     for moid in asked.hosts if command.reads_host_facts else ():
         yield Needed(table.READ_MODULES, moid)
         yield Needed(table.READ_PACKAGES, moid)
+    if _edits_images(asked.plan.desired) and command.reads_host_facts:
+        yield Needed(table.READ_IMAGE, root)
     if any(vm.vtpm for vm in asked.plan.desired.vms):
         yield Needed(table.READ_KEY_PROVIDERS, root)
     if any(vm.storage_policies for vm in asked.plan.desired.vms):
@@ -252,6 +255,8 @@ def _of_file_reading(command: Command, desired: DesiredPlan) -> Iterator[Need]:
     yield table.READ_LOG
     if desired.hosts and command.reads_host_facts:
         yield from (table.READ_MODULES, table.READ_PACKAGES)
+        if _edits_images(desired):
+            yield table.READ_IMAGE
     if any(vm.vtpm for vm in desired.vms):
         yield table.READ_KEY_PROVIDERS
     if any(vm.storage_policies for vm in desired.vms):
@@ -284,10 +289,16 @@ def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
 def _of_hosts(desired: DesiredPlan) -> Iterator[Need]:
     has_switches = any(network.switch for network in desired.networks)
     for need in table.OF_HOSTS:
+        if need in _OF_IMAGES and not _edits_images(desired):
+            continue
         if (desired.hosts and need not in _OF_SWITCHES) or (has_switches and need in _OF_SWITCHES):
             yield need
     if has_switches:
         yield table.HOST_NETWORK
+
+
+def _edits_images(desired: DesiredPlan) -> bool:
+    return any(entry.driver is not None and entry.driver.by == "image" for entry in desired.hosts)
 
 
 def _takes_passwords(desired: DesiredPlan) -> bool:

@@ -23,6 +23,7 @@ from vgpu_cfg.changes.change import (
     ExitMaintenance,
     PowerOffVm,
     RebootHost,
+    RemediateHost,
     RestartService,
     ShutDownHost,
 )
@@ -56,6 +57,7 @@ OfHost = (
     | RestartService
     | RebootHost
     | ColdBootHost
+    | RemediateHost
     | ShutDownHost
     | ExitMaintenance
 )

@@ -125,7 +125,7 @@ def narrowed(
     facts: EstateFacts, inventory: Inventory, host_moids: Sequence[str], groups: frozenset[FactGroup]
 ) -> EstateFacts:
     """Return the result that reading only these groups of these hosts would have had."""
-    requested = groups - SHELL_GROUPS - {FactGroup.NETWORK_USERS} | {FactGroup.BASE}
+    requested = groups - SHELL_GROUPS - {FactGroup.NETWORK_USERS, FactGroup.IMAGE} | {FactGroup.BASE}
     hosts = {moid: _narrowed(facts.hosts.get(moid), requested) for moid in dict.fromkeys(host_moids)}
     places = {inventory.host_by_moid[moid].compute_moid for moid in hosts if moid in inventory.host_by_moid}
     return facts.model_copy(

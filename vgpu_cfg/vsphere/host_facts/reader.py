@@ -36,6 +36,7 @@ from vgpu_cfg.model.observed.host_facts import (
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX, parse_remembered
 from vgpu_cfg.vsphere.host_facts import passes
+from vgpu_cfg.vsphere.host_facts.images import read_image
 from vgpu_cfg.vsphere.host_facts.questions import (
     LOST,
     QUESTIONS,
@@ -47,7 +48,7 @@ from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_fr
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS - {FactGroup.NETWORK_USERS}
+ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS - {FactGroup.NETWORK_USERS, FactGroup.IMAGE}
 """Every group that is read of a host through vCenter."""
 ALL_FACTS = ALL_GROUPS | {FactGroup.NETWORK_USERS}
 """The facts that are read with the estate: a recording has all of them."""
@@ -83,7 +84,18 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     hosts = collect_from(session, passes.HOST_PASS, starts)
     facts = _facts(session, host_moids, requested, [*networks, *hosts])
     users = _network_vms(session) if FactGroup.NETWORK_USERS in groups else None
+    if FactGroup.IMAGE in groups:
+        facts = _with_images(session, facts)
     return facts.model_copy(update={"vcenter_options": _vcenter_options(session), "network_vms": users})
+
+
+def _with_images(session: Session, facts: EstateFacts) -> EstateFacts:
+    """Add the images of the clusters that have one."""
+    clusters = {
+        moid: one.model_copy(update={"image": read_image(session, moid)}) if one.image_managed else one
+        for moid, one in facts.clusters.items()
+    }
+    return facts.model_copy(update={"clusters": clusters})
 
 
 def _network_vms(session: Session) -> dict[str, tuple[str, ...]] | None:

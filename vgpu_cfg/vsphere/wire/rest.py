@@ -1,7 +1,8 @@
 """vCenter's REST API, in addition to the SOAP API: a session of its own, JSON, errors and retries.
 
 Its paths are those below `/rest`, which vSphere has had since 6.5: govmomi asks all releases by them, and
-vcsim answers no others for tags. Answers are wrapped (`{"value": …}`), and so are errors (`{"type", "value":
+vcsim answers no others for tags. Images of clusters are below `/api` only, with the same session; there,
+values and errors are not wrapped. Answers are wrapped (`{"value": …}`), and so are errors (`{"type", "value":
 {"messages": […]}}`). A session is made by Basic authentication, or by a SAML token that is packed as `SIGN
 token="…"` (both as govmomi's clients do), and lives in a header.
 
@@ -24,6 +25,7 @@ from vgpu_cfg.errors import (
     LoginFailed,
     NotFound,
     NotPermitted,
+    NotSent,
     TooMuch,
     Unreachable,
     VCenterError,
@@ -34,9 +36,11 @@ from vgpu_cfg.vsphere.wire.faults import not_offered
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 REST = "/rest"
+API = "/api/"
 SESSION_PATH = "/com/vmware/cis/session"
 SESSION_HEADER = "vmware-api-session-id"
 
+_FINE = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT)
 _AWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 _MOST_WORDS = 500
 """Maximum characters of an error's own message that are shown."""
@@ -83,6 +87,11 @@ class RestClient:
         content = json.dumps(body).encode()
         return self._ask("POST", f"{path}?~action={quote(action)}", content, what)
 
+    def call(self, method: str, path: str, body: object, what: str, *, repeats: bool = True) -> Any:
+        """Send a request below `/api`; `repeats` is whether it may be sent again if its answer is lost."""
+        content = b"" if body is None else json.dumps(body).encode()
+        return self._ask(method, path, content, what, repeats=repeats)
+
     def close(self) -> None:
         """Log out, if there was a login. Errors at logout are ignored."""
         if self._session:
@@ -93,22 +102,22 @@ class RestClient:
             finally:
                 self._session = ""
 
-    def _ask(self, method: str, path: str, body: bytes, what: str) -> Any:
+    def _ask(self, method: str, path: str, body: bytes, what: str, *, repeats: bool = True) -> Any:
         """Send a request; log in first if needed, and again if the session has ended."""
         was_open = bool(self._session)
         if not was_open:
             self._log_in(what)
-        status, answer = self._ride(method, path, body)
+        status, answer = self._ride(method, path, body, repeats=repeats)
         if status == HTTPStatus.UNAUTHORIZED and was_open:
             self._log_in(what)
-            status, answer = self._ride(method, path, body)
+            status, answer = self._ride(method, path, body, repeats=repeats)
         if status == HTTPStatus.UNAUTHORIZED:
             raise LoginFailed(
                 f"{what}: the session has expired", subject=self._address, remedy="run the command again"
             )
-        if status not in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT):
+        if status not in _FINE:
             raise self._error(status, answer, what)
-        return self._value(answer, what)
+        return self._value(answer, what, is_wrapped=not path.startswith(API))
 
     def _log_in(self, what: str) -> None:
         """Open a session. Raises NotOffered where this vCenter has no REST side."""
@@ -134,16 +143,19 @@ class RestClient:
     def _headers(self) -> dict[str, str]:
         return {SESSION_HEADER: self._session}
 
-    def _ride(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    def _ride(self, method: str, path: str, body: bytes, *, repeats: bool) -> tuple[int, bytes]:
         return self._outage.ride(
-            lambda: self._exchange(method, path, body, self._headers()), lambda _lost: True
+            lambda: self._exchange(method, path, body, self._headers()),
+            lambda lost: repeats or isinstance(lost, NotSent),
         )
 
     def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         self.round_trips += 1
         more = {"Content-Type": "application/json"} if body else {}
         sent = {"Accept": "application/json", "User-Agent": "vgpu-cfg", **more, **headers}
-        status, _, answer = self._transport.exchange(method, f"{REST}{path}", sent, body)
+        status, _, answer = self._transport.exchange(
+            method, path if path.startswith(API) else f"{REST}{path}", sent, body
+        )
         if status in _AWAY:
             raise Unreachable(
                 f"vCenter's web server responds with {status}: its service is not running",
@@ -152,14 +164,16 @@ class RestClient:
             )
         return status, answer
 
-    def _value(self, answer: bytes, what: str) -> Any:
-        """Return what an answer wraps, None for nothing."""
+    def _value(self, answer: bytes, what: str, *, is_wrapped: bool = True) -> Any:
+        """Return an answer, or what it wraps; None for nothing."""
         if not answer.strip():
             return None
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as error:
             raise self._unreadable(what, "it is not JSON") from error
+        if not is_wrapped:
+            return found
         if not isinstance(found, dict):
             raise self._unreadable(what, "it has no value")
         return found.get("value")
@@ -198,8 +212,8 @@ def _words(answer: bytes) -> str:
     """Return what an error says: its type, and its sentences, each once."""
     try:
         found = json.loads(answer)
-        kind = str(found.get("type") or "").rpartition(".")[2]
-        messages = (found.get("value") or {}).get("messages") or ()
+        kind = str(found.get("type") or found.get("error_type") or "").rpartition(".")[2]
+        messages = (found.get("value") or found).get("messages") or ()
         told = [str(one.get("default_message") or "") for one in messages]
     except (ValueError, RecursionError, AttributeError, TypeError):
         return ""

@@ -10,6 +10,8 @@ write_host            2; 3 for options that are numbers, for a module, and to ma
 control_service       2
 set_cluster_option    2
 set_vcenter_option    2
+draft_image           3, 1 for each draft of the account more, and 1 to delete one
+other calls of images 1
 change_network        1 to make something, 2 to change it
 """
 
@@ -20,7 +22,7 @@ from typing import Any, Literal, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetImage, SetVCenterOption
 from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
@@ -36,11 +38,12 @@ from vgpu_cfg.changes.kinds.change_host import (
 )
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.ports import ImageAction, TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing import alarms, attributes, network_writer
+from vgpu_cfg.vsphere.writing import alarms, attributes, images, network_writer
 from vgpu_cfg.vsphere.writing.host_managers import (
     as_type_of,
     graphics_config,
@@ -202,6 +205,26 @@ class VCenterHostWriter:
         value = as_type_of(change.value, current.get(change.option))
         with offered(what, address, vim.fault.InvalidName):
             manager.UpdateOptions([vim.option.OptionValue(key=change.option, value=value)])
+
+    def draft_image(self, change: SetImage) -> str:
+        """Make a draft of a cluster's image with the change's components, and return its id."""
+        return images.draft_image(self._session, change)
+
+    def drop_draft(self, cluster_moid: str, draft: str) -> None:
+        """Delete a draft."""
+        images.drop_draft(self._session, cluster_moid, draft)
+
+    def begin_image_task(self, cluster_moid: str, action: ImageAction, body: Mapping[str, object]) -> str:
+        """Begin a task of Lifecycle Manager, and return its id."""
+        return images.begin_image_task(self._session, cluster_moid, action, body)
+
+    def read_image_task(self, task: str) -> TaskUpdate:
+        """Return what became of a task."""
+        return images.read_image_task(self._session, task)
+
+    def running_image_tasks(self, cluster_moid: str) -> tuple[str, ...]:
+        """Return the tasks of Lifecycle Manager that go on at a cluster."""
+        return images.running_image_tasks(self._session, cluster_moid)
 
     def change_network(self, change: ChangeNetwork) -> str:
         """Make or change a distributed switch or portgroup."""

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "reference" / "permissions.md"
 SECTIONS = {
     "reads": (
-        *(table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES),
+        *(table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES, table.READ_IMAGE),
         *(table.READ_KEY_PROVIDERS, table.READ_STORAGE_POLICIES, table.READ_LIBRARY),
         table.READ_CUSTOMIZATION_SPECS,
     ),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,9 +21,17 @@ from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
+from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.modules import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
+from vgpu_cfg.planning.host_settings.modules import (
+    NONE,
+    STAGED,
+    WantedPackage,
+    fits_version,
+    is_staged,
+    is_wanted_package,
+)
 
 Kind = Literal["nvd-aie", "vgpu"]
 
@@ -36,6 +44,7 @@ _DRIVERS: tuple[tuple[str, Kind], ...] = (
     ("nvidia-vmware", "vgpu"),
 )
 _DAEMONS = ("nvdgpumgmt", "nvd-gpu-mgmt")
+_NUMBERS = re.compile(r"\d+")
 _LEADING = re.compile(r"(\d{3})(?!\d)")
 _MODULE = "nvidia"
 
@@ -70,6 +79,40 @@ def branch_of(version: str) -> str:
     """Return the branch of a driver's version, "580" of "580.95.02-1OEM.800"; "" where none leads it."""
     found = _LEADING.match(version.strip())
     return found.group(1) if found else ""
+
+
+def is_by_image(desired: DesiredSetting) -> bool:
+    """Whether the driver comes with the cluster's image."""
+    return WantedPackage.parse(desired.value).by == "image"
+
+
+def components_of(image: ClusterImage, desired: DesiredSetting) -> Mapping[str, str]:
+    """Return the components that an image must have for a driver; none if the depot holds no such driver.
+
+    A version that the image has already is kept, else the depot's newest is taken. The management daemon is
+    that of the same release. Belief: driver-component-names.
+    """
+    wanted = WantedPackage.parse(desired.value)
+    found = _component(image, [prefix for prefix, kind in _DRIVERS if kind == wanted.kind], wanted.version)
+    if found is None:
+        return {}
+    release = found[1].partition("-")[0]
+    return dict(one for one in (found, _component(image, _DAEMONS, release)) if one is not None)
+
+
+def _component(image: ClusterImage, prefixes: Sequence[str], version: str) -> tuple[str, str] | None:
+    fitting = (
+        (name, one, held)
+        for held, versions in ((False, image.depot), (True, {k: (v,) for k, v in image.components.items()}))
+        for name in sorted(versions)
+        if name.casefold().startswith(tuple(prefixes))
+        for one in versions[name]
+        if fits_version(one, version)
+    )
+    best = max(
+        fitting, key=lambda one: (one[2], [int(part) for part in _NUMBERS.findall(one[1])]), default=None
+    )
+    return None if best is None else best[:2]
 
 
 def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
@@ -124,7 +167,7 @@ def _other_kind(view: HostView, wanted: WantedPackage) -> str:
 
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     wanted = WantedPackage.parse(desired.value)
-    if wanted.is_installed_here and not _other_kind(view, wanted):
+    if wanted.by == "image" or (wanted.is_installed_here and not _other_kind(view, wanted)):
         return ""
     name = "NVD-AIE" if wanted.kind == "nvd-aie" else "NVD-VGPU"
     if wanted.by == "lifecycle":
@@ -162,7 +205,7 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         ),
         client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
         # Where an image owns the software, esxcli must not install beside it.
-        commands=() if wanted.by == "lifecycle" else tuple(_commands(view, wanted)),
+        commands=() if wanted.by in ("image", "lifecycle") else tuple(_commands(view, wanted)),
         expected=(
             "Operation finished successfully. Even if it prints `Reboot Required: false`, reboot to load "
             "the driver"
@@ -206,4 +249,5 @@ DRIVER = HostSetting(
     stays=lambda _before: "host drivers are never removed or downgraded",
     show=_show,
     by_hand=_by_hand,
+    by_image=is_by_image,
 )

@@ -1,0 +1,121 @@
+"""A cluster that an image manages: one edit of the image, hosts that are remediated, and no draft lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import ROOT, CommandLine
+from tests.cli.host_watch import is_tidy, watch_labs
+from vgpu_cfg.lab.state.cluster import Image
+from vgpu_cfg.lab.state.inventory import Cluster, Host
+
+ESTATE = ROOT / "tests/cli/estates/image-2.yaml"
+PLAN = """
+version: 1
+name: driver
+vcenter: lab:ESTATE
+hosts:
+- cluster: gpu
+  driver: {kind: nvd-aie, version: "580.*", by: image}
+  disruption: {allow: [maintenance, reboot]}
+"""
+OLD, NEW = "570.158.02", "580.95.02"
+
+
+class Images:
+    """A plan for an estate, and what becomes of the hosts and the image."""
+
+    def __init__(self, vgpu_cfg: CommandLine, more: str = "") -> None:
+        self.estate = str(vgpu_cfg.write("estate.yaml", ESTATE.read_text(encoding="utf-8") + more))
+        vgpu_cfg.write("plan.yaml", PLAN.replace("ESTATE", self.estate))
+        self.run = vgpu_cfg
+
+    @property
+    def versions(self) -> list[str]:
+        hosts = self.run.lab(self.estate).state.all(Host)
+        return sorted(host.driver.version for host in hosts if host.driver is not None)
+
+    @property
+    def image(self) -> Image:
+        found = next(iter(self.run.lab(self.estate).state.all(Cluster))).image
+        assert found is not None
+        return found
+
+    def change(self, edit: Callable[[Image], Any]) -> None:
+        lab = self.run.lab(self.estate)
+        cluster = next(iter(lab.state.all(Cluster)))
+        assert cluster.image is not None
+        edit(cluster.image)
+        lab.state.touch(cluster)
+        lab.save()
+
+
+@pytest.fixture
+def images(vgpu_cfg: CommandLine) -> Images:
+    return Images(vgpu_cfg)
+
+
+def draft(*, owner: str, **components: str) -> dict[str, Any]:
+    return {"owner": owner, "created": "2026-11-29T08:00:00.000Z", "components": components}
+
+
+def test_the_image_is_edited_once_and_each_host_remediated(
+    images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_labs(monkeypatch)
+    images.run.done("apply", "--yes", "plan.yaml")
+    assert images.versions == [NEW, NEW]
+    assert watch.most_down == 1
+    assert watch.restarts == {"esx-01.lab": 1, "esx-02.lab": 1}
+    assert "RebootHost_Task" not in watch.calls
+    assert [one["description"] for one in images.image.commits.values()] == ["vgpu-cfg: plan driver"]
+    assert not images.image.drafts
+    assert is_tidy(images.run.lab(images.estate).state)
+    assert "in sync" in images.run.done("plan", "plan.yaml").out
+
+
+def test_a_draft_that_does_not_validate_takes_no_host_down(images: Images) -> None:
+    text = "NVD-AIE-800 requires ESXi 9.0."
+    images.change(lambda image: image.conflicts.update({"NVD-AIE-800": text}))
+    ran = images.run("apply", "--yes", "plan.yaml")
+    assert ran.code == 6
+    assert text in ran.told
+    assert images.versions == [OLD, OLD]
+    assert not images.image.drafts
+    assert not images.image.commits
+    images.change(lambda image: image.conflicts.clear())
+    images.run.done("apply", "--yes", "plan.yaml")
+    assert images.versions == [NEW, NEW]
+
+
+def test_a_draft_of_an_interrupted_run_is_replaced(images: Images) -> None:
+    left = draft(owner="VSPHERE.LOCAL\\administrator", **images.image.components)
+    images.change(lambda image: image.drafts.update({"7": left}))
+    images.run.done("apply", "--yes", "plan.yaml")
+    assert images.versions == [NEW, NEW]
+    assert not images.image.drafts
+
+
+@pytest.mark.parametrize("owner", ["VSPHERE.LOCAL\\administrator", "CORP\\mona"])
+def test_a_draft_with_other_changes_is_kept(owner: str, images: Images) -> None:
+    other = draft(owner=owner, **images.image.components, tool="1.0")
+    images.change(lambda image: image.drafts.update({"7": other}))
+    ran = images.run("apply", "--yes", "plan.yaml")
+    assert images.image.drafts == {"7": other}
+    if owner.startswith("CORP"):
+        assert images.versions == [NEW, NEW]
+    else:
+        assert ran.code == 6
+        assert "has a draft of the image of gpu with other changes" in ran.told
+        assert images.versions == [OLD, OLD]
+
+
+def test_a_vcenter_of_sddc_manager_is_left_alone(vgpu_cfg: CommandLine) -> None:
+    images = Images(vgpu_cfg, "vcenter: {extensions: [com.vmware.sddcManager]}\n")
+    ran = vgpu_cfg("apply", "--yes", "plan.yaml")
+    assert "VG572" in ran.told
+    assert images.versions == [OLD, OLD]
+    assert not images.image.commits

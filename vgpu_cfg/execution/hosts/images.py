@@ -1,0 +1,115 @@
+"""Edit the image of a cluster, and remediate one host: tasks of Lifecycle Manager, which are polled.
+
+Belief: remediation-keeps-maintenance.
+
+A cluster has one such task at a time: another one, of an interrupted run or of a person, is waited for first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.changes.change import RemediateHost, SetImage
+from vgpu_cfg.errors import NotConfirmed, TaskFailed
+from vgpu_cfg.execution.hosts.power import check_down, confirm_booted
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.ports import ImageAction
+
+_TASK_SECONDS = 14400.0
+"""The longest wait for one task: a remediation includes vCenter's checks, firmware, and a reboot."""
+
+
+def set_image(change: SetImage, hosts: HostSession) -> Step:
+    """Draft, validate and commit the image, unless it is so; then have the hosts checked against it."""
+    cluster, writer = change.cluster_moid, hosts.tools.writer
+    yield from _await_others(cluster, change.subject.name, hosts)
+    if _has_components(change, hosts):
+        return StepResult(is_needed=False, message="the image already has these components")
+    draft = hosts.run.begin(lambda: writer.draft_image(change))
+    try:
+        yield from _run(cluster, ("validate", draft), {}, change.subject.name, hosts)
+    except TaskFailed:
+        writer.drop_draft(cluster, draft)
+        raise
+    yield from _run(cluster, ("commit", draft), {"message": change.message}, change.subject.name, hosts)
+    if not _has_components(change, hosts):
+        raise NotConfirmed(
+            f"the image of {change.subject.name} does not show the committed components",
+            subject=change.subject.name,
+            remedy="check its image in the cluster's Updates tab; then " + PLAN_AGAIN,
+        )
+    yield from _run(cluster, ("check", ""), {"hosts": list(change.hosts)}, change.subject.name, hosts)
+    return StepResult()
+
+
+def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:
+    """Apply the image to a host in maintenance mode, and read the values that it booted with."""
+    ref, cluster = change.host, change.cluster_moid
+    yield from _await_others(cluster, ref.name, hosts)
+    view = yield from hosts.read_awake(ref, change.settles)
+    if not hosts.is_in_force(change, view):
+        check_down(view, hosts)
+        hosts.run.check_going_on()
+        hosts.marks.keep(ref.moid, restart="reboot")
+        hosts.shells.restarts(ref.moid)
+        body = {"hosts": [ref.moid], "accept_eula": True}
+        try:
+            yield from _run(cluster, ("apply", ""), body, ref.name, hosts)
+        except TaskFailed:
+            hosts.shells.stays_up(ref.moid)
+            raise
+        back = yield from hosts.read_awake(ref, change.settles)
+        hosts.shells.has_restarted(ref.moid, back.facts)
+        is_needed = True
+    else:
+        is_needed = False
+    hosts.marks.keep(ref.moid, restart="")
+    yield from confirm_booted(change, hosts)
+    hosts.marks.waits_no_more(ref.moid, *change.settles)
+    return StepResult(is_needed=is_needed, message="" if is_needed else "already as in the image")
+
+
+def _has_components(change: SetImage, hosts: HostSession) -> bool:
+    facts = hosts.run.reader.read_facts(change.hosts[:1], frozenset({FactGroup.IMAGE}))
+    found = facts.clusters.get(change.cluster_moid)
+    if found is None or found.image is None or found.image.unread or found.image.manager:
+        why = (
+            found.image.unread or found.image.manager if found is not None and found.image is not None else ""
+        )
+        raise NotConfirmed(
+            f"the image of {change.subject.name} cannot be edited: {why or 'none manages the cluster'}",
+            subject=change.subject.name,
+            remedy=PLAN_AGAIN,
+        )
+    return change.components.items() <= found.image.components.items()
+
+
+def _await_others(cluster: str, name: str, hosts: HostSession) -> Waiting[None]:
+    """Wait until no task of Lifecycle Manager goes on at a cluster."""
+    deadline = hosts.run.now() + _TASK_SECONDS
+    while hosts.tools.writer.running_image_tasks(cluster):
+        yield from _pause(deadline, "another Lifecycle Manager task", name, hosts)
+
+
+def _run(
+    cluster: str, action: ImageAction, body: Mapping[str, object], name: str, hosts: HostSession
+) -> Waiting[None]:
+    task = hosts.run.begin(lambda: hosts.tools.writer.begin_image_task(cluster, action, body))
+    deadline = hosts.run.now() + _TASK_SECONDS
+    while not (found := hosts.tools.writer.read_image_task(task)).state.is_over:
+        yield from _pause(deadline, f"the image's {action[0]}", name, hosts)
+    succeeded(found, f"{action[0]} by the image, {name}", name)
+
+
+def _pause(deadline: float, what: str, name: str, hosts: HostSession) -> Waiting[None]:
+    if hosts.run.now() >= deadline:
+        raise NotConfirmed(
+            f"{what} has not ended after {_TASK_SECONDS / 3600:.0f} h",
+            subject=name,
+            remedy="check the cluster's tasks in vCenter; then " + PLAN_AGAIN,
+        )
+    yield from wait(hosts.run.options.host_poll_seconds)
+    hosts.run.check_going_on()

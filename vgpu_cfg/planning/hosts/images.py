@@ -1,0 +1,110 @@
+"""Clusters that an image manages: whether it can be edited, and the one edit that all their hosts need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vgpu_cfg.changes.change import SetImage
+from vgpu_cfg.changes.values import Edit, Subject
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting
+from vgpu_cfg.planning.host_settings.gpus.driver import components_of
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
+
+
+def check_image(resolved: ResolvedHost, findings: Findings) -> None:
+    """Refuse what cannot be done through an image: there is none, another product owns it, or it lacks it."""
+    wanted = [] if resolved.is_checked_only else list(_by_image(resolved))
+    if not wanted:
+        return
+    cluster, facts = resolved.view.cluster, resolved.view.cluster_facts
+    image = facts.image
+    if cluster is None or cluster.is_standalone or not facts.image_managed:
+        message = "its driver is set to come with an image, but no image manages its cluster"
+        remedy = "set up an image in the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
+        _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
+    elif image is None or image.unread:
+        reason = image.unread if image is not None else "it was not read"
+        message = f"the image of cluster {cluster.name} is unknown: {reason}"
+        remedy = "grant the account the Lifecycle Manager privileges in docs/reference/permissions.md"
+        _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
+    elif image.manager:
+        message = f"{image.manager} manages this vCenter and the image of cluster {cluster.name}"
+        remedy = "add the component and remediate there, and set `driver: {by: lifecycle}`"
+        _refuse(resolved, Code.IMAGE_MANAGED, message, remedy, findings)
+    else:
+        for desired in wanted:
+            if not components_of(image, desired):
+                message = f"neither the image of {cluster.name} nor the depot holds {_package(desired)}"
+                remedy = "import NVIDIA's offline bundle in Lifecycle Manager, or correct `version`"
+                _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
+
+
+def plan_images(
+    resolved_hosts: Sequence[ResolvedHost], observed: Inventory, desired: DesiredPlan, findings: Findings
+) -> Mapping[str, SetImage]:
+    """Return the edits of images by cluster; one image holds one version for all its hosts."""
+    hosts: dict[str, list[ResolvedHost]] = {}
+    for one in resolved_hosts:
+        if not one.is_blocked and list(_by_image(one)):
+            hosts.setdefault(one.view.host.owner_moid, []).append(one)
+    found: dict[str, SetImage] = {}
+    for moid, group in hosts.items():
+        image = group[0].view.cluster_facts.image
+        if image is None:
+            continue
+        components: dict[str, str] = {}
+        for resolved in group:
+            for wanted in _by_image(resolved):
+                asked = components_of(image, wanted)
+                if any(components.setdefault(name, version) != version for name, version in asked.items()):
+                    message = (
+                        f"its cluster's image holds one version, but two are required: {_package(wanted)}"
+                    )
+                    remedy = "set one `version` for all hosts of the cluster"
+                    _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
+        edits = tuple(
+            Edit(key=name, before=image.components.get(name), after=version)
+            for name, version in components.items()
+            if image.components.get(name) != version
+        )
+        if edits:
+            cluster = observed.cluster_by_moid[moid]
+            moids = tuple(resolved.view.host.moid for resolved in group)
+            left = (
+                host.name for host in observed.hosts if host.owner_moid == moid and host.moid not in moids
+            )
+            found[moid] = SetImage(
+                id=f"set image of {cluster.name}",
+                subject=Subject(kind="cluster", name=cluster.name, moid=moid),
+                edits=edits,
+                cluster_moid=moid,
+                components={edit.key: edit.after or "" for edit in edits},
+                hosts=moids,
+                message=f"vgpu-cfg: plan {desired.name}",
+                leaves=tuple(left),
+            )
+    return found
+
+
+def needed_image(resolved: ResolvedHost, images: Mapping[str, SetImage]) -> tuple[str, ...]:
+    """Return the id of the edit of its image that a host waits for."""
+    edit = images.get(resolved.view.host.owner_moid)
+    return (edit.id,) if edit is not None and resolved.view.host.moid in edit.hosts else ()
+
+
+def _by_image(resolved: ResolvedHost) -> Iterator[DesiredSetting]:
+    return (one.desired for one in resolved.drifts if one.setting.by_image(one.desired))
+
+
+def _package(desired: DesiredSetting) -> str:
+    kind, version, *_ = desired.value.split()
+    return f"{'NVD-AIE' if kind == 'nvd-aie' else 'NVD-VGPU'} {version}"
+
+
+def _refuse(resolved: ResolvedHost, code: Code, message: str, remedy: str, findings: Findings) -> None:
+    findings.add(code, resolved.subject, message, remedy)
+    resolved.is_blocked = True
