@@ -71,7 +71,7 @@ def _manager(session: Session) -> str:
 
 
 def _compliance(session: Session, cluster_moid: str) -> Mapping[str, Any]:
-    """Return what the last check has found; nothing where none was made."""
+    """Return the result of the last check, empty if there was none."""
     what = "reading the compliance of the cluster"
     try:
         found = session.rest.call("GET", f"{software_path(cluster_moid)}/compliance", None, what)

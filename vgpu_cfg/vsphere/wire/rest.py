@@ -165,7 +165,7 @@ class RestClient:
         return status, answer
 
     def _value(self, answer: bytes, what: str, *, is_wrapped: bool = True) -> Any:
-        """Return an answer, or what it wraps; None for nothing."""
+        """Return an answer, or the value in it; None for nothing."""
         if not answer.strip():
             return None
         try:
