@@ -117,6 +117,11 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         yield from _set(loc, key, {**kept, "by": "lifecycle"}, says, FixKind.FILE)
                     says = f"only check {name} without changing it"
                     yield from _set(loc, "mode", "check", says, FixKind.LEAVE)
+                case Code.NO_IMAGE | Code.IMAGE_MANAGED | Code.COMPONENT_LACKS:
+                    kept = dict((situation.data_at((*loc, "driver")) if loc is not None else None) or {})
+                    by = "hand" if found.code == Code.NO_IMAGE else "lifecycle"
+                    says = f"install the driver on {name} as a manual step of the plan"
+                    yield from _set(loc, "driver", {**kept, "by": by}, says, FixKind.FILE, Cost.HOST_RESTART)
                 case Code.NO_FIRMWARE_TOOLS:
                     says = f"install NVIDIA's firmware tools on {name} as a step of the plan"
                     yield from _set(
