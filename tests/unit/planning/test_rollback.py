@@ -42,7 +42,7 @@ from vgpu_cfg.planning.rollback.rollback import make_rollback, with_no_way_back
 
 PLAYED = "tests/cli/test_rollback.py plays it on the lab"
 HERE = "a test of this file"
-IMAGES = "tests/cli/test_images.py plays it on the lab"
+IMAGES = "test_rollback_of_cases.py tells it, of host-driver-by-image"
 OF_OTHER_COMMANDS = "no command that takes a rollback plans it; its inverse is tested here or told"
 
 ANSWERS: Mapping[str, str] = {
