@@ -42,7 +42,11 @@ def desired_of(name: str) -> DesiredPlan:
         return desired
     shares = read_quotas(Path(FOLDER.name) / QUOTAS, load_catalog())
     placed = [one.model_copy(update={"origin": Path(one.origin).name}) for one in shares.shares]
-    return desired.model_copy(update={"quotas": (shares.model_copy(update={"shares": tuple(placed)}),)})
+    update: dict[str, Any] = {"shares": tuple(placed)}
+    if shares.spare is not None:
+        origin = Path(shares.spare.origin).name
+        update["spare"] = shares.spare.model_copy(update={"origin": origin})
+    return desired.model_copy(update={"quotas": (shares.model_copy(update=update),)})
 
 
 @cache

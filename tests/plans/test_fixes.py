@@ -49,6 +49,8 @@ NOTHING_HELPS = {
     "quota-of-owner-exceeded": "who keeps the shares raises one, or somebody gives GPUs back",
     "quota-in-parts-exceeded": "the same",
     "quota-in-framebuffer-exceeded": "the same",
+    "spare-lost": "which VMs are left out, their user decides",
+    "spare-of-two-hosts-lost": "the same",
     "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",
     "reservation-beside-an-orphan": "the same, or whether the VM that is left over may go",
     "policies-of-a-vm-are-not-told": "an account that is told them",

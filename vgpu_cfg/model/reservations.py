@@ -141,9 +141,17 @@ class Share(Frozen):
         return ALL_OTHERS if self.kind == "others" else f"{self.kind} {self.name}"
 
 
+class Spare(Frozen):
+    """So many hosts of each cluster can be emptied. `origin` is its place in its file."""
+
+    hosts: int
+    origin: str = ""
+
+
 class Quotas(Frozen):
-    """The shares of one file. `clusters` are globs of those whose GPUs are shared out, none for all."""
+    """The shares and the spare of a file. `clusters` are globs of those that are meant, none for all."""
 
     file: str
     clusters: tuple[str, ...] = ()
     shares: tuple[Share, ...] = ()
+    spare: Spare | None = None

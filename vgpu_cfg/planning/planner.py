@@ -54,6 +54,7 @@ from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.pool.quotas import report_quotas
 from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
+from vgpu_cfg.planning.pool.spare import report_spare
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
@@ -405,6 +406,8 @@ class _Planning:
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
         holders = (*resolved_vms, *self.lost_vms)
         report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)
+        made = [one for one in resolved_vms if chosen is None or one.name in chosen]
+        report_spare(self.desired, self.observed, self.catalog, made, deleted, self.hosts, self.findings)
         report_beliefs(self.desired, self.as_read, changes, self.findings)
         disturbed = all_disturbed(changes, self.as_read, touched)
         check_approvals(disturbed, self.desired, self.options, self.findings)

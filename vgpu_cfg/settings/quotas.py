@@ -13,7 +13,7 @@ from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.values import parse_size
-from vgpu_cfg.model.reservations import Quotas, Share
+from vgpu_cfg.model.reservations import Quotas, Share, Spare
 
 _EVERY_BOARD = "*"
 _MOST_GPUS = 1_000_000
@@ -52,6 +52,13 @@ class _Pool(Frozen):
     clusters: Annotated[tuple[_Name, ...], Field(min_length=1)]
 
 
+class _Spare(Frozen):
+    """How many hosts of each cluster can be emptied."""
+
+    hosts: Annotated[int, Field(ge=1, le=64)]
+    per: Literal["cluster"]
+
+
 class _QuotasFile(Frozen):
     """A file of shares."""
 
@@ -60,6 +67,7 @@ class _QuotasFile(Frozen):
     owners: dict[_Name, _Boards] = Field(default_factory=dict)
     folders: dict[_Name, _Boards] = Field(default_factory=dict)
     others: _Boards | None = None
+    spare: _Spare | None = None
 
 
 def read_quotas(path: Path, catalog: Catalog) -> Quotas:
@@ -75,13 +83,17 @@ def _read(path: Path, catalog: Catalog) -> Quotas:
     content = build(document, _QuotasFile)
     faults: list[DocumentFault] = []
     shares = tuple(_shares(content, document, catalog, faults))
-    if not shares and not faults:
-        hint = "use `owners`, `folders` or `others`"
+    if not shares and content.spare is None and not faults:
+        hint = "use `owners`, `folders`, `others` or `spare`"
         faults.append(document.fault((), "the file does not define any quotas", hint))
     if faults:
         raise DocumentError(faults)
     clusters = content.pool.clusters if content.pool is not None else ()
-    return Quotas(file=str(path), clusters=clusters, shares=shares)
+    spare = None
+    if content.spare is not None:
+        place = document.fault(("spare",), "", at_key=True)
+        spare = Spare(hosts=content.spare.hosts, origin=f"{place.file}:{place.line}")
+    return Quotas(file=str(path), clusters=clusters, shares=shares, spare=spare)
 
 
 def _shares(

@@ -95,6 +95,7 @@ def pool(
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.pool.quotas import share_uses
+    from vgpu_cfg.planning.pool.spare import spare_states
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
@@ -105,11 +106,18 @@ def pool(
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
     cordons = cordon_rows(host for host in observed.hosts if wants_host(host.name))
     shares = share_uses(quotas, observed, load_catalog())
+    spares = spare_states(quotas, observed, load_catalog())
 
     def lines(width: int) -> Iterable[Text]:
         use = UseTable(use_rows(found.gpus, observed, by), by, sort)
         return render_pool(
-            found, observed.vcenter, width, use=use, cordons=cordons, shares=shares, with_all=verbose
+            found,
+            observed.vcenter,
+            width,
+            use=use,
+            cordons=cordons,
+            shares=(shares, spares),
+            with_all=verbose,
         )
 
     figures = {
@@ -117,7 +125,7 @@ def pool(
         "gpus": len(found.gpus),
         "idle_gpus": sum(row.idle for row in found.rows),
     }
-    return Answer(lines, lambda: pool_data(found, observed, cordons, shares), figures, found.rows)
+    return Answer(lines, lambda: pool_data(found, observed, cordons, shares, spares), figures, found.rows)
 
 
 def fits(

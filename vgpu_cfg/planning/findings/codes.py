@@ -124,6 +124,9 @@ class Code(StrEnum):
     VARIABLE_OF_ONE_MACHINE = "VG155", "a training variable names a device of one machine", _W, _F
     MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
     PIN_SHARED = "VG162", "a VM that is off has the same GPU in passthrough", _W, _D
+    SPARE_LOST = "VG163", "after the plan, a cluster's hosts could no longer be emptied", _E, _O
+    SPARE_LACKING = "VG164", "a cluster lacks its spare already", _W, _O
+    SPARE_KEPT = "VG165", "a cluster keeps its spare", _I, _O
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
     TEMPLATE_AMBIGUOUS = "VG202", "several templates have this name", _E, _O

@@ -255,7 +255,7 @@ class HoldingReader:
 
     def planned(self, resolved: ResolvedVm) -> HoldingVm | None:
         """Return the holding of a plan's VM once the plan is carried out, None for nothing."""
-        if not _shall_run(resolved):
+        if not shall_run(resolved):
             return None
         devices = tuple(self._planned_devices(resolved))
         if not devices:
@@ -287,7 +287,7 @@ class HoldingReader:
 
     def found_by(self, resolved: ResolvedVm) -> HoldingVm | None:
         """Return the key of the share of a plan's new VM, None if it will not run."""
-        return self._holding(*_whose(resolved), None, ()) if _shall_run(resolved) else None
+        return self._holding(*_whose(resolved), None, ()) if shall_run(resolved) else None
 
     def placed(self, fit: Fit, host: Host) -> HoldingVm:
         """Return the holding of a VM without a name, an owner and a folder at a place."""
@@ -334,7 +334,8 @@ def _whole(board: Board | None) -> Held:
     return Held("", Fraction(1), 0) if board is None else Held(board.key, Fraction(1), board.framebuffer_mib)
 
 
-def _shall_run(resolved: ResolvedVm) -> bool:
+def shall_run(resolved: ResolvedVm) -> bool:
+    """Whether a plan's VM runs once the plan is carried out."""
     is_left = "power" in resolved.desired.ignore or resolved.desired.power is DesiredPower.LEAVE
     if is_left or resolved.desired.power is DesiredPower.OFF:
         return is_left and resolved.existing is not None and resolved.existing.is_on

@@ -26,6 +26,7 @@ from vgpu_cfg.planning.pool.reservations import (
     named_moids,
     reservation_wanted,
 )
+from vgpu_cfg.planning.pool.spare import ClusterSpare, spare_states
 from vgpu_cfg.planning.pool.stranding import most_that
 
 _NOBODY = PlanIdentity(name="")
@@ -52,7 +53,7 @@ class Rooms:
 
     `allowed` is how many a plan may have, None without a limit; of a profile, without an end and for any
     owner; `lasts` is whether it has no end. With `is_waiting` the plan's time is still to come: its GPUs are
-    reserved then, and the present free capacity does not matter.
+    reserved then, and the present free capacity does not matter. `spares` are those of clusters now.
     """
 
     shares: tuple[ShareRoom, ...] = ()
@@ -60,17 +61,19 @@ class Rooms:
     allowed: int | None = None
     is_waiting: bool = False
     lasts: bool = True
+    spares: tuple[ClusterSpare, ...] = ()
 
 
 def rooms_of_profile(copies: Copies, quotas: Sequence[Quotas], most: int) -> Rooms:
     """Return the limits of VMs of a profile, for any owner, that stay permanently."""
     shares = tuple(_shares(copies, quotas, None, most))
+    spares = spare_states(quotas, copies.observed, copies.reader.catalog)
     kept = copies.observed.reservations
     if kept is None:
-        return Rooms(shares)
+        return Rooms(shares, spares=spares)
     booking = Booking(_NOBODY, EstateGpus(copies.observed, copies.reader.catalog), kept)
     later = tuple(_later(_Asked(booking, copies), most))
-    return Rooms(shares, later, later[-1].count if later else None)
+    return Rooms(shares, later, later[-1].count if later else None, spares=spares)
 
 
 def rooms_of_vm(
@@ -100,7 +103,9 @@ def rooms_of_vm(
         asked.reserved(1, findings)
         later = tuple(_later(asked, _most_ever(copies, gpus) if waits else most))
     counts = [*(one.more for one in shares), *(one.count for one in later[-1:])]
-    return Rooms(shares, later, min(counts, default=None), waits, lasts=desired.ends is None)
+    spares = spare_states(desired.quotas, observed, copies.reader.catalog)
+    lasts = desired.ends is None
+    return Rooms(shares, later, min(counts, default=None), waits, lasts=lasts, spares=spares)
 
 
 def _most_ever(copies: Copies, gpus: EstateGpus) -> int:

@@ -19,11 +19,11 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Invento
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, listed, version_tuple
-from vgpu_cfg.planning.doctor.failover import left_over, room_of
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unproven
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.gpus.driver import Kind, branch_of, driver_facts
+from vgpu_cfg.planning.pool.spare import as_load, left_over, room_of
 from vgpu_cfg.planning.vms.lookup.moving import (
     HOT_MIGRATE_OPTION,
     holds_devices,
@@ -276,12 +276,15 @@ def _with_room(
     if not group[0].cluster or cluster is None:
         return max_down, list(group)
     moids = {host.moid for host in observed.hosts if host.owner_moid == cluster.moid and host.takes_vms}
-    rooms = [room_of(observed.host_by_moid[moid], patient) for moid in moids]
+    there = [observed.host_by_moid[moid] for moid in moids]
+    rooms = [room_of(host, patient.capacity(host), observed) for host in there]
 
     def lost(hosts: Sequence[AffectedHost], vms: Sequence[tuple[Vm, VmDetail]]) -> dict[str, str]:
         down = {host.moid for host in hosts}
         free = [room.copy() for room in rooms if room.host.moid not in down]
-        return {vm.moid: why for vm, why in left_over(vms, free, cluster, patient)}
+        loads = [as_load(vm, detail, cluster) for vm, detail in vms]
+        left = left_over(loads, free, patient.reader)
+        return {load.vm.moid: why for load, why in left if load.vm is not None}
 
     checked, moving = [], []
     for host in group:

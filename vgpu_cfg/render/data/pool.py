@@ -24,6 +24,7 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
 from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.rooms import LaterRoom
+from vgpu_cfg.planning.pool.spare import ClusterSpare
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.planning.site_changes import SiteChange
@@ -38,6 +39,7 @@ def pool_data(
     observed: Inventory,
     cordons: Sequence[CordonRow] = (),
     shares: Sequence[ShareUse] = (),
+    spares: Sequence[ClusterSpare] = (),
 ) -> Data:
     """Return the pool by board and mode, every GPU, the use of shares, and VMs with low use."""
     vcenter = observed.vcenter
@@ -51,6 +53,7 @@ def pool_data(
         "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
         "gpus": [_gpu(gpu) for gpu in pool.gpus],
         "shares": [_share(use) for use in shares],
+        "spares": [_spare(one) for one in spares],
         "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
         "idle_below": pool.idle_below,
@@ -60,6 +63,11 @@ def pool_data(
         "use_unread": pool.use_unread,
         "past_unread": pool.past_unread,
     }
+
+
+def _spare(state: ClusterSpare) -> dict[str, Any]:
+    lost = {name: [load.name for load, _ in left] for name, left in state.lost.items() if left}
+    return {"cluster": state.cluster, "hosts": state.spare.hosts, "is_kept": not state.count, "lost": lost}
 
 
 def _share(use: ShareUse) -> dict[str, Any]:

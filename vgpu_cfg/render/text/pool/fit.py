@@ -127,6 +127,8 @@ def _rooms(view: FitView, width: int) -> list[Text]:
     lines: list[Text] = []
     for one in rooms.shares:
         lines += hanging("SHARE", f"{one.more} for {one.use.words}", width, indent=0)
+    for state in rooms.spares:
+        lines += hanging("SPARE", state.words, width, indent=0)
     for later in rooms.later:
         since = "" if later.moment.at == now else f" from {later.moment.at:%Y-%m-%d %H:%M} UTC"
         lines += hanging("RESERVED", f"{later.count}{since}: {later.text}", width, indent=0)

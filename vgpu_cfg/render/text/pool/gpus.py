@@ -17,6 +17,7 @@ from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE, ShareUse
+from vgpu_cfg.planning.pool.spare import ClusterSpare
 from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, PoolRow, reclaim_steps
 from vgpu_cfg.render.layout.lines import (
     Cell,
@@ -106,7 +107,7 @@ def render_pool(
     *,
     use: UseTable | None = None,
     cordons: Sequence[CordonRow] = (),
-    shares: Sequence[ShareUse] = (),
+    shares: tuple[Sequence[ShareUse], Sequence[ClusterSpare]] = ((), ()),
     with_all: bool = False,
 ) -> list[Text]:
     """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
@@ -124,10 +125,16 @@ def render_pool(
         lines += _by_host(pool.gpus, width, most)
         if use is not None:
             lines += render_use(pool, use, width, most=most)
-        lines += [*render_shares(shares, width, most), *render_cordons(cordons, width, most)]
+        lines += [*render_shares(shares[0], width, most), *_spares(shares[1], width)]
+        lines += render_cordons(cordons, width, most)
         return [*lines, *render_off(pool, width, most), *render_idle(pool, width, most)]
 
     return first_screen(rendered, hosts, with_all=with_all)
+
+
+def _spares(found: Sequence[ClusterSpare], width: int) -> list[Text]:
+    lines = [line for one in found for line in hanging("SPARE", one.words, width, indent=0)]
+    return [Text(""), *lines] if lines else []
 
 
 def render_pool_rows(rows: Sequence[PoolRow], width: int) -> list[Text]:
