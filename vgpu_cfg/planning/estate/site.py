@@ -96,9 +96,10 @@ class Site:
         return self._only(vm, vm.folder, folders, "VM folder", codes)
 
     def clusters_of(self, vm: DesiredVm) -> tuple[Cluster, ...]:
-        """Return the clusters in the VM's order; all of the datacenter where it names none."""
+        """Return the clusters in the VM's order; without names, those with its pool, or all."""
         if not vm.clusters:
-            return self.clusters
+            owners = {pool.owner_moid for pool in find_named(vm.resource_pool or "", self.pools)}
+            return tuple(one for one in self.clusters if one.moid in owners) or self.clusters
         codes = (Code.CLUSTER_NOT_FOUND, Code.CLUSTER_AMBIGUOUS)
         found = [self._only(vm, name, self.clusters, "cluster", codes) for name in vm.clusters]
         return tuple(dict.fromkeys(cluster for cluster in found if cluster is not None))

@@ -153,6 +153,7 @@ class Candidates:
                 return (), (Code.NO_USABLE_HOST, f"no host can run it: {states}", remedy)
             message = f"no host in the host group {query.host_group} can run it: {states}"
             return _failed(Code.HOST_GROUP_UNUSABLE, message)
+        apart: list[tuple[str, str]] = []
         for wanted, code, noun, names in (
             (query.networks, Code.NETWORK_NOT_ON_HOST, "network", self.networks),
             (query.datastores, Code.DATASTORE_NOT_ON_HOST, "datastore", self.datastores),
@@ -161,11 +162,17 @@ class Candidates:
             if not reached:
                 hosts = (self.hosts[index] for index, _ in usable)
                 return _failed(code, _unreached(noun, wanted, names, hosts, code))
+            for host in (self.hosts[one[0]] for one in usable if one not in reached):
+                missing = sorted(wanted - _reach(host, code))
+                called = listed(names[moid].name if moid in names else moid for moid in missing)
+                apart += [(host.name, f"the {noun} {called} is not available on it")] if host.gpus else []
             usable = reached
         offering = [one for one in usable if query.device_groups <= _group_names(self.hosts[one[0]])]
         if not offering:
             return _failed(Code.DEVICE_GROUP_ABSENT, self._no_group(query.device_groups, usable))
-        return tuple(self._fit(offering, query)), None
+        fitting = tuple(self._fit(offering, query))
+        self._unfit[query] += tuple(apart)
+        return fitting, None
 
     def _fit(self, hosts: list[tuple[int, int]], query: CandidateQuery) -> list[tuple[int, int]]:
         """Return the hosts that meet most criteria: all of them where any host does. Note the others."""
@@ -181,7 +188,7 @@ class Candidates:
         return query.fitness.lacks(host, self.refused.get(host.moid, ()))
 
     def unfit(self, query: CandidateQuery) -> tuple[tuple[str, str], ...]:
-        """Return by name the hosts that `of` left out because of their release, each with the reason."""
+        """Return by name the hosts that `of` left out: their release, or what they do not reach, for each."""
         return self._unfit.get(query, ())
 
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
