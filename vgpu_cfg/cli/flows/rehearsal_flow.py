@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -54,9 +55,9 @@ def rehearse(
             show.say(f"rehearsing wave {wave.number}, {wave.opens:%a %Y-%m-%d %H:%M}, {hosts}")
             acted = {vm.moid for fate in (Fate.OFF, Fate.STAYS) for vm in wave.vms(fate)}
             labs.prepare_upgrade(estate, acted)
-            code = _apply(wave, found, replace(how, times=times), Path(folder))
-            events = next(iter(past_events(observed.vcenter)), ())
-            seconds = (events[-1].at - events[0].at).total_seconds() if events else 0.0
+            count, code = _apply(wave, found, replace(how, times=times), Path(folder))
+            runs = islice(past_events(observed.vcenter), count)
+            seconds = sum((one[-1].at - one[0].at).total_seconds() for one in runs if one)
             before = len(found.ready)
             observed, found = look()
             played.append(Played(wave, seconds, before - len(found.ready), code))
@@ -83,8 +84,11 @@ def _copied(folder: Path) -> Iterator[None]:
             os.environ[_STATE] = before
 
 
-def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> int:
-    """Apply the plan files of a wave in processes of their own, whose time is that of the window."""
+def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> tuple[int, int]:
+    """Apply the plan files of a wave in processes of their own, whose time is that of the window.
+
+    Return their number, and the worst exit code.
+    """
     ahead = max(timedelta(), wave.opens - datetime.now(UTC))
     environment = {
         **os.environ,
@@ -92,7 +96,8 @@ def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> in
         "VGPU_CFG_LAB_AHEAD_SECONDS": str(ahead.total_seconds()),
     }
     worst = 0
-    for name, content in plan_files(found, [wave], how).items():
+    files = plan_files(found, [wave], how)
+    for name, content in files.items():
         path = folder / name
         write_whole(path, dump(content), mode=0o644)
         done = subprocess.run(  # noqa: S603 - this program, with the name of its own file
@@ -105,4 +110,4 @@ def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> in
         if done.returncode:
             worst = done.returncode
             show.say(done.stderr.strip())
-    return worst
+    return len(files), worst
