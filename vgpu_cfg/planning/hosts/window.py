@@ -156,7 +156,9 @@ def forecast(changes: Iterable[Change], now: datetime) -> tuple[Forecast, ...]:
 
 def windows_of(changes: Iterable[Change], now: datetime) -> tuple[str, ...]:
     """Say of each window to which changes are bound whether it is open, and how many of it they need."""
-    waiting = [one for one in changes if not (isinstance(one, EnterMaintenance) and one.is_held)]
+    changes = [*changes]
+    held = {one.id for one in of_kind(changes, EnterMaintenance) if one.is_held}
+    waiting = [one for one in changes if one.id not in held]
     needs = {one.window: one for one in forecast(waiting, now)}
     found = []
     for text in dict.fromkeys(text for change in waiting for text in change.timing.windows):
