@@ -19,6 +19,7 @@ COMMANDS = {
     "validate": ["validate", PLAN],
     "plan": ["plan", PLAN],
     "status": ["status", PLAN],
+    "status-without-plan": ["status", "--server", "lab:two-a100"],
     "inventory": ["inventory", "--server", "lab:two-a100"],
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
     "doctor": ["doctor", "--server", "lab:mixed-fleet"],

@@ -58,6 +58,7 @@ AFTER_A_RUN = {
     "verify": ["verify", "plans/pair.yaml", "-v"],
     "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
     "history": ["history", "plans/pair.yaml"],
+    "status-of-all": ["status", "-v", "--server", "lab:two-a100"],
 }
 VARYING = re.compile(r"(?<=trial[- ])[0-9a-f]{6}\b|\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
 

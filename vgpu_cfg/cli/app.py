@@ -44,7 +44,7 @@ LISTED = (
         "Apply a plan: show it, ask for confirmation, run it, and verify the result."
     )),
     Listed("status", "plan", panels.LOOK,
-           "Show the plan's VMs, where they run, what has drifted, and who changed it."),
+           "Show a plan's VMs, drift, and who changed it; without a plan, everything of vgpu-cfg."),
     Listed("destroy", "plan", panels.PLAN,
            "Delete the VMs that the plan file names and owns, and their rules."),
     Listed("import", "ownership", panels.PLAN,

@@ -32,7 +32,7 @@ SILENT_AFTER: Final = timedelta(minutes=15)
 
 
 class LockName(Frozen):
-    """What is locked: a plan by its name or its id, a host or a cluster by its moid.
+    """The object of a lock: a plan by its name or its ID, a host or a cluster by its moid.
 
     `label` is what people call it; it tells no lock from another.
     """

@@ -87,6 +87,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min".replace(" 0 min", "")
 
 
+def age(seconds: float) -> str:
+    """Say how long ago in one unit: "12 min", "5 h", "3 d"; a future moment is 0 min ago."""
+    minutes = max(0, int(seconds // 60))
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"
+
+
 def is_obeyed(sign: str) -> bool:
     """Whether a sign does something where it is shown, or is no sign at all."""
     return not sign.isprintable() and unicodedata.category(sign) in _OBEYED

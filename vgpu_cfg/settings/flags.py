@@ -10,7 +10,8 @@ from pathlib import Path
 class ConnectionFlags:
     """The values of the command line; None and False mean "not stated".
 
-    `contexts` are names and globs if several contexts are requested; then `context` is not set.
+    `contexts` are names and globs if several contexts are requested; then `context` is not set. `servers` are
+    several addresses; then `server` is not set.
     """
 
     context: str | None = None
@@ -27,3 +28,9 @@ class ConnectionFlags:
     quotas: Path | None = None
     log_calls: Path | None = None
     contexts: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether several vCenters are requested."""
+        return bool(self.contexts or self.servers)

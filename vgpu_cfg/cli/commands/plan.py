@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,6 +143,15 @@ _VerboseOption = Annotated[
 ]
 
 
+_PlansToLookAt = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="PLAN",
+        help="The plan file, or a folder of plans; omit it to show everything of vgpu-cfg at a vCenter.",
+        show_default=False,
+    ),
+]
+
 _NAME_ONE = "applies to a single plan; specify one file of the folder"
 
 
@@ -154,6 +165,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
     app.command(
         epilog="vgpu-cfg status plan.yaml --exit-code\n\nvgpu-cfg status plan.yaml --context 'prod-*'"
+        "\n\nvgpu-cfg status --server vc01.example.com --server vc02.example.com"
     )(status)
     app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
         destroy
@@ -408,10 +420,10 @@ def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:
     return OnFailure.STOP if stops else OnFailure.GO_ON
 
 
-@connected(recordings=True, several=True, quotas=True)
+@connected(recordings=True, several=True, servers=True, quotas=True)
 @planned
 def status(
-    path: PlansArgument,
+    path: _PlansToLookAt = None,
     *,
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
@@ -422,7 +434,7 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show the plan's VMs, where they run, what has drifted, and who changed it."""
+    """Show a plan's VMs, drift, and who changed it; without a plan, everything of vgpu-cfg."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at
@@ -446,13 +458,30 @@ def status(
         return answers.status(found.plan, found.observed, differences, verbose=verbose, exit_code=code)
 
     of_one = {"--html": html, "--output": output is ReportFormat.JUNIT}
+    if path is None:
+        of_a_plan = {
+            "--output": output is ReportFormat.JUNIT,
+            "--set": variables,
+            "--vars": variable_files,
+            "--quotas": connection.quotas,
+        }
+        refuse_of_several(of_a_plan, "requires a plan file")
+        raise typer.Exit(
+            _without_plan(
+                connection,
+                OutputFormat(output.value),
+                html,
+                verbose=verbose,
+                exits=(exit_code or strict, strict),
+            )
+        )
     if path.is_dir():
         refuse_of_several(of_one, _NAME_ONE)
         requests = read_plans(path, variables, variable_files)
         told = ask_plans(requests, connection, lambda one, server: ask(one, one.secrets(), server))
         raise typer.Exit(tell_all(told, "plan", "status", OutputFormat(output.value)))
     request = read_request(path, variables, variable_files)
-    if connection.contexts:
+    if connection.is_of_several:
         refuse_of_several(of_one)
         secrets = request.secrets()
         told = ask_contexts(connection, lambda server: ask(request, secrets, server), plan=request.desired)
@@ -466,6 +495,65 @@ def status(
     else:
         answers.status(made, answer.observed, differences, verbose=verbose).tell(OutputFormat(output.value))
     raise typer.Exit(code_of(made))
+
+
+def _without_plan(
+    flags: ConnectionFlags,
+    output: OutputFormat,
+    html: Path | None,
+    *,
+    verbose: bool,
+    exits: tuple[bool, bool],
+) -> int:
+    """Report everything of this program at one vCenter or several; return the exit code."""
+    from vgpu_cfg.cli.commands.explain import server_words
+    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
+    from vgpu_cfg.cli.flows.status_flow import look_around
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.output import answers
+    from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
+    from vgpu_cfg.planning.doctor.ailments import Level
+    from vgpu_cfg.planning.doctor.ours import Ours, together
+    from vgpu_cfg.render.text.ours import render_ours
+    from vgpu_cfg.settings.connection import resolve_connection
+
+    def answer(found: Ours, words: Sequence[str]) -> answers.Answer:
+        is_wrong = any(one.kind.level is not Level.WAITING for one in found.ailments)
+        is_open = bool(found.notes) or bool(found.ailments)
+        code = EXIT_DIFFERENCES if (exits[0] and is_wrong) or (exits[1] and is_open) else 0
+        command = shlex.join(["vgpu-cfg", "doctor", *words])
+        return answers.ours(found, next_command=command, verbose=verbose, exit_code=code)
+
+    if flags.is_of_several:
+        refuse_of_several({"--html": html})
+        all_of_them: dict[str, Ours] = {}
+
+        def ask(server: Connection) -> answers.Answer:
+            words = ["--server", server.server]
+            all_of_them[server.server] = look_around(server, words)
+            return answer(all_of_them[server.server], words)
+
+        told = ask_contexts(flags, ask)
+        silent = [f"{one.name}: {one.error}" for one in told if one.error is not None]
+        whole = together([all_of_them[one.server] for one in told if one.error is None], silent)
+        command = "vgpu-cfg doctor --server ADDRESS"
+        return tell_all(
+            told,
+            "context",
+            "status",
+            output,
+            lambda width: render_ours(whole, width, next_command=command, with_all=verbose),
+        )
+    words = server_words(flags)
+    found = look_around(resolve_connection(flags), words)
+    if html is not None:
+        from vgpu_cfg.render.data.doctor import ours_data
+        from vgpu_cfg.render.page.doctor import render_ours_page
+
+        write_whole(html, render_ours_page(found, ours_data(found)))
+    told_alone = answer(found, words)
+    told_alone.tell(output)
+    return told_alone.exit_code
 
 
 @connected()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.verdicts import VerdictFile
     from vgpu_cfg.planning.doctor.tried import Tried
+    from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
 
 
@@ -67,7 +68,22 @@ def read_to_examine(connection: Connection) -> Inventory:
             facts = facts.model_copy(update={"hosts": merged})
         tell("reading licenses")
         licences = reader.read_licences()
-    return observed.model_copy(update={"facts": facts, "licences": licences})
+        observed = observed.model_copy(update={"facts": facts, "licences": licences})
+        return with_entries(observed, reader)
+
+
+def with_entries(observed: Inventory, reader: InventoryReader) -> Inventory:
+    """Add the users and runs that took unmarked hosts into maintenance mode, by vCenter's events."""
+    from vgpu_cfg.model.observed.host_facts import HostFacts
+
+    moids = [host.moid for host in observed.hosts if host.is_in_maintenance_mode and host.mark is None]
+    found = reader.read_maintenance(moids) if moids else {}
+    known = observed.facts.hosts
+    hosts = {
+        moid: known.get(moid, HostFacts()).model_copy(update={"entered": one}) for moid, one in found.items()
+    }
+    facts = observed.facts.model_copy(update={"hosts": {**known, **hosts}})
+    return observed.model_copy(update={"facts": facts})
 
 
 def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried], Trial]) -> VerdictFile:

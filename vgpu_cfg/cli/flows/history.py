@@ -44,15 +44,18 @@ def look_back(
     plan: str = "",
     age: timedelta | None = None,
     most: int | None = None,
+    at: Connection | None = None,
 ) -> History:
     """Return the runs that are known of, of a plan file or of a plan's name, and no older than `age`.
+
+    `at` is the vCenter, if it has been decided.
 
     Raises NotFound for a server or a context that is not there.
     """
     from vgpu_cfg.execution import Wanted, joined, runs_of_entries
     from vgpu_cfg.vsphere.history.collectors import RunEntryReader
 
-    connection = _connection(flags, request)
+    connection = at or _connection(flags, request)
     wanted = Wanted(
         address=connection.server if connection else "",
         plan=request.desired.name if request else plan,

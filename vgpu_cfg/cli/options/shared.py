@@ -236,6 +236,14 @@ _CONTEXTS_OPTION = Annotated[
         rich_help_panel=_CONNECTION,
     ),
 ]
+_SERVERS_OPTION = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="vCenter address, or lab:ESTATE; results of several are combined.",
+        show_default=False,
+        rich_help_panel=_CONNECTION,
+    ),
+]
 _FROM_OPTION = Annotated[
     Path | None,
     typer.Option(
@@ -343,17 +351,19 @@ def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[s
 
 
 def connected(
-    *, recordings: bool = False, several: bool = False, quotas: bool = False
+    *, recordings: bool = False, several: bool = False, servers: bool = False, quotas: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the connection options; the command gets `connection: ConnectionFlags`.
 
     With `recordings` there is `--from` too: the command can work on a recorded vCenter. With `several` there
-    may be several contexts, and the command looks whether `connection.contexts` are said. With `quotas` there
-    is `--quotas`.
+    may be several contexts, and the command looks whether `connection.contexts` are said; with `servers`
+    several addresses, too. With `quotas` there is `--quotas`.
     """
     options = dict(_CONNECTION_OPTIONS)
     if several:
         options["context"] = _CONTEXTS_OPTION
+    if servers:
+        options["server"] = _SERVERS_OPTION
     if quotas:
         options["quotas"] = _QUOTAS_OPTION
     if recordings:
@@ -362,6 +372,9 @@ def connected(
     def gather(values: dict[str, Any]) -> dict[str, Any]:
         if several:
             values |= _one_or_several(values["context"] or [])
+        if servers:
+            words = values["server"] or []
+            values |= {"server": words[0] if len(words) == 1 else None, "servers": tuple(words[1:] and words)}
         return {"connection": ConnectionFlags(**values)}
 
     return adding(options, gather, handed="connection")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
+    from vgpu_cfg.planning.doctor.ours import Ours
     from vgpu_cfg.planning.pool.shapes import Fits
     from vgpu_cfg.planning.pool.summary import PoolRow
     from vgpu_cfg.render.data.format import Data
@@ -197,6 +198,24 @@ def status(
             "differ": differing(view),
             "errors": len(made.errors),
         },
+        exit_code=exit_code,
+    )
+
+
+def ours(found: Ours, *, next_command: str, verbose: bool, exit_code: int = 0) -> Answer:
+    """Report everything of vgpu-cfg at a vCenter."""
+    from vgpu_cfg.planning.doctor.ailments import Level
+    from vgpu_cfg.render.text.ours import render_ours
+
+    def data() -> Data:
+        from vgpu_cfg.render.data.doctor import ours_data
+
+        return ours_data(found)
+
+    return Answer(
+        lambda width: render_ours(found, width, next_command=next_command, with_all=verbose),
+        data,
+        {"plans": len(found.plans), **{level.value: found.count(level) for level in Level}},
         exit_code=exit_code,
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
@@ -121,11 +121,17 @@ def _told(question: Question) -> Told:
         return Told(question.name, question.server, error=error)
 
 
-def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat) -> int:
+def tell_all(
+    told: Sequence[Told],
+    noun: str,
+    command: str,
+    output: OutputFormat,
+    lines: Callable[[int], Iterable[Text]] | None = None,
+) -> int:
     """Print all answers and their sums; return the exit code of the worst.
 
-    `noun` is the kind of each: a context or a plan. An error of this program itself is raised once everything
-    else is printed.
+    `noun` is the kind of each: a context or a plan. `lines` lays them out as one instead. An error of this
+    program itself is raised once everything else is printed.
     """
     view = _view(told, noun, command)
     if output is OutputFormat.JSON:
@@ -134,7 +140,7 @@ def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat
         answers = [one.answer.data() if one.answer is not None else None for one in told]
         show.data(several_data(view, answers))
     else:
-        show.lines(lambda width: _lines(told, view, width))
+        show.lines(lines or (lambda width: _lines(told, view, width)))
     sys.stdout.flush()
     faults_told: set[tuple[DocumentFault, ...]] = set()
     for row in view.rows:
@@ -182,7 +188,7 @@ def _lines(told: Sequence[Told], view: Several, width: int) -> Iterator[Text]:
 def ask_contexts(
     flags: ConnectionFlags, ask: Callable[[Connection], Answer], *, plan: DesiredPlan | None = None
 ) -> tuple[Told, ...]:
-    """Ask every selected context, side by side, and return the answer of each, or its error.
+    """Ask every selected context or server, side by side, and return the answer of each, or its error.
 
     A `plan` may name a datacenter. Passwords are fetched one after the other, before the first question: two
     prompts never appear at once. Raises DocumentError and NotFound if no context is selected, Interrupted on
@@ -193,10 +199,12 @@ def ask_contexts(
     known: dict[str, Connection] = {}
     questions: list[Question] = []
     failed: dict[str, Told] = {}
-    servers = servers_of_contexts(flags.contexts)
+    servers = servers_of_contexts(flags.contexts) if flags.contexts else {one: one for one in flags.servers}
     for name, server in servers.items():
         try:
-            connection = server_of(replace(flags, context=name, contexts=()), plan).with_login(fetched)
+            one = replace(flags, contexts=(), servers=())
+            one = replace(one, context=name) if flags.contexts else replace(one, server=name)
+            connection = server_of(one, plan).with_login(fetched)
         except VgpuCfgError as error:
             failed[name] = Told(name, server, error=error)
         else:
@@ -233,7 +241,8 @@ def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connect
 
 def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
     """Raise BadParameter for options that apply to one server only."""
-    said = {"--server": flags.server, "--thumbprint": flags.thumbprint, "--from": flags.recording}
+    server = flags.server or (flags.servers if flags.contexts or flags.context else ()) or None
+    said = {"--server": server, "--thumbprint": flags.thumbprint, "--from": flags.recording}
     for option, value in said.items():
         if value is not None:
             raise typer.BadParameter(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -43,8 +43,8 @@ class JournalHeader(Frozen):
     """The header of a run: who ran it, against which vCenter, from where, and for which plan.
 
     `user` is the account on the machine `host`, `account` the one at vCenter. `reviewed` is the
-    digest of the saved plan that the run carried out, or the rest of it. Journals of version 0.1.0 have no
-    `run`.
+    digest of the saved plan that the run carried out, or the rest of it. `expires` are the dates of VMs.
+    Journals of version 0.1.0 have no `run`.
     """
 
     format: int = FORMAT
@@ -64,6 +64,7 @@ class JournalHeader(Frozen):
     occasion: Occasion = Occasion()
     started_at: Moment
     changes: tuple[str, ...] = ()
+    expires: Mapping[str, date] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ class Journal:
             occasion=entry.occasion,
             started_at=entry.at,
             changes=tuple(change.id for change in plan.changes),
+            expires={vm.name: vm.expires for vm in plan.desired.vms if vm.expires is not None},
         )
         journal._write("header", header)
         journal._write("plan", _without_contents(plan), is_whole=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Self
+
+from vgpu_cfg.model.wording import as_counted
 
 
 class Level(StrEnum):
@@ -16,9 +20,13 @@ class Level(StrEnum):
     """It works, and the next maintenance, failure or power cycle shows that it should not be so."""
     WASTE = "waste"
     """Capacity that no VM can use."""
+    WAITING = "waiting"
+    """It goes on by itself, at a time, or with a command: `status` lists it, `doctor` does not."""
 
 
-_B, _R, _W = tuple(Level)
+_B, _R, _W, _N = tuple(Level)
+HEALTH = (_B, _R, _W)
+"""The levels that `doctor` has."""
 
 
 class Kind(StrEnum):
@@ -74,6 +82,13 @@ class Kind(StrEnum):
         _B,
         "one device assigned to several VMs",
         "only one of the VMs can run at a time",
+    )
+    INCOMPLETE = "incomplete", _B, "run that did not complete", "its plan is only partly applied"
+    DEVICE_GONE = (
+        "device-gone",
+        _B,
+        "VM without a device that its plan gave it",
+        "training on it may fail or run slower",
     )
 
     MAINTENANCE = "maintenance", _R, "host in maintenance mode", "no VMs can run on its GPUs"
@@ -177,6 +192,8 @@ class Kind(StrEnum):
         ("the VM must be powered off for host maintenance"),
     )
     SUSPENDED = "suspended", _R, "suspended GPU VM", "the VM resumes only if the same GPU capacity is free"
+    RULE_LEFT = "rule-left", _R, "DRS rule of a plan that has no VMs", "it may apply to VMs added to it"
+    EXPIRED = "expired", _R, "VM past its expiry date", "it uses GPUs until `apply --expired` shuts it down"
     COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy looks like the plan's VM"
     RULE = "rule", _R, "DRS rule violated or impossible to satisfy", "VMs to keep apart may fail together"
     MAC = "mac", _R, "two VMs with the same MAC address", "both lose their network while running"
@@ -233,12 +250,18 @@ class Kind(StrEnum):
     )
     IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to others"
 
+    RUNNING = "running", _N, "run in progress", "its plan, hosts and clusters are locked until it ends"
+    WINDOW = "window", _N, "work that waits for a maintenance window", "`apply` continues it in the window"
+    STEP = "step", _N, "run that waits for a manual step", "`apply` continues it after the step"
+    EXPIRES = "expires", _N, "VM that expires within a week", "`apply --expired` shuts it down after that"
+
 
 @dataclass(frozen=True, slots=True)
 class Ailment:
     """Something that is wrong: `subject` is `vm:NAME`, `host:NAME`, `gpu:HOST/PCI` or `cluster:NAME`, say.
 
     `says` gives the finding, `command` a command to type, `owner` the owner; each is empty if unknown.
+    `since` is when it began, None if unknown.
     """
 
     kind: Kind
@@ -246,8 +269,31 @@ class Ailment:
     says: str
     command: str = ""
     owner: str = ""
+    since: datetime | None = None
 
     @property
     def name(self) -> str:
         """The subject without its kind."""
         return self.subject.partition(":")[2] or self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ailments of one kind."""
+
+    kind: Kind
+    ailments: tuple[Ailment, ...]
+
+
+def grouped(ailments: Iterable[Ailment]) -> tuple[Group, ...]:
+    """Return ailments by kind, in their order."""
+    by_kind: dict[Kind, list[Ailment]] = {}
+    for one in ailments:
+        by_kind.setdefault(one.kind, []).append(one)
+    return tuple(Group(kind, tuple(found)) for kind, found in by_kind.items())
+
+
+def worst_first(found: Iterable[Ailment]) -> tuple[Ailment, ...]:
+    """Return each ailment once, in the order of kinds."""
+    order = {kind: number for number, kind in enumerate(Kind)}
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: (order[one.kind], as_counted(one.subject))))

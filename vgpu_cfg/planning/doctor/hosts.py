@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.wording import counted, listed, version_tuple
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
+from vgpu_cfg.planning.doctor.left_behind import is_held, maintenance
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
@@ -32,7 +33,6 @@ def host_ailments(patient: Patient) -> Iterator[Ailment]:
         if host.connection is Connection.CONNECTED:
             yield from _gpus(host, patient)
             yield from _pending(host, patient)
-            yield from _work(host, patient)
             yield from _licence(host, patient)
             yield from _numa(host)
             yield from _ages(host, patient)
@@ -46,18 +46,8 @@ def _state(host: Host, patient: Patient) -> Iterator[Ailment]:
     if host.connection is not Connection.CONNECTED:
         says = f"{host.connection.words}; {gpus}, {counted(on, 'VM')} last known to be running"
         yield Ailment(Kind.HOST_LOST, subject, says, f"govc host.reconnect -host {host.name}")
-    elif host.is_in_maintenance_mode:
-        entered = patient.facts(host).entered
-        since = f" since {entered.at:%Y-%m-%d %H:%M} UTC" if entered is not None else ""
-        by = f" by {entered.by}" if entered is not None and entered.by else ""
-        own = host.mark is not None or host.cordon is not None
-        command = patient.type_("uncordon", f"host:{host.name}")
-        leave = command if own else f"govc host.maintenance.exit {host.name}"
-        yield Ailment(Kind.MAINTENANCE, subject, f"{gpus} unavailable{since}{by}", leave)
-    for cordon in host.cordons:
-        what = f"gpu:{host.name}/{cordon.pci_id}" if cordon.pci_id else subject
-        command = patient.type_("uncordon", what)
-        yield Ailment(Kind.CORDON, what, cordon.words, command, cordon.by)
+    elif host.is_in_maintenance_mode and not is_held(host, patient):
+        yield maintenance(host, patient)
 
 
 def _gpus(host: Host, patient: Patient) -> Iterator[Ailment]:
@@ -106,17 +96,6 @@ def _pending(host: Host, patient: Patient) -> Iterator[Ailment]:
     if waits:
         command = f"govc host.maintenance.enter {host.name} && govc host.shutdown -r -host {host.name}"
         yield Ailment(Kind.PENDING, f"host:{host.name}", listed(waits), command)
-
-
-def _work(host: Host, patient: Patient) -> Iterator[Ailment]:
-    """Report a plan's mark on a host on which no run works."""
-    mark, locks = host.mark, patient.observed.locks
-    if mark is None or (locks is not None and any(lock.name.plan == mark.plan for lock in locks.held)):
-        return
-    says = f"plan {mark.plan} since {mark.since:%Y-%m-%d %H:%M} UTC" + (
-        f": {mark.reason}" if mark.reason else ""
-    )
-    yield Ailment(Kind.UNFINISHED, f"host:{host.name}", says, patient.type_("history"), f"plan {mark.plan}")
 
 
 def _licence(host: Host, patient: Patient) -> Iterator[Ailment]:

@@ -123,9 +123,6 @@ def _settings(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> Iterato
         yield _ailment(Kind.MEDIA, vm, listed(detail.media), f"govc device.ls -vm {name}")
     if vm.power_state is PowerState.SUSPENDED:
         yield _ailment(Kind.SUSPENDED, vm, f"on {host.name}", f"govc vm.power -on {name}")
-    if vm.is_copy:
-        says = f"its owner mark is that of plan {vm.mark.plan}" if vm.mark else ""
-        yield _ailment(Kind.COPIED_MARK, vm, says, f"govc vm.info -e {name}")
     if vm.is_on and cluster is not None and not cluster.is_standalone:
         yield from _in_cluster(vm, detail, cluster, patient)
     if vm.is_on and detail.guest is not None and not detail.guest.tools_running:

@@ -23,7 +23,7 @@ def history_data(rows: Sequence[RunRow], server: str, notes: Sequence[str]) -> d
         "kind": "history",
         "format": FORMAT,
         "server": server or None,
-        "runs": [_run(row) for row in rows],
+        "runs": [run_row_data(row) for row in rows],
         "notes": list(notes),
     }
 
@@ -36,14 +36,15 @@ def run_data(
         "kind": "history-run",
         "format": FORMAT,
         "server": server or None,
-        "run": _run(row),
+        "run": run_row_data(row),
         "steps": None if steps is None else [asdict(step) for step in steps],
         "journal": journal or None,
         "notes": list(notes),
     }
 
 
-def _run(row: RunRow) -> dict[str, Any]:
+def run_row_data(row: RunRow) -> dict[str, Any]:
+    """Return one run."""
     return asdict(row) | {
         "began_at": _moment(row.began_at),
         "ended_at": _moment(row.ended_at),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -11,13 +11,18 @@ from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted, listed
-from vgpu_cfg.planning.doctor.ailments import Level
-from vgpu_cfg.planning.doctor.examine import Group, Health
+from vgpu_cfg.planning.doctor.ailments import Group, Level
+from vgpu_cfg.planning.doctor.examine import Health
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
 
 MOST_LINES = 50
 """The first screen: as many kinds as fit have their objects and commands, the others a line each."""
-_STYLES = {Level.BROKEN: "bold red", Level.RISK: "bold yellow", Level.WASTE: "bold cyan"}
+STYLES = {
+    Level.BROKEN: "bold red",
+    Level.RISK: "bold yellow",
+    Level.WASTE: "bold cyan",
+    Level.WAITING: "bold cyan",
+}
 _SHOWN = 3
 _VERDICTS = {
     Verdict.HOLDS: "vgpu-cfg assumptions hold",
@@ -38,17 +43,23 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
         return [*lines, Text(""), Text("No problems visible to this account."), *unread, *beliefs]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
-    told = [[Text(""), *_group(group, width, with_all=with_all)] for group in health.groups]
-    brief = [_line(group, width) for group in health.groups]
-    room = MOST_LINES - len(lines) - 2 - min(len(unread), _SHOWN) - len(beliefs)
+    room = MOST_LINES - len(lines) - min(len(unread), _SHOWN) - len(beliefs)
+    lines += render_groups(health.groups, room, width, with_all=with_all)
+    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
+
+
+def render_groups(groups: Sequence[Group], room: int, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out as many kinds as have room with their objects and commands, and the others on a line each."""
+    told = [[Text(""), *_group(group, width, with_all=with_all)] for group in groups]
+    brief = [_line(group, width) for group in groups]
     count = len(told)
-    while count and not with_all and sum(map(len, (*told[:count], *brief[count:]))) > room:
+    while count and not with_all and sum(map(len, (*told[:count], *brief[count:]))) > room - 2:
         count -= 1
-    lines += [line for paragraph in told[:count] for line in paragraph]
+    lines = [line for paragraph in told[:count] for line in paragraph]
     if count < len(told):
         lines += [Text(""), *(line for short in brief[count:] for line in short)]
         lines.append(Text("-v shows all objects with their commands.", style="dim"))
-    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
+    return lines
 
 
 def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
@@ -73,7 +84,7 @@ def _line(group: Group, width: int) -> list[Text]:
     level = group.kind.level
     names = fold_names(sorted({one.name for one in group.ailments})).split(", ")
     text = f"{group.kind.summary}: {listed(names, shown=1)}"
-    return hanging(level.value.upper(), text, width, indent=0, label_width=7, style=_STYLES[level])
+    return hanging(level.value.upper(), text, width, indent=0, label_width=7, style=STYLES[level])
 
 
 def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:
@@ -81,7 +92,7 @@ def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:
     count = f" ({len(found)})" if len(found) > 1 else ""
     title = Text(f"{kind.summary}{count}: ", style="bold").append(kind.cost, "not bold")
     yield from hanging(
-        kind.level.value.upper(), title, width, indent=0, label_width=7, style=_STYLES[kind.level]
+        kind.level.value.upper(), title, width, indent=0, label_width=7, style=STYLES[kind.level]
     )
     if with_all:
         for one in found:
