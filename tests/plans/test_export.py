@@ -105,7 +105,6 @@ disk of another template; a virtual function of a NIC that nobody names; foreign
 FIRST = {
     "vms-apart", "vm-of-no-template", "nvlink-pair", "guest-in-sync", "vtpm-there-and-no-key-provider",
     "rule-follows-the-line", "host-from-vms-mig-lost-at-reboot", "copied-mark-and-name", "vm-boots-with-bios",
-    "many-cpus-with-the-iommu",
 }  # fmt: skip
 PLACES = [(case, way) for case in CASES for way in ("as it is", "after its plan")]
 
