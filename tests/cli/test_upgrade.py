@@ -53,6 +53,12 @@ def test_a_bulletin_keeps_each_host_in_its_branch(mixed: dict[str, Any]) -> None
     assert planned == {host["name"] for host in mixed["hosts"] if not host["blocked"]}
 
 
+def test_a_host_without_vgpus_needs_no_guest_driver_that_both_branches_know(vgpu_cfg: CommandLine) -> None:
+    """An R470 guest runs on no R570 host, and nothing runs on this one."""
+    found = upgrade(vgpu_cfg, "--driver", "570.133", *MIXED)
+    assert {host["name"]: host["blocked"] for host in found["hosts"]} == {"esx-old-01.lab": ""}
+
+
 def test_hosts_that_have_the_driver_are_left_alone(vgpu_cfg: CommandLine) -> None:
     found = upgrade(vgpu_cfg, "--driver", "580.95", *SMALL)
     assert (found["hosts"], found["up_to_date"]) == ([], 6)

@@ -215,7 +215,8 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         if end is not None and branch is not None and branch.release > end.release:
             return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"
     before, after = guest_branches(branch_of(present)), guest_branches(branch_of(wanted))
-    if before and after and not set(before) & set(after):
+    has_guests = any(vm.detail is not None and vm.detail.vgpus for vm in patient.observed.vms_by_host.get(host.moid, ()))
+    if has_guests and before and after and not set(before) & set(after):
         return f"no guest driver runs on both R{branch_of(present)} and R{branch_of(wanted)}"
     return ""
 
