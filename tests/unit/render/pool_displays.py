@@ -149,7 +149,9 @@ def calendar() -> ReservationCalendar:
 
 def pool(width: int) -> list[Text]:
     use = UseTable(use_rows(POOL.gpus, SITE, UseBy.GPU), UseBy.GPU, None)
-    return render_pool(POOL, SITE.vcenter, width, use=use, cordons=CORDONS, shares=(SHARES, ()), with_all=True)
+    return render_pool(
+        POOL, SITE.vcenter, width, use=use, cordons=CORDONS, shares=(SHARES, ()), with_all=True
+    )
 
 
 def hours(*, by: str = "vm", unread: str = "") -> Hours:

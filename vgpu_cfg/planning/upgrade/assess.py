@@ -215,7 +215,8 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         if end is not None and branch is not None and branch.release > end.release:
             return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"
     before, after = guest_branches(branch_of(present)), guest_branches(branch_of(wanted))
-    has_guests = any(vm.detail is not None and vm.detail.vgpus for vm in patient.observed.vms_by_host.get(host.moid, ()))
+    vms = patient.observed.vms_by_host.get(host.moid, ())
+    has_guests = any(vm.detail is not None and vm.detail.vgpus for vm in vms)
     if has_guests and before and after and not set(before) & set(after):
         return f"no guest driver runs on both R{branch_of(present)} and R{branch_of(wanted)}"
     return ""
@@ -331,7 +332,8 @@ def _firsts(hosts: Sequence[AffectedHost], patient: Patient, target: Target) -> 
     images = sorted({host.cluster for host in ready if host.by_image})
     if images and target.words:
         yield First(
-            f"Add {target.words} to the image of {listed(images, shown=6)}: esxcli must not install it"
+            f"Import {target.words} in Lifecycle Manager: the image of {listed(images, shown=6)} "
+            "takes it from there"
         )
     moved = {host.cluster for host in ready if any(vm.fate is Fate.MOVES for vm in host.vms)}
     with_vgpus = {

@@ -62,7 +62,7 @@ def _entries(hosts: Sequence[AffectedHost], found: Assessment, how: Installation
             "kind": kind,
             "version": version if version.count(".") > 1 else f"{version}.*",
         }
-        driver["by"] = "lifecycle" if by_image else "esxcli" if how.depots else "hand"
+        driver["by"] = "image" if by_image else "esxcli" if how.depots else "hand"
         if driver["by"] == "esxcli":
             driver["depot"] = list(how.depots)
         disruption: dict[str, Any] = {"max_hosts_down": found.lanes[cluster]}
