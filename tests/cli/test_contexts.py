@@ -177,7 +177,7 @@ def test_one_vcenter_is_not_counted_twice(contexts: CommandLine) -> None:
 def test_a_glob_that_means_none_names_those_that_there_are(contexts: CommandLine) -> None:
     ran = contexts("inventory", "--context", "prd-*")
     assert ran.code == 3
-    assert "no context matches 'prd-*' (did you mean 'prod-" in ran.told
+    assert "no context matches 'prd-*'" in ran.told
     assert "available: prod-a, prod-b, prod-c" in ran.told
 
 
