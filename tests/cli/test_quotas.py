@@ -60,3 +60,17 @@ def test_shares_of_one_context_are_told_beside_one_without(vgpu_cfg: CommandLine
     asked = ("fit", "--plan", FULL, "--context", "*", "--output", "json")
     total = json.loads(vgpu_cfg.done(*asked, VGPU_CFG_CONFIG=config).out)["total"]
     assert (total["fit"], total["allowed"]) == (2, 0)
+
+
+def test_doctor_counts_licenses(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "plans/pair.yaml")
+    words = ("doctor", "--quotas", "quotas.yaml", "--server", "lab:two-a100")
+    vgpu_cfg.write("quotas.yaml", "{version: 1, licences: {nvaie: 2}}")
+    assert "LICENSES nvaie 2 of 2 needed" in vgpu_cfg.done(*words).out
+    vgpu_cfg.write("quotas.yaml", "{version: 1, licences: {nvaie: 1}}")
+    assert "2 nvaie licenses needed by hvd-{01..02}" in vgpu_cfg.done(*words).told
+    health = json.loads(vgpu_cfg.done(*words, "--output", "json").out)
+    assert "licenses" in {one["kind"] for one in health["ailments"]}
+    (pool,) = health["licences"]
+    assert (pool["product"], pool["count"], pool["needed"], pool["per"]) == ("nvaie", 1, 2, "vgpu")
+    assert pool["vms"] == ["hvd-01", "hvd-02"]

@@ -42,7 +42,8 @@ def desired_of(name: str) -> DesiredPlan:
         return desired
     shares = read_quotas(Path(FOLDER.name) / QUOTAS, load_catalog())
     placed = [one.model_copy(update={"origin": Path(one.origin).name}) for one in shares.shares]
-    update: dict[str, Any] = {"shares": tuple(placed)}
+    pools = [one.model_copy(update={"origin": Path(one.origin).name}) for one in shares.licences]
+    update: dict[str, Any] = {"shares": tuple(placed), "licences": tuple(pools)}
     if shares.spare is not None:
         origin = Path(shares.spare.origin).name
         update["spare"] = shares.spare.model_copy(update={"origin": origin})

@@ -148,10 +148,24 @@ class Spare(Frozen):
     origin: str = ""
 
 
+class LicencePool(Frozen):
+    """How many licenses of a product there are, and what takes one: a VM, a vGPU or a GPU of these series."""
+
+    product: str
+    count: int
+    per: Literal["vm", "vgpu", "gpu"]
+    series: tuple[str, ...]
+    origin: str = ""
+
+
 class Quotas(Frozen):
-    """The shares and the spare of a file. `clusters` are globs of those that are meant, none for all."""
+    """The shares, the spare and the licenses of a file.
+
+    `clusters` are globs of those that are meant, none for all; licenses are of all.
+    """
 
     file: str
     clusters: tuple[str, ...] = ()
     shares: tuple[Share, ...] = ()
     spare: Spare | None = None
+    licences: tuple[LicencePool, ...] = ()

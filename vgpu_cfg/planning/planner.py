@@ -52,7 +52,8 @@ from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
-from vgpu_cfg.planning.pool.quotas import report_quotas
+from vgpu_cfg.planning.pool.licences import report_licences
+from vgpu_cfg.planning.pool.quotas import holdings_of, report_quotas
 from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
 from vgpu_cfg.planning.pool.spare import report_spare
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
@@ -405,7 +406,10 @@ class _Planning:
         changes = [*reserved, *changes]
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
         holders = (*resolved_vms, *self.lost_vms)
-        report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)
+        if self.desired.quotas:
+            held = holdings_of(self.as_read, self.catalog, holders, deleted, chosen)
+            report_quotas(self.desired, held, self.findings)
+            report_licences(self.desired, self.as_read, held, self.findings)
         made = [one for one in resolved_vms if chosen is None or one.name in chosen]
         report_spare(self.desired, self.observed, self.catalog, made, deleted, self.hosts, self.findings)
         report_beliefs(self.desired, self.as_read, changes, self.findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -13,7 +13,7 @@ from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.values import parse_size
-from vgpu_cfg.model.reservations import Quotas, Share, Spare
+from vgpu_cfg.model.reservations import LicencePool, Quotas, Share, Spare
 
 _EVERY_BOARD = "*"
 _MOST_GPUS = 1_000_000
@@ -59,8 +59,29 @@ class _Spare(Frozen):
     per: Literal["cluster"]
 
 
+_PRODUCTS: Final = {
+    "nvaie": ("vgpu", ("C",)),
+    "vws": ("vm", ("Q",)),
+    "vpc": ("vm", ("B",)),
+    "vapps": ("vm", ("A",)),
+}
+"""By product: what takes a license, and the series of its vGPUs."""
+
+
+class _Licences(Frozen):
+    """How many licenses there are; a site whose contract counts in another way says so."""
+
+    count: Annotated[int, Field(ge=0, le=_MOST_GPUS)]
+    per: Literal["vm", "vgpu", "gpu"] | None = None
+    series: Annotated[tuple[Literal["A", "B", "C", "Q"], ...], Field(min_length=1)] | None = None
+
+
+def _licences(value: object) -> object:
+    return {"count": value} if isinstance(value, int) else value
+
+
 class _QuotasFile(Frozen):
-    """A file of shares."""
+    """A file of shares and licenses."""
 
     version: Literal[1]
     pool: _Pool | None = None
@@ -68,6 +89,9 @@ class _QuotasFile(Frozen):
     folders: dict[_Name, _Boards] = Field(default_factory=dict)
     others: _Boards | None = None
     spare: _Spare | None = None
+    licences: dict[
+        Literal["nvaie", "vws", "vpc", "vapps"], Annotated[_Licences, BeforeValidator(_licences)]
+    ] = Field(default_factory=dict)
 
 
 def read_quotas(path: Path, catalog: Catalog) -> Quotas:
@@ -83,17 +107,33 @@ def _read(path: Path, catalog: Catalog) -> Quotas:
     content = build(document, _QuotasFile)
     faults: list[DocumentFault] = []
     shares = tuple(_shares(content, document, catalog, faults))
-    if not shares and content.spare is None and not faults:
-        hint = "use `owners`, `folders`, `others` or `spare`"
+    if not (shares or content.licences or content.spare is not None or faults):
+        hint = "use `owners`, `folders`, `others`, `spare` or `licences`"
         faults.append(document.fault((), "the file does not define any quotas", hint))
     if faults:
         raise DocumentError(faults)
     clusters = content.pool.clusters if content.pool is not None else ()
+    licences = tuple(_pools(content, document))
     spare = None
     if content.spare is not None:
         place = document.fault(("spare",), "", at_key=True)
         spare = Spare(hosts=content.spare.hosts, origin=f"{place.file}:{place.line}")
-    return Quotas(file=str(path), clusters=clusters, shares=shares, spare=spare)
+    return Quotas(file=str(path), clusters=clusters, shares=shares, spare=spare, licences=licences)
+
+
+def _pools(content: _QuotasFile, document: Document) -> Iterator[LicencePool]:
+    for product, stated in content.licences.items():
+        place = document.fault(("licences", product), "", at_key=True)
+        per, series = _PRODUCTS[product]
+        yield LicencePool.model_validate(
+            {
+                "product": product,
+                "count": stated.count,
+                "per": stated.per or per,
+                "series": stated.series or series,
+                "origin": f"{place.file}:{place.line}",
+            }
+        )
 
 
 def _shares(

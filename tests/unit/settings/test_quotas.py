@@ -8,7 +8,7 @@ import pytest
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.reservations import Quotas, Share
+from vgpu_cfg.model.reservations import LicencePool, Quotas, Share
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.quotas import read_quotas
@@ -46,9 +46,23 @@ def test_a_number_is_of_gpus_and_a_size_of_framebuffer(tmp_path: Path) -> None:
     )
 
 
+def test_licenses_are_a_number_or_say_how_they_count(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, "version: 1\nlicences:\n  nvaie: 16\n  vws: {count: 4, per: gpu, series: [Q, C]}\n"
+    )
+    at = tmp_path / "quotas.yaml"
+    assert found.licences == (
+        LicencePool(product="nvaie", count=16, per="vgpu", series=("C",), origin=f"{at}:3"),
+        LicencePool(product="vws", count=4, per="gpu", series=("Q", "C"), origin=f"{at}:4"),
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
+        ("version: 1\nlicences: {vcs: 1}", "2:17", "vcs"),
+        ("version: 1\nlicences: {nvaie: -1}", "2:19", "0"),
+        ("version: 1\nlicences: {nvaie: {per: gpu}}", "2:12", "count"),
         ("version: 2\nothers: {A100: 1}", "1:10", "2"),
         ("version: 1", "1:1", "the file does not define any quotas"),
         ("version: 1\nowner: {a: {A100: 1}}", "2:1", "unknown key 'owner'"),

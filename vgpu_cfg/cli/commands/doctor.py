@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     )(doctor)
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 def doctor(
     *,
     exit_code: Annotated[
@@ -60,7 +60,7 @@ def doctor(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found
-    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
+    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, quotas_of
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.beliefs import Trial
@@ -76,7 +76,7 @@ def doctor(
     if evidence is not None and server.recording is not None:
         raise typer.BadParameter("a recording cannot be recorded again", param_hint="--evidence")
     observed = read_to_examine(server)
-    health = examine(observed, load_catalog(), server_words(connection))
+    health = examine(observed, load_catalog(), server_words(connection), quotas_of(server))
     if html is not None:
         from vgpu_cfg.render.page.doctor import render_health_page
 

@@ -102,6 +102,12 @@ class Kind(StrEnum):
     LOCK = "lock", _R, "lock of a run that no longer responds", "it blocks other runs"
     FREEZE = "freeze", _R, "changes are frozen", "no vgpu-cfg makes changes until then"
     RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
+    LICENCES = (
+        "licenses",
+        _R,
+        "fewer vGPU licenses than are needed",
+        "vGPUs without a license are slowed down",
+    )
     NO_RESTART = "no-restart", _R, "VM that no other host can run", "the VM stays down if its host fails"
     NO_SPARE = (
         "no-spare",

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
 from vgpu_cfg.planning.doctor.failover import failover_ailments
 from vgpu_cfg.planning.doctor.gpus import gpu_ailments
@@ -17,6 +19,8 @@ from vgpu_cfg.planning.doctor.left_behind import left_behind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments
+from vgpu_cfg.planning.pool.licences import LicenceUse, licence_uses
+from vgpu_cfg.planning.pool.quotas import HoldingReader
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices, may_hot_migrate
 
 
@@ -24,7 +28,7 @@ from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_dev
 class Health:
     """The health of an estate: `ailments` the worst first, the examined objects, the unread data.
 
-    `tried` are the beliefs of this program that the reading could try.
+    `tried` are the beliefs of this program that the reading could try, `licences` the pools of the site.
     """
 
     ailments: tuple[Ailment, ...]
@@ -33,6 +37,7 @@ class Health:
     vms: int
     unread: tuple[str, ...] = ()
     tried: tuple[Tried, ...] = ()
+    licences: tuple[LicenceUse, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -44,9 +49,13 @@ class Health:
         return sum(one.kind.level is level for one in self.ailments)
 
 
-def examine(observed: Inventory, catalog: Catalog, server: Sequence[str] = ()) -> Health:
+def examine(
+    observed: Inventory, catalog: Catalog, server: Sequence[str] = (), quotas: Sequence[Quotas] = ()
+) -> Health:
     """Find everything that is wrong; `server` are the words that name the vCenter to a command."""
     patient = Patient(observed, catalog, server)
+    running = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).running() if quotas else {}
+    licences = licence_uses(quotas, running.values(), observed)
     found: Iterable[Ailment] = (
         *host_ailments(patient),
         *cluster_ailments(patient),
@@ -56,11 +65,12 @@ def examine(observed: Inventory, catalog: Catalog, server: Sequence[str] = ()) -
         *failover_ailments(patient),
         *left_behind(patient),
         *_vcenter(patient),
+        *(_shortage(use) for use in licences if use.is_short),
     )
     ordered = worst_first(found)
     gpus = sum(len(host.gpus) for host in patient.gpu_hosts)
     unread, tried = tuple(_unread(patient)), try_beliefs(patient)
-    return Health(ordered, len(observed.hosts), gpus, len(patient.gpu_vms), unread, tried)
+    return Health(ordered, len(observed.hosts), gpus, len(patient.gpu_vms), unread, tried, licences)
 
 
 def _unread(patient: Patient) -> Iterator[str]:
@@ -91,3 +101,8 @@ def _vcenter(patient: Patient) -> Iterator[Ailment]:
         option = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION) or "not set"
         says = f"{HOT_MIGRATE_OPTION} is {option}; {counted(len(moving), 'running vGPU VM')}"
         yield Ailment(Kind.NO_VMOTION, "vcenter", says, f"govc option.set {HOT_MIGRATE_OPTION} true")
+
+
+def _shortage(use: LicenceUse) -> Ailment:
+    says = f"{use.need} needed{use.by}; {use.has}"
+    return Ailment(Kind.LICENCES, "vcenter", says, "")

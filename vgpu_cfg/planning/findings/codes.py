@@ -127,6 +127,9 @@ class Code(StrEnum):
     SPARE_LOST = "VG163", "after the plan, a cluster's hosts could no longer be emptied", _E, _O
     SPARE_LACKING = "VG164", "a cluster lacks its spare already", _W, _O
     SPARE_KEPT = "VG165", "a cluster keeps its spare", _I, _O
+    LICENCES_EXCEEDED = "VG166", "a plan needs more vGPU licenses than there are", _E, _D
+    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are needed than there are", _W, _D
+    LICENCES_KEPT = "VG168", "there are enough vGPU licenses for a plan", _I, _D
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
     TEMPLATE_AMBIGUOUS = "VG202", "several templates have this name", _E, _O

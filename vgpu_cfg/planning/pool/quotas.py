@@ -7,6 +7,7 @@ takes, and with its framebuffer; a GPU that is passed through counts whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -18,6 +19,7 @@ from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import ALL_OTHERS, Quotas, Share
+from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.wording import as_counted, gib
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
@@ -34,11 +36,12 @@ ENFORCES_NONE = "not enforced by vCenter"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A device of a VM: the board's key, "" if unknown, and its part of that board."""
+    """A device of a VM: the board's key, "" if unknown, its part of that board, and a vGPU's series."""
 
     board: str
     gpus: Fraction
     framebuffer_mib: int
+    series: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class HoldingVm:
     folder: str
     cluster: str
     devices: tuple[Held, ...]
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +138,23 @@ def share_rooms(
             yield ShareRoom(now, most_that(partial(passes, now), most))
 
 
-def report_quotas(
-    desired: DesiredPlan,
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The VMs that run now and after a plan; `own` are the names of the plan's."""
+
+    before: Sequence[HoldingVm]
+    after: Sequence[HoldingVm]
+    own: Collection[str]
+
+
+def holdings_of(
     observed: Inventory,
     catalog: Catalog,
     resolved_vms: Sequence[ResolvedVm],
     deleted: Sequence[Vm],
     chosen: Collection[str] | None,
-    findings: Findings,
-) -> None:
-    """Refuse a plan that makes an owner exceed a share; report the rest of the other shares."""
-    if not desired.quotas:
-        return
+) -> Holdings:
+    """Return what VMs hold before and after a plan."""
     reader = HoldingReader(observed, catalog, CapacityReader(observed, catalog))
     before = reader.running()
     after = dict(before)
@@ -160,9 +169,14 @@ def report_quotas(
         if (holding := reader.planned(resolved)) is not None:
             after[key] = holding
             own.add(holding.name)
+    return Holdings(tuple(before.values()), tuple(after.values()), own)
+
+
+def report_quotas(desired: DesiredPlan, held: Holdings, findings: Findings) -> None:
+    """Refuse a plan that makes an owner exceed a share; report the rest of the other shares."""
     for quotas in desired.quotas:
-        for now, then in zip(_uses(quotas, before.values()), _uses(quotas, after.values()), strict=True):
-            _report(desired, now, then, own, findings)
+        for now, then in zip(_uses(quotas, held.before), _uses(quotas, held.after), strict=True):
+            _report(desired, now, then, held.own, findings)
 
 
 def _report(
@@ -274,7 +288,8 @@ class HoldingReader:
     ) -> HoldingVm:
         of = self.observed.cluster_of(host) if host is not None else None
         path = "" if folder is None else folder.inventory_path or folder.name
-        return HoldingVm(name, owner, path, of.name if of is not None else cluster, devices)
+        moid = host.moid if host is not None else ""
+        return HoldingVm(name, owner, path, of.name if of is not None else cluster, devices, moid)
 
     def _planned_devices(self, resolved: ResolvedVm) -> Iterator[Held]:
         shape, fit = resolved.shape, resolved.fit
@@ -309,7 +324,7 @@ class HoldingReader:
         for device in detail.vgpus:
             needs = self.capacity.needs(device.profile)
             found = [need for key, need in needs.items() if key in here] or list(needs.values())
-            yield _of_need(found[0]) if found else _whole(None)
+            yield _of_need(found[0]) if found else Held("", Fraction(1), 0, _series_of(device.profile))
         for passed in detail.passthrough_gpus:
             pci_id = passed.pci_id or passed.assigned_id
             if pci_id is not None:
@@ -327,7 +342,13 @@ class HoldingReader:
 
 
 def _of_need(need: VgpuNeed) -> Held:
-    return Held(need.board_key, Fraction(1, need.max_per_gpu), need.framebuffer_mib)
+    return Held(need.board_key, Fraction(1, need.max_per_gpu), need.framebuffer_mib, need.series)
+
+
+def _series_of(profile: str) -> str:
+    with suppress(ValueError):
+        return VgpuProfile.parse(profile).series
+    return ""
 
 
 def _whole(board: Board | None) -> Held:

@@ -38,7 +38,7 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
     unread = [
         line for text in health.unread for line in hanging("UNREAD", text, width, indent=0, label_width=7)
     ]
-    beliefs = _beliefs(health, width, with_all=with_all)
+    beliefs = [*_licences(health, width), *_beliefs(health, width, with_all=with_all)]
     if not health.ailments:
         return [*lines, Text(""), Text("No problems visible to this account."), *unread, *beliefs]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
@@ -60,6 +60,12 @@ def render_groups(groups: Sequence[Group], room: int, width: int, *, with_all: b
         lines += [Text(""), *(line for short in brief[count:] for line in short)]
         lines.append(Text("-v shows all objects with their commands.", style="dim"))
     return lines
+
+
+def _licences(health: Health, width: int) -> list[Text]:
+    """Count the licenses of each pool that are needed."""
+    words = [f"{use.pool.product} {use.needed} of {use.pool.count} needed" for use in health.licences]
+    return [Text(""), *hanging("LICENSES", ", ".join(words), width, indent=0, label_width=8)] if words else []
 
 
 def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
