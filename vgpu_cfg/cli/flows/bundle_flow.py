@@ -7,6 +7,7 @@ Source: VMware, "ESXi Log File Locations" (vmkernel.log).
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import re
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import server_of
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.documents import PRIVATE
+from vgpu_cfg.documents import PRIVATE, put_whole, take_name
 from vgpu_cfg.errors import DocumentError, HostShellError, VgpuCfgError
 from vgpu_cfg.model.wording import as_json
 
@@ -95,13 +96,16 @@ def save(bundle: Bundle, path: Path, *, scrub: bool) -> Iterator[str]:
     manifest = {"kind": "support-bundle", "format": 1, "gpu": bundle.pci_id, "is_scrubbed": scrub}
     manifest["parts"] = [_row(part) for part in parts]
     try:
-        with path.open("xb") as file:
-            path.chmod(PRIVATE)
-            with tarfile.open(fileobj=file, mode="w:gz") as archive:
-                _add(archive, "manifest.json", as_json(manifest, indent=2) + "\n")
-                for part in parts:
-                    if not part.why:
-                        _add(archive, part.name, part.content)
+        packed = io.BytesIO()
+        with (
+            gzip.GzipFile(fileobj=packed, mode="wb") as zipped,
+            tarfile.TarFile(fileobj=zipped, mode="w") as archive,
+        ):
+            _add(archive, "manifest.json", as_json(manifest, indent=2) + "\n")
+            for part in parts:
+                if not part.why:
+                    _add(archive, part.name, part.content)
+        put_whole(path, packed.getvalue(), lambda draft: take_name(draft, path), mode=PRIVATE)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"cannot write the file: {error.strerror or error}")
         raise DocumentError([fault], remedy="specify a new file in a writable folder with -o") from error
