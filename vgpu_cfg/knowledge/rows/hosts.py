@@ -14,7 +14,7 @@ GPU_ROWS = (
         (
             r"MIG mode[^\n]*pending(?![\s\S]{0,80}in\s+use\s+by)",
             r"MIG[^\n]*pending (mode )?enable(?![\s\S]{0,80}in\s+use\s+by)",
-            r"pending[^\n]*MIG",
+            r"pending[^\n]*\bMIG\b",
             r"MIG stays pending",
         ),
         sample="MIG mode is pending enable",
@@ -51,8 +51,9 @@ GPU_ROWS = (
     FaultRow(
         "placement-gaps",
         (
-            r"placement id",
-            r"no (valid|free) placement",
+            r"\bplacement ids?\b[^\n]*\bv?GPU",
+            r"\bv?GPU[^\n]*\bplacement ids?\b",
+            r"no (valid|free) placement (id\b|[^\n]*\bv?GPU)",
             r"fits by (the )?sum",
         ),
         sample="no free placement id for this vGPU",
@@ -181,7 +182,7 @@ GPU_ROWS = (
         "mode-reverted",
         (
             r"(mixed[- ]size|MIG)[^\n]*(reset|reverted|off|disabled)[^\n]*(after|by)[^\n]*reboot",
-            r"\bmode (is |was )?reverted",
+            r"(^|[,;:]|mixed[- ]size|\bMIG)\s*mode (is |was )?reverted",
         ),
         sample="mixed-size mode was reset by a reboot",
         symptom="mixed-size or MIG mode is off again after a reboot",

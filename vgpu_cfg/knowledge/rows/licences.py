@@ -97,7 +97,8 @@ LICENCE_ROWS = (
         "licence-expired",
         (
             r"licen[sc]e status\s*:\s*(expired|licensed \(expiry[^)]*\bpast)",
-            r"(lease|licen[sc]e) (has )?expired",
+            r"(gridd|vGPU|NVIDIA|GRID)[^\n]*(lease|licen[sc]e) (has )?expired",
+            r"licen[sc]e lease (has )?expired",
         ),
         sample="License Status : Expired",
         symptom="the vGPU's license has expired",

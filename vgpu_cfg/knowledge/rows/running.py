@@ -100,7 +100,7 @@ VM_ROWS = (
         (
             r"(snapshot|suspend)[^.\n]*(not (supported|allowed)|cannot)[^.\n]*(vGPU|passthrough|PCI)",
             r"(vGPU|passthrough)[^.\n]*(snapshot|suspend)[^.\n]*(not (supported|allowed)|cannot)",
-            r"(snapshot|suspend)\w*[^\n]*refused",
+            r"\b(snapshots?|suspend) ((is|are|was|were) )?refused",
         ),
         sample="A snapshot cannot be taken of a VM with a passthrough device",
         symptom="a snapshot or suspend of the VM is refused",
@@ -143,7 +143,7 @@ VM_ROWS = (
     ),
     FaultRow(
         "console-black",
-        (r"console[^\n]*\bblack\b", r"black (console|screen)"),
+        (r"console (is|stays|remains|goes|turned|was) black\b", r"black (console|screen)"),
         sample="the console is black after the driver install",
         symptom="the VM's console is black once the guest driver is installed",
         cause=(
