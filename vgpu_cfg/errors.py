@@ -106,7 +106,7 @@ class PlanError(VgpuCfgError):
 
 
 class DoesNotFit(PlanError):
-    """A finding of severity error stands against the plan; `is_shown` if the plan was printed with it."""
+    """The plan has a finding of severity error; `is_shown` if it was printed with the plan."""
 
     is_shown = False
 

@@ -45,7 +45,6 @@ FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.render.views.verification", "PairMatrix", "cells"): "the page draws it",
     Field("vgpu_cfg.render.views.verification", "ReportView", "baseline_begun"): "the page draws it",
     Field("vgpu_cfg.render.views.verification", "ReportView", "matrices"): "the page draws it",
-    Field("vgpu_cfg.settings.quotas", "_Spare", "per"): "the only word that there is; the file says it",
 }
 """Fields that no code reads by name, and who reads them."""
 

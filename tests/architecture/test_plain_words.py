@@ -22,7 +22,7 @@ MOST = {
     "contributing": 0,
     "changelog": 0,
     "messages": 24,
-    "docstrings": 425,
+    "docstrings": 418,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""
 

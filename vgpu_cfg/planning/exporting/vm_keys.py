@@ -260,7 +260,7 @@ def _whole(device: PassthroughDevice, names: DeviceNames) -> Item | None:
 
 
 def _model_of(allowed: Sequence[tuple[int, int]], names: DeviceNames) -> str | None:
-    """Return the words that name all the kinds of device, and best no other one here; None if none do."""
+    """Return words that match every allowed device and as few others as possible; None if there are none."""
     runs = [run for name in names.get(allowed[0], ()) for run in _runs(name)] if allowed else []
     named = {run: {ids for ids in names if is_named(run, ids, names)} for run in runs}
     shared = [run for run in runs if named[run] >= set(allowed)]
@@ -268,7 +268,7 @@ def _model_of(allowed: Sequence[tuple[int, int]], names: DeviceNames) -> str | N
 
 
 def _runs(name: str) -> Iterator[str]:
-    """Yield a name's words, and all its words that stand side by side."""
+    """Yield every sequence of neighboring words of a name."""
     words = name.replace("[", " ").replace("]", " ").split()
     for start in range(len(words)):
         for end in range(start + 1, len(words) + 1):

@@ -154,7 +154,7 @@ def holdings_of(
     deleted: Sequence[Vm],
     chosen: Collection[str] | None,
 ) -> Holdings:
-    """Return what VMs hold before and after a plan."""
+    """Return the GPUs of VMs before and after a plan."""
     reader = HoldingReader(observed, catalog, CapacityReader(observed, catalog))
     before = reader.running()
     after = dict(before)

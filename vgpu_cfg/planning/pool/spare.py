@@ -77,7 +77,7 @@ class ClusterSpare:
 
     @property
     def state(self) -> str:
-        """What can be emptied, and which VMs prevent more."""
+        """The hosts that can be emptied, and the VMs that prevent more."""
         number = self.spare.hosts
         if not self.count:
             words = "any host can be emptied" if number == 1 else f"any {number} hosts can be emptied"
@@ -122,7 +122,7 @@ def load_of(vm: Vm, cluster: Cluster) -> Load | None:
 
 
 def as_load(vm: Vm, detail: VmDetail, cluster: Cluster) -> Load:
-    """Return what a VM needs of another host."""
+    """Return the devices and memory that a VM requires on another host."""
     profiles = tuple(vgpu.profile for vgpu in detail.vgpus)
     devices = tuple((device.text, device.allowed) for device in detail.passthrough)
     allows = HostRules.of(vm, cluster).allow

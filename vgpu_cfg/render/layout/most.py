@@ -58,7 +58,7 @@ def usual(*, with_all: bool) -> Most:
 
 
 def first_screen(render: Callable[[Most], list[Text]], subjects: int, *, with_all: bool) -> list[Text]:
-    """Lay out as usual or with all rows; of many `subjects`, hosts or VMs, what a screen holds."""
+    """Lay out as usual or with all rows; for many `subjects` (hosts or VMs), as many as fit on a screen."""
     lines = render(usual(with_all=with_all))
     for most in LESS if subjects > MANY and not with_all else ():
         if len(lines) > MOST_LINES:

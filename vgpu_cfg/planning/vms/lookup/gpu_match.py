@@ -134,7 +134,7 @@ def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceName
 
 
 def is_named(model: str, ids: tuple[int, int], names: DeviceNames) -> bool:
-    """Whether a plan file's `model` stands in one of the names of the devices of an id."""
+    """Whether `model` of a plan file is part of a name of the devices with this ID."""
     return any(model.casefold() in name.casefold() for name in names.get(ids, ()))
 
 
