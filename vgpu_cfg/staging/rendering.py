@@ -14,12 +14,13 @@ line to the user and the exit status says how it went (see docs/reference/guest-
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import ModuleBase
@@ -37,6 +38,8 @@ FILES_FOLDER = f"{STATE_FOLDER}/files"
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
 """The folder of files with secrets until their module has installed them."""
+
+_COMMENT = re.compile(r"\s*#(?!!| shellcheck )")
 
 REBOOT, HAND = 10, 20
 """Exit statuses of `apply`: the guest restarts and goes on; the rest is a manual step."""
@@ -72,13 +75,27 @@ def quote_systemd(value: object) -> str:
     return f'"{text}"'
 
 
+def _lean(source: str) -> str:
+    """Drop the comment lines of a script's template, except what its first lines say and shellcheck's."""
+    lines = source.splitlines(keepends=True)
+    begin = next((at for at, line in enumerate(lines) if not line.startswith("#")), 0)
+    return "".join(lines[:begin]) + "".join(line for line in lines[begin:] if not _COMMENT.match(line))
+
+
 @cache
 def environment() -> Environment:
     """Return the environment of the templates in this package."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    class Lean(PackageLoader):
+        """Templates of scripts without their comments: the user data of a guest has 64 KiB."""
+
+        def get_source(self, environment: Environment, template: str) -> Any:
+            source, *rest = super().get_source(environment, template)
+            return (_lean(source) if template.endswith(".sh.j2") else source, *rest)
+
     made = Environment(  # noqa: S701 - autoescape is for HTML; the filters quote for sh and systemd
-        loader=PackageLoader("vgpu_cfg.staging"),
+        loader=Lean("vgpu_cfg.staging"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
