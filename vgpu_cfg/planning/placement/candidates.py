@@ -188,7 +188,7 @@ class Candidates:
         return query.fitness.lacks(host, self.refused.get(host.moid, ()))
 
     def unfit(self, query: CandidateQuery) -> tuple[tuple[str, str], ...]:
-        """Return the reason for each host that `of` left out: its release, or an object that it cannot reach."""
+        """Return why `of` left out each host: its release, or an object that it cannot reach."""
         return self._unfit.get(query, ())
 
     def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
