@@ -60,7 +60,9 @@ AFTER_A_RUN = {
     "history": ["history", "plans/pair.yaml"],
     "status-of-all": ["status", "-v", "--server", "lab:two-a100"],
 }
-VARYING = re.compile(r"(?<=trial[- ])[0-9a-f]{6}\b|\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
+VARYING = re.compile(
+    r"(?<=trial[- ])[0-9a-f]{6}\b|\d+:\d\d(:\d\d)?|\d+(\.\d+)?\s+(s|min)\b(\s+\d+ s\b)?|\b(s|min)(?= ago)"
+)
 
 
 def printed(run: CommandLine, words: list[str], width: int) -> str:
