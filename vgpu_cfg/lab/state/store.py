@@ -19,7 +19,7 @@ from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_obje
 from vgpu_cfg.lab.state.held_file import held
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
-FORMAT = 10
+FORMAT = 9
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
