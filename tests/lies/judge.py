@@ -83,7 +83,7 @@ def see_clean(name: str, ran: Ran) -> None:
     """See that a command ended as commands do: with its answer, or with an error of three lines."""
     assert ran.code != 1, f"{name}: {ran.err}"
     assert "Traceback" not in ran.err, f"{name}: {ran.err}"
-    words = ("ERROR", "FAILED step", " failed: ")
+    words = ("ERROR", "FAILED step", " steps: ", " failed: ")
     assert ran.code in (0, 7, 8, 10) or any(word in ran.told for word in words), f"{name}: {ran.told}"
 
 

@@ -112,8 +112,8 @@ GUARDS = (
     Guard(
         "cluster, one of two",
         _SELECT,
-        "wanted = {clusters[0].moid} if len(clusters) == 1 else set()",
-        "wanted = {clusters[0].moid} if clusters else set()",
+        "wanted = set() if _is_ambiguous(entry, clusters) else {cluster.moid for cluster in clusters}",
+        "wanted = {cluster.moid for cluster in clusters}",
         "test_a_cluster_name_that_two_clusters_have_means_no_host",
     ),
     Guard(
