@@ -83,6 +83,7 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
         found = away(word, observed)
         data = absence_data(found, "vc.example", "")
         text = plain(render_absence(found, "vc.example", 300))
+        flowing = " ".join(text.split())
         rows = {one["name"]: one for one in data["vms"]}
         assert data["away"]["name"] == found.away.word
         for name, row in rows.items():
@@ -90,7 +91,7 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
                 (line,) = (line for line in text.splitlines() if line.startswith(f"  {name} "))
                 assert all(part in line for part in said(row)), (word, line, said(row))
             for why in {row["drained"]["why"] or row["died"]["why"]} - {""}:
-                assert why in text
+                assert why in flowing
         assert f"{sum(not row['has_devices'] for row in rows.values())} VM" in text or all(
             row["has_devices"] for row in rows.values()
         )
@@ -103,8 +104,8 @@ def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> No
             (total,) = (line for line in text.splitlines() if line.startswith("TOTAL"))
             assert f"TOTAL    {counted(len(rows), 'VM')}, maintenance: " in total
             assert all(f"{sums[way]} {start}" in total for way, start in STARTS.items() if sums[way])
-        assert all(f"{count} × {name}" in text for name, count in data["gpus"].items())
-        assert all(note in text for note in data["notes"])
+        assert all(f"{count} × {name}" in flowing for name, count in data["gpus"].items())
+        assert all(note in flowing for note in data["notes"])
         seen += len(rows)
     assert seen or estate not in ("mixed-fleet", "bridges-2xa100", "nic-groups")
 
