@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,11 +74,12 @@ def collect(flags: ConnectionFlags, word: str, request: PlanRequest | None) -> B
         host, gpu = target.host, target.gpu
         facts = reader.read_facts([host.moid], frozenset({FactGroup.BASE}))
         observed = observed.model_copy(update={"facts": facts})
+        access = _access(connection, observed, host, request)
         tell("reading logs")
         parts = (
             _part("gpu.json", "vCenter", lambda: as_json(_known(observed, host, gpu), indent=2)),
-            *_of_shell(connection, observed, host, gpu, request),
-            _of_bmc(connection, observed, host, request),
+            *_of_shell(connection, observed, host, gpu, access),
+            _of_bmc(connection, host, access),
         )
     history, named = _history(here, host, gpu)
     names = {connection.server, connection.user, *named, *(one.name for one in observed.clusters)}
@@ -150,10 +151,8 @@ def _part(name: str, source: str, read: Callable[[], str]) -> Part:
     try:
         content = read()
     except VgpuCfgError as error:
-        return Part(name, source, why=f"{error.message}; {error.remedy}" if error.remedy else error.message)
-    return (
-        Part(name, source, content) if content else Part(name, source, why="there is nothing about this GPU")
-    )
+        return Part(name, source, why=_reason(error))
+    return Part(name, source, content, "" if content else "there is nothing about this GPU")
 
 
 def _known(observed: Inventory, host: Host, gpu: Gpu) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def _known(observed: Inventory, host: Host, gpu: Gpu) -> dict[str, Any]:
 
 
 def _of_shell(
-    connection: Connection, observed: Inventory, host: Host, gpu: Gpu, request: PlanRequest | None
+    connection: Connection, observed: Inventory, host: Host, gpu: Gpu, access: _Access | None
 ) -> tuple[Part, ...]:
     """Read what only the host's shell has; Xids are a part of its kernel log."""
     from vgpu_cfg.parsers.guest_system import xids_of
@@ -178,7 +177,7 @@ def _of_shell(
     smi, log = ("nvidia-smi.txt", " ".join(query)), ("kernel.log", f"{KERNEL_LOG}, without rotated files")
     serial, xids = ("serial.txt", "nvidia-smi.txt"), ("xids.txt", "kernel.log")
     try:
-        shell = _shell(connection, observed, host, request)
+        shell = _shell(connection, observed, host, access)
     except VgpuCfgError as error:
         return tuple(Part(*one, why=_reason(error)) for one in (serial, smi, xids, log))
     try:
@@ -203,20 +202,16 @@ def _reason(error: VgpuCfgError) -> str:
     return f"{error.message}; {error.remedy}" if error.remedy else error.message
 
 
-def _shell(connection: Connection, observed: Inventory, host: Host, request: PlanRequest | None) -> HostShell:
+def _shell(connection: Connection, observed: Inventory, host: Host, access: _Access | None) -> HostShell:
     """Log in, if that needs no service to be started. Raises HostShellError."""
-    from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
-
-    entry = _entry(observed, host, request)
-    if entry is None or request is None:
+    if access is None:
         raise HostShellError(_NO_PLAN, subject=host.name)
     facts = observed.facts.hosts.get(host.moid)
     if facts is None or not facts.is_ssh_running:
         raise HostShellError(
             "the host's SSH service is not running", subject=host.name, remedy="start it first"
         )
-    secrets = host_secrets(request.desired, request.secrets(), is_lab=connection.is_lab)
-    return compose.make_logins(connection, secrets).connect(host.name, entry.access)
+    return compose.make_logins(connection, access.secrets()).connect(host.name, access.entry.access)
 
 
 def _printed(shell: HostShell, words: tuple[str, ...], host: Host) -> str:
@@ -227,9 +222,20 @@ def _printed(shell: HostShell, words: tuple[str, ...], host: Host) -> str:
     return answer.stdout
 
 
-def _entry(observed: Inventory, host: Host, request: PlanRequest | None) -> DesiredHosts | None:
-    """Return the plan file's entry for a host."""
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """The plan file's entry for the host; `secrets` fetches those that it names."""
+
+    entry: DesiredHosts
+    secrets: Callable[[], Mapping[str, str]]
+
+
+def _access(
+    connection: Connection, observed: Inventory, host: Host, request: PlanRequest | None
+) -> _Access | None:
+    """Return how a plan file logs in to a host and its BMC, None if it does not."""
     from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
     from vgpu_cfg.planning.findings.collection import Findings
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.host_settings.select import resolve_hosts
@@ -237,24 +243,24 @@ def _entry(observed: Inventory, host: Host, request: PlanRequest | None) -> Desi
     if request is None:
         return None
     found = resolve_hosts(request.desired, observed, load_catalog(), PlanOptions(), Findings())
-    return next((one.entry for one in found if one.view.host.moid == host.moid), None)
+    entry = next((one.entry for one in found if one.view.host.moid == host.moid), None)
+    if entry is None:
+        return None
+    return _Access(entry, lambda: host_secrets(request.desired, request.secrets(), is_lab=connection.is_lab))
 
 
-def _of_bmc(connection: Connection, observed: Inventory, host: Host, request: PlanRequest | None) -> Part:
-    from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
+def _of_bmc(connection: Connection, host: Host, access: _Access | None) -> Part:
     from vgpu_cfg.planning.hosts.phases import bmc_of
 
     name, source = "bmc-log.json", "Redfish log services of the BMC"
-    entry = _entry(observed, host, request)
-    if entry is None or request is None:
+    if access is None:
         return Part(name, source, why=_NO_PLAN)
-    bmc = bmc_of(entry, host.name)
+    bmc = bmc_of(access.entry, host.name)
     if bmc is None:
         return Part(name, source, why="the plan file's `access.bmc` has no address for this host")
 
     def read() -> str:
-        secrets = host_secrets(request.desired, request.secrets(), is_lab=connection.is_lab)
-        found = compose.make_powers(connection, secrets).connect(bmc).read_logs()
+        found = compose.make_powers(connection, access.secrets()).connect(bmc).read_logs()
         return as_json(found, indent=2) if found else ""
 
     return _part(name, source, read)
