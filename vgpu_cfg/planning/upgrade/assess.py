@@ -140,6 +140,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
     """Compare hosts with the target; at most `max_down` hosts of a cluster are to be down at once."""
     found: list[AffectedHost] = []
     has_it, unknown = 0, []
+    moving = _with_hot_migration(patient.observed)
     for host in sorted(hosts, key=lambda one: as_counted(one.name)):
         facts = patient.facts(host)
         driver = driver_facts(facts.software)
@@ -152,7 +153,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
         if not is_old and not (target.esxi and _number(host.build) < _number(target.esxi)):
             has_it += 1
             continue
-        found.append(_affected(host, patient, driver.kind or "nvd-aie", present, wanted, target))
+        found.append(_affected(host, patient, moving, driver.kind or "nvd-aie", present, wanted, target))
     by_cluster: dict[str, list[AffectedHost]] = {}
     for one in found:
         by_cluster.setdefault(one.cluster, []).append(one)
@@ -176,11 +177,12 @@ def _number(build: str) -> int:
 
 
 def _affected(
-    host: Host, patient: Patient, kind: Kind, present: str, wanted: str, target: Target
+    host: Host, patient: Patient, moving: Inventory, kind: Kind, present: str, wanted: str, target: Target
 ) -> AffectedHost:
+    """Describe a host; `moving` is the inventory with the options by which its VMs will move."""
     cluster = patient.observed.cluster_of(host)
     facts = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts())
-    vms = tuple(_affected_vm(vm, host, cluster, facts, patient) for vm in running_vms(host, patient.observed))
+    vms = tuple(_affected_vm(vm, host, cluster, facts, moving) for vm in running_vms(host, patient.observed))
     return AffectedHost(
         name=host.name,
         moid=host.moid,
@@ -223,10 +225,10 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
 
 
 def _affected_vm(
-    vm: Vm, host: Host, cluster: Cluster | None, facts: ClusterFacts, patient: Patient
+    vm: Vm, host: Host, cluster: Cluster | None, facts: ClusterFacts, moving: Inventory
 ) -> AffectedVm:
     detail = vm.detail
-    fate, why = _fate(vm, cluster, facts, _with_hot_migration(patient.observed))
+    fate, why = _fate(vm, cluster, facts, moving)
     return AffectedVm(
         name=vm.name,
         moid=vm.moid,
@@ -277,8 +279,7 @@ def _with_room(
     cluster = observed.cluster_of(observed.host_by_moid[group[0].moid])
     if not group[0].cluster or cluster is None:
         return max_down, list(group)
-    moids = {host.moid for host in observed.hosts if host.owner_moid == cluster.moid and host.takes_vms}
-    there = [observed.host_by_moid[moid] for moid in moids]
+    there = [host for host in observed.hosts if host.owner_moid == cluster.moid and host.takes_vms]
     rooms = [room_of(host, patient.capacity(host), observed) for host in there]
 
     def lost(hosts: Sequence[AffectedHost], vms: Sequence[tuple[Vm, VmDetail]]) -> dict[str, str]:
@@ -306,7 +307,7 @@ def _with_room(
             )
         )
         moving.append([one for one in vms if one[0].moid not in without_room])
-    count = max(1, min(max_down, len(moids) - 1))
+    count = max(1, min(max_down, len(there) - 1))
     while count > 1 and any(
         lost(checked[at : at + count], [vm for vms in moving[at : at + count] for vm in vms])
         for at in range(max(1, len(checked) - count + 1))

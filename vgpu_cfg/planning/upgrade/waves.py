@@ -108,7 +108,7 @@ def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> t
     if 60 * sum(times.estimate.values()) > parsed.longest_seconds:
         raise ValueError(f"{window} is too short: one host needs {duration(times.seconds)}")
     left: dict[str, list[AffectedHost]] = {}
-    # Hosts that wait for an owner go last, so that nobody who acts late holds up the others.
+    # Hosts whose VMs require an action by their owner go last, so that a late owner delays no other host.
     for host in sorted(found.ready, key=_waits_for_owners):
         left.setdefault(host.cluster, []).append(host)
     waves: list[Wave] = []
