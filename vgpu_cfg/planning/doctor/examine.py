@@ -10,7 +10,6 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, listed
-from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
 from vgpu_cfg.planning.doctor.failover import failover_ailments
 from vgpu_cfg.planning.doctor.gpus import gpu_ailments
@@ -54,7 +53,7 @@ def examine(
 ) -> Health:
     """Find everything that is wrong; `server` are the words that name the vCenter to a command."""
     patient = Patient(observed, catalog, server)
-    running = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).running() if quotas else {}
+    running = HoldingReader(observed, catalog, patient.reader).running() if quotas else {}
     licences = licence_uses(quotas, running.values(), observed)
     found: Iterable[Ailment] = (
         *host_ailments(patient),

@@ -125,12 +125,11 @@ def look_around(
         said.append(
             f"expiry dates and windows of {listed(unknown)}: only in the plan file; no journal is here"
         )
-    levels = [*Level]
     return Ours(
         observed.vcenter.address,
         now,
         worst_first(found),
-        tuple(sorted(rows, key=lambda row: levels.index(row.level) if row.level else len(levels))),
+        _in_order(rows),
         tuple(run for run in runs if now - run.at <= SHOWN_AGE),
         tuple(
             f"{one.plan}: {one.words}"
@@ -141,18 +140,23 @@ def look_around(
     )
 
 
+def _in_order(plans: Iterable[PlanRow]) -> tuple[PlanRow, ...]:
+    """Return plans the worst first, and those without findings last."""
+    levels = [*Level, None]
+    return tuple(sorted(plans, key=lambda row: levels.index(row.level)))
+
+
 def together(several: Sequence[Ours], notes: Iterable[str] = ()) -> Ours:
     """Return several vCenters as one: each object says where it is."""
     ailments = (
         replace(one, says=f"at {ours.server}: {one.says}") for ours in several for one in ours.ailments
     )
-    levels = [*Level]
     plans = (replace(row, server=ours.server) for ours in several for row in ours.plans)
     return Ours(
         f"{len(several)} vCenters",
         max(ours.now for ours in several),
         worst_first(ailments),
-        tuple(sorted(plans, key=lambda row: levels.index(row.level) if row.level else len(levels))),
+        _in_order(plans),
         tuple(sorted((run for ours in several for run in ours.runs), key=lambda run: run.at, reverse=True)),
         tuple(f"{one} ({ours.server})" for ours in several for one in ours.reserved),
         (*notes, *(f"{ours.server}: {one}" for ours in several for one in ours.notes)),
