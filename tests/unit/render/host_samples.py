@@ -17,8 +17,10 @@ from vgpu_cfg.changes.change import (
     PowerOffVm,
     PowerOnVm,
     RebootHost,
+    RemediateHost,
     RestartService,
     SetClusterOption,
+    SetImage,
     SetVCenterOption,
     ShutDownHost,
 )
@@ -191,6 +193,32 @@ def by_its_bmc(name: str) -> ColdBootHost:
     return ColdBootHost(
         id=f"cold boot {name}", bmc=bmc, settles=(FIRMWARE,), impact=Impact.HOST_COLD_BOOT, **common(name)
     )
+
+
+def by_image(name: str) -> tuple[Change, ...]:
+    """A driver that comes with the image of the host's cluster."""
+    component = Edit(key="NVD-AIE_ESXi_8.0.0_Driver", before="570.158.02", after="580.95.02")
+    edited = SetImage(
+        id="set image of gpu",
+        subject=Subject(kind="cluster", name="gpu", moid="domain-1"),
+        edits=(component,),
+        cluster_moid="domain-1",
+        components={component.key: "580.95.02"},
+        hosts=(ref(name).moid,),
+        message="vgpu-cfg: plan horovod-a100",
+        leaves=("esx-09",),
+    )
+    remediated = RemediateHost(
+        id=f"remediate {name}",
+        cluster_moid="domain-1",
+        cluster_name="gpu",
+        settles=(SettingTarget(setting="driver", value="nvd-aie 580.95.02", before="nvd-aie 570.158.02"),),
+        also=("tools: 12.3 -> 12.4",),
+        edits=(Edit(key="NVIDIA host driver", before="nvd-aie 570.158.02", after="nvd-aie 580.95.02"),),
+        impact=Impact.HOST_REBOOT,
+        **common(name),
+    )
+    return chained(edited, enter(name), remediated, leave(name))
 
 
 def two_with_one_reboot() -> Plan:

@@ -99,6 +99,7 @@ PLANS = (
     host_samples.everything(),
     host_samples.with_cold_boot(),
     samples.plan_of(host_samples.by_its_bmc("esx-01")),
+    samples.plan_of(*host_samples.by_image("esx-01")),
     samples.plan_of(RULE, GROUP),
     guest_samples.all_new(),
     guest_samples.one_added(),
@@ -109,7 +110,6 @@ def test_the_samples_hold_every_kind_of_change() -> None:
     kinds = {change.kind for plan in PLANS for change in plan.changes}
     union, _ = get_args(Change)
     without_runbook = {"mark_vm"}  # of import and forget
-    without_runbook |= {"set_image", "remediate_host"}  # tests/cli/test_images.py reads theirs
     assert kinds | without_runbook == {member.model_fields["kind"].default for member in get_args(union)}
 
 
