@@ -87,11 +87,16 @@ def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot
     assert (ran.code, "requires --without" in ran.told) == (2, True)
 
 
+def test_a_bare_name_means_the_host(vgpu_cfg: CommandLine) -> None:
+    said = {vgpu_cfg.done("fit", "--without", word, SERVER).out for word in (FIRST, f"host:{FIRST}")}
+    assert len(said) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
-        (["--without", "esx-nowhere"], 5, "esx-nowhere"),
+        (["--without", "esx-nowhere"], 5, "no host matches esx-nowhere"),
         (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU on esx-01.lab matches 0000:99:00.0"),
         (["--without", "nic:esx-01/vmnic9"], 5, "NIC vmnic9 not found on esx-01.lab"),
         (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
