@@ -51,7 +51,7 @@ NOTHING_HELPS = {
     "quota-in-framebuffer-exceeded": "the same",
     "spare-lost": "which VMs are left out, their user decides",
     "spare-of-two-hosts-lost": "the same",
-    "licences-exceeded": "who buys licenses, or somebody gives GPUs back",
+    "licences-exceeded": "a person buys licenses, or frees GPUs",
     "licences-by-gpu-exceeded": "the same",
     "licences-by-vm-exceeded": "the same",
     "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",

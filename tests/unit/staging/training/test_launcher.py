@@ -642,7 +642,7 @@ for one in copies:
     one.join(60)
 sys.exit(run.wait(60))
 """
-"""What OpenSSH's client does with the pipes it is given: whoever shares them finds them non-blocking, too."""
+"""OpenSSH's client makes its output pipes non-blocking, also for other programs that share them."""
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def done(guest: Sandbox, text: str) -> tuple[int, list[str]]:
 
 @pytest.fixture
 def guest(tmp_path: Path) -> Sandbox:
-    """A guest of Debian in which nobody waits."""
+    """A Debian guest whose `sleep` returns at once."""
     found = Sandbox(tmp_path)
     found.stand_in("sleep")
     found.stand_in("apt-get")
