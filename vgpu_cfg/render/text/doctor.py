@@ -14,9 +14,8 @@ from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.doctor.ailments import Group, Level
 from vgpu_cfg.planning.doctor.examine import Health
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
+from vgpu_cfg.render.layout.most import MOST_LINES
 
-MOST_LINES = 50
-"""The first screen: as many kinds as fit have their objects and commands, the others a line each."""
 STYLES = {
     Level.BROKEN: "bold red",
     Level.RISK: "bold yellow",

@@ -10,7 +10,8 @@ from vgpu_cfg.model.wording import age, counted
 from vgpu_cfg.planning.doctor.ailments import Level
 from vgpu_cfg.planning.doctor.ours import Ours, PlanRow, Ran
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
-from vgpu_cfg.render.text.doctor import MOST_LINES, STYLES, render_groups
+from vgpu_cfg.render.layout.most import MOST_LINES
+from vgpu_cfg.render.text.doctor import STYLES, render_groups
 from vgpu_cfg.render.text.run.history import render_history
 from vgpu_cfg.render.views.run.past_runs import view_run
 
