@@ -8,7 +8,7 @@ import gzip
 MOST_BYTES = 65_535
 """A guestinfo value as stored, after gzip and base64 (vm-operator #148; open-vm-tools guest_msg_def.h)."""
 
-LEAST_OWN_BYTES = 9_500
+LEAST_OWN_BYTES = 8_500
 """The least that staging adds to a guest's own user data, packed."""
 
 
