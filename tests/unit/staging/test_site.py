@@ -93,7 +93,7 @@ def test_a_proxy_is_told_to_all_that_fetch(sandbox: Sandbox) -> None:
 
 def test_scripts_of_modules_take_the_proxy(sandbox: Sandbox) -> None:
     sandbox.bring(sandbox.stage(SiteModule(proxy=PROXY)))
-    head = sandbox.stage(SiteModule(closed=True)).partition("# ---- the module itself ----")[0]
+    head = sandbox.stage(SiteModule(closed=True)).partition("\ncheck() {")[0] + "\n"
     assert "http_proxy=http://proxy.example.com:3128" in sandbox.run(head + "env\n").output
 
 
