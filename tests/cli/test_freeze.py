@@ -84,7 +84,9 @@ def test_every_command_that_writes_is_refused_before_it_writes(
         assert "until 2099-01-07 00:00 UTC by jane on desk-02" in ran.told, words
         assert ran.code == 0, words
     vgpu_cfg.done("apply", "--yes", PAIR)  # there is nothing to do
-    assert "freeze jane" in " ".join(vgpu_cfg.done("history", *LAB).out.split())
+    told = " ".join(vgpu_cfg.done("history", *LAB).out.split())
+    assert "freeze jane" in told
+    assert "done, 1 change" in told
 
 
 def test_a_run_that_was_begun_is_not_resumed_until_the_thaw(

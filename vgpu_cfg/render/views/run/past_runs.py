@@ -82,7 +82,7 @@ def view_run(
         began_at=began_at,
         ended_at=ended_at,
         result=entry.result or "",
-        changes=entry.changes if entry.digest else None,
+        changes=entry.changes if entry.digest or entry.changes else None,
         done=entry.done,
         failed=entry.failed,
         tasks=entry.tasks,
