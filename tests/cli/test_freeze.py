@@ -84,7 +84,7 @@ def test_every_command_that_writes_is_refused_before_it_writes(
         assert "until 2099-01-07 00:00 UTC by jane on desk-02" in ran.told, words
         assert ran.code == 0, words
     vgpu_cfg.done("apply", "--yes", PAIR)  # there is nothing to do
-    told = " ".join(vgpu_cfg.done("history", *LAB).out.split())
+    told = " ".join(vgpu_cfg.done("history", *LAB, COLUMNS="200").out.split())
     assert "freeze jane" in told
     assert "done, 1 change" in told
 

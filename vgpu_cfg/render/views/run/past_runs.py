@@ -52,7 +52,7 @@ class RunRow:
         """How it ended, with counts."""
         if not self.result:
             return NO_END
-        if self.result == RunResult.DONE and self.done == self.changes:
+        if self.result == RunResult.DONE and self.changes in (None, self.done):
             return f"done, {counted(self.done, 'change')}"
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self.result}, {self.done} of {self.changes}{failed}"
@@ -82,7 +82,7 @@ def view_run(
         began_at=began_at,
         ended_at=ended_at,
         result=entry.result or "",
-        changes=entry.changes if entry.digest or entry.changes else None,
+        changes=entry.changes if entry.digest else None,
         done=entry.done,
         failed=entry.failed,
         tasks=entry.tasks,
