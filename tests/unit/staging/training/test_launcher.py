@@ -666,7 +666,7 @@ def test_a_slow_reader_loses_nothing(both: Sandbox, stream: int) -> None:
     lines = 50_000
     os.mkfifo(both.root / "begun")
     process = subprocess.Popen(
-        ["/bin/sh", train_of(both), "sh", "-c", f"seq -f line-%06.0f {lines} >&{stream}"],
+        ["/bin/sh", train_of(both), "sh", "-c", f"seq -f @%06.0f {lines} >&{stream}"],
         env={
             "PATH": f"{both.commands}:{SYSTEM_PATH}",
             "HOME": str(both.root),
@@ -681,8 +681,8 @@ def test_a_slow_reader_loses_nothing(both: Sandbox, stream: int) -> None:
     with process.stdout as pipe:  # type: ignore[union-attr]  # it is a pipe
         text = b"".join(iter(lambda: os.read(pipe.fileno(), 64), b""))
     assert process.wait(timeout=60) == 0, text[-500:]
-    assert sum(text.count(f"line-{number:06}\n".encode()) for number in (1, lines // 2, lines)) == 6
-    assert text.count(b"line-") == 2 * lines
+    # Two workers write at once, and a line may be cut by another's: bytes are counted, not lines.
+    assert text.count(b"@") == 2 * lines
 
 
 def test_output_that_cannot_be_written_is_no_success(both: Sandbox) -> None:
