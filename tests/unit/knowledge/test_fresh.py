@@ -21,7 +21,7 @@ def test_answers_are_right_and_recall_is_not_lost() -> None:
 
 
 def test_enough_was_measured_and_the_docs_have_the_figures() -> None:
-    least = {"first": 60, "held_out": 30, "third": 40, "fourth": 40, "fifth": 40, "sixth": 50}
+    least = {"first": 60, "held_out": 30, "third": 40, "fourth": 40, "fifth": 40, "sixth": 50, "seventh": 60}
     assert [name for name in SETS if len(texts(name)) < least[name]] == []
     assert count_known() >= 400
     page = README.read_text(encoding="utf-8")
