@@ -383,7 +383,10 @@ DRIVER_ROWS = (
     ),
     FaultRow(
         "no-kernel-image",
-        (r"no kernel image is available for execution",),
+        (
+            r"no kernel image is available for execution",
+            r"with CUDA capability sm_\d+ is not compatible with",
+        ),
         sample="CUDA error: no kernel image is available for execution on the device",
         symptom="the program contains no code for this GPU",
         cause="it was built for older GPUs (new board, old image)",

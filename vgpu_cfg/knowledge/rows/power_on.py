@@ -242,6 +242,8 @@ POWER_ON_ROWS = (
         (
             r"no (compatible host|host is compatible)",
             r"no host(s)? (is|are|was) compatible",
+            r"user specified host is not compatible",
+            r"placeVm\.emptyCompatSet",
             r"\bNoCompatibleHost\b",
         ),
         sample="No host is compatible with the virtual machine.",

@@ -50,7 +50,8 @@ TRAINING_ROWS = (
         (
             r"got completion\b[^\n]*\bwith (status|error)[ =]*12\b",
             r"\bIB transport\b[^\n]*(error|fail|retry|timeout)",
-            r"transport retry counter exceeded",
+            r"transport retry count(er)? exceeded",
+            r"syndrome 0x15,|failed status 12:",
             r"IBV_WC_RETRY_EXC_ERR",
             r"local_ack(?!\w*\W{0,4}0\b)",
         ),
