@@ -141,9 +141,15 @@ def answered(value: Any) -> Answer:
     return 200, JSON, b"" if value is None else json.dumps({"value": listed(value)}).encode()
 
 
-def answered_short(method: str, value: Any) -> Answer:
-    """Return the answer for a value below `/api`: itself; 201 for a new object."""
+def answered_short(request: Request, value: Any) -> Answer:
+    """Return the answer for a value below `/api`: itself; 201 for a new object, which no action makes."""
     if value is None:
         return 204, JSON, b""
-    status = 202 if isinstance(value, Accepted) else 201 if method == "POST" else 200
+    status = (
+        202
+        if isinstance(value, Accepted)
+        else 201
+        if request.method == "POST" and not request.action
+        else 200
+    )
     return status, JSON, json.dumps(value).encode()

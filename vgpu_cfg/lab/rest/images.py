@@ -19,7 +19,7 @@ from pyVmomi import vmodl
 from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.rest.answer import Accepted, Refused, Request
 from vgpu_cfg.lab.simulation import tasks
-from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.cluster import Cluster, Image
 from vgpu_cfg.lab.state.host import Host
@@ -66,7 +66,7 @@ def _software(lab: Simulation, request: Request, moid: str) -> Any:
     if not set(hosts) <= set(cluster.hosts):
         raise Refused(400, "invalid_argument", "A host is not in the cluster.")
     if request.action == "apply" and request.body.get("accept_eula") is not True:
-        raise Refused(400, "not_allowed_in_current_state", "The EULA has not been accepted.")
+        raise Refused(500, "error", "The EULA has not been accepted.")
     return _start(lab, cluster, request.action, hosts=hosts)
 
 
@@ -82,7 +82,7 @@ def _drafts(lab: Simulation, request: Request, moid: str) -> Any:
     draft = str(image.number)
     image.drafts[draft] = {
         "owner": _owner(lab.user),
-        "created": f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%S.000Z}",
+        "created": _time(lab.clock.now()),
         "components": dict(image.components),
     }
     lab.state.touch()
@@ -138,7 +138,7 @@ def _compliance(lab: Simulation, request: Request, moid: str) -> Any:
         "status": "NON_COMPLIANT" if bad else "COMPLIANT",
         "impact": "REBOOT_REQUIRED" if bad else "NO_IMPACT",
         "notifications": {},
-        "scan_time": f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%S.000Z}",
+        "scan_time": _time(lab.clock.now()),
         "commit": image.commit,
         "compliant_hosts": [one for one in hosts if one not in bad],
         "non_compliant_hosts": bad,
@@ -166,7 +166,7 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
         "status": "COMPLIANT" if is_compliant else "NON_COMPLIANT",
         "impact": "NO_IMPACT" if is_compliant else "REBOOT_REQUIRED",
         "notifications": {},
-        "scan_time": f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%S.000Z}",
+        "scan_time": _time(lab.clock.now()),
         "commit": image.commit,
         "base_image": {"status": "COMPLIANT", "current": base, "target": base, "notifications": {}},
         "add_on": {"status": "COMPLIANT", "notifications": {}},
@@ -187,10 +187,22 @@ def _depot(lab: Simulation, request: Request) -> Any:
             "name": name,
             "display_name": name,
             "vendor": "NVIDIA",
-            "versions": [{"version": one, "display_version": one} for one in versions],
+            "versions": [_release(one) for one in versions],
         }
         for name, versions in found.items()
     ]
+
+
+def _release(version: str) -> dict[str, Any]:
+    return {
+        "version": version,
+        "display_version": version,
+        "summary": "",
+        "category": "GENERAL",
+        "urgency": "GENERAL",
+        "kb": "https://docs.nvidia.com",
+        "release_date": _time(VIRTUAL_START),
+    }
 
 
 def _tasks(lab: Simulation, request: Request) -> Any:
@@ -230,6 +242,12 @@ def _info(task: Task) -> dict[str, Any]:
         "cancelable": False,
         "user": _owner(task.user),
     }
+    if task.state != "queued":
+        progress = 100 if task.ended_at is not None else task.progress or 0
+        info["start_time"] = _time(task.started_at or task.queued_at)
+        info["progress"] = {"total": 100, "completed": progress, "message": _message(operation)}
+    if task.ended_at is not None:
+        info["end_time"] = _time(task.ended_at)
     if task.state == "success":
         info["result"] = json.loads(task.result)
     if task.state == "error":
@@ -253,20 +271,20 @@ def _start(lab: Simulation, cluster: Cluster, action: str, **arguments: Any) -> 
 
 def _validate(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> str:
     image = _image(cluster)
-    errors = _wrong(image, _known(image, draft)["components"])
+    errors = _wrong(lab, image, _known(image, draft)["components"])
     return json.dumps({"notifications": {"errors": errors} if errors else {}})
 
 
 def _commit(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> str:
     image = _image(cluster)
     found = _known(image, draft)
-    if _wrong(image, found["components"]):
+    if _wrong(lab, image, found["components"]):
         raise vmodl.fault.InvalidArgument(msg="The draft is not valid.")
     image.number += 1
     image.commit, image.components = str(image.number), dict(found["components"])
     image.commits[image.commit] = {
         "author": found["owner"],
-        "commit_time": f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%S.000Z}",
+        "commit_time": _time(lab.clock.now()),
         "description": message,
         "apply_status": "NOT_APPLIED",
     }
@@ -275,7 +293,7 @@ def _commit(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> s
     return json.dumps(image.commit)
 
 
-def _wrong(image: Image, components: Mapping[str, str]) -> list[dict[str, Any]]:
+def _wrong(lab: Simulation, image: Image, components: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the notifications of components that the depot lacks, or that the estate says do not fit."""
     texts = [
         f"Component {name}({version}) is not in the depot."
@@ -285,13 +303,13 @@ def _wrong(image: Image, components: Mapping[str, str]) -> list[dict[str, Any]]:
     texts += [
         text for name, text in image.conflicts.items() if components.get(name) != image.components.get(name)
     ]
-    return [{"id": "lab.invalid", "type": "ERROR", "message": _message(text)} for text in texts]
+    at = _time(lab.clock.now())
+    return [{"id": "lab.invalid", "time": at, "type": "ERROR", "message": _message(text)} for text in texts]
 
 
 def _check_hosts(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
-    return json.dumps(
-        {"status": "OK", "commit": _image(cluster).commit, "host_info": {}, "entity_results": []}
-    )
+    result = {"status": "OK", "commit": _image(cluster).commit, "host_info": {}, "entity_results": []}
+    return json.dumps({**result, "start_time": _time(lab.clock.now()), "end_time": _time(lab.clock.now())})
 
 
 def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
@@ -313,11 +331,15 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
             gone = vmodl.fault.SystemError(msg=f"{host.name}: the host did not reconnect.")
             raise tasks.Blocked(_APPLY_SECONDS, gone)
     image.commits.get(image.commit, {})["apply_status"] = "APPLIED"
-    done = {moid: {"status": "OK", "notifications": {}} for moid in hosts}
-    result = {"status": {"status": "OK", "notifications": {}}, "commit": image.commit, "host_info": {}}
-    return json.dumps(
-        {**result, "host_status": done, "successful_hosts": hosts, "failed_hosts": [], "skipped_hosts": []}
-    )
+    begun = _time(lab.clock.now())
+    fine = {"status": "OK", "notifications": {}, "start_time": begun, "end_time": _time(lab.clock.now())}
+    result = {
+        "status": fine,
+        "commit": image.commit,
+        "host_info": {},
+        "host_status": dict.fromkeys(hosts, fine),
+    }
+    return json.dumps({**result, "successful_hosts": hosts, "failed_hosts": [], "skipped_hosts": []})
 
 
 _WORKS: Mapping[str, Handler] = {
@@ -385,6 +407,10 @@ def _owner(user: str) -> str:
     """Return an account as Lifecycle Manager spells it: assumed."""
     name, _, domain = user.rpartition("\\")[2].partition("@")
     return f"{domain.upper()}\\{name}" if domain else user
+
+
+def _time(at: float) -> str:
+    return f"{as_datetime(at):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def _message(text: str) -> dict[str, Any]:

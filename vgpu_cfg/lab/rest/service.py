@@ -79,7 +79,7 @@ def answer(
         value = carry_out(lab, request, headers, credentials)
     except Refused as refused:
         return refused.answer(short=is_short)
-    return answered_short(method, value) if is_short else answered(value)
+    return answered_short(request, value) if is_short else answered(value)
 
 
 def carry_out(lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials) -> Any:
