@@ -6,10 +6,14 @@ exported files, JSON).
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.locks import ANNA, take_for_others
 from tests.extent import each
+from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.render.layout.most import MOST_LINES
 
 LAB = "lab:fleet-300x1"
@@ -40,6 +44,9 @@ OF_A_PLAN = (
     ["destroy", "--dry-run", "big.yaml"],
     ["forget", "--dry-run", "big.yaml"],
     ["inventory"],
+    ["history"],
+    ["unlock"],
+    ["unlock", "--yes", "--force", ANNA.run],
 )
 WHY = "the first screen of every command: tests/cli/test_first_screens.py"
 
@@ -69,5 +76,15 @@ def test_a_plan_on_many_hosts_is_a_screen(vgpu_cfg: CommandLine) -> None:
     end = vgpu_cfg.done("apply", "--yes", "big.yaml").out.splitlines()
     assert len(end) - max(index for index, line in enumerate(end) if "[80/80]" in line) <= MOST_LINES
     vgpu_cfg.done("cordon", "host:esx-01*", "--reason", "new DIMMs", *SERVER)
+    vgpu_cfg.done("freeze", "--until", "2099-01-01", "--reason", "year end", "--yes", *SERVER)
+    of_all_hosts = [LockName(kind="host", key=f"host-{one}", label=f"esx-{one:04}.lab") for one in range(300)]
+    take_for_others(vgpu_cfg.lab("fleet-300x1"), *of_all_hosts)
     longer = {tuple(words): count for words in OF_A_PLAN if (count := lines_of(vgpu_cfg, words)) > MOST_LINES}
     assert longer == {}
+    runs = json.loads(vgpu_cfg.done("history", "--output", "json", "big", *SERVER).out)["runs"]
+    run = runs[-1]["run"]
+    assert (
+        lines_of(vgpu_cfg, ["history", "--run", run])
+        <= MOST_LINES
+        < lines_of(vgpu_cfg, ["history", "-v", "--run", run])
+    )

@@ -36,14 +36,18 @@ def history(
         typer.Option("--since", metavar="WHEN", help="Only runs since this time: 7d, 12h, 2w or 2026-11-01."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Show at most this many runs, newest first.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="Show this many runs, newest first; by default 20 if they fit a screen."
+        ),
+    ] = None,
     run: Annotated[
         str | None,
         typer.Option(
             "--run", metavar="ID", help="Show one run with its steps; the start of the ID is enough."
         ),
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all steps of a run.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
@@ -57,12 +61,14 @@ def history(
     age = None if since is None else age_of(since)
     is_file = plan is not None and (Path(plan).is_file() or Path(plan).suffix in (".yaml", ".yml", ".json"))
     request = read_request(Path(plan or ""), variables, variable_files) if is_file else None
-    most = None if run is not None else limit
+    most = None if run is not None else limit or 20
     found = look_back(connection, request, plan=plan or "", age=age, most=most)
     if run is None:
-        show_history.runs(found.runs, output, server=found.server, notes=found.notes)
+        with_all = verbose or limit is not None
+        show_history.runs(found.runs, output, server=found.server, notes=found.notes, with_all=with_all)
     else:
-        show_history.one_run(_chosen(found, run), output, server=found.server, notes=found.notes)
+        chosen = _chosen(found, run)
+        show_history.one_run(chosen, output, server=found.server, notes=found.notes, with_all=verbose)
     if found.failure is not None:
         raise found.failure
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.execution import PastRun
 
 
-def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
+def runs(
+    found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str], with_all: bool
+) -> None:
     """Print runs of a server ("" for any), the newest first; `notes` are the sources that were not read."""
     from vgpu_cfg.render.data.history import history_data
     from vgpu_cfg.render.text.run.history import render_history
@@ -28,10 +30,10 @@ def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: 
     if output is OutputFormat.JSON:
         show.data(history_data(rows, server, notes))
         return
-    show.lines(lambda width: render_history(rows, width, server=server, notes=notes))
+    show.lines(lambda width: render_history(rows, width, server=server, notes=notes, with_all=with_all))
 
 
-def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
+def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[str], with_all: bool) -> None:
     """Print a run with its steps, as far as a journal of it is within reach."""
     from vgpu_cfg.execution import read_journal
     from vgpu_cfg.render.data.history import run_data
@@ -48,7 +50,7 @@ def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[
     if output is OutputFormat.JSON:
         show.data(run_data(row, steps, server, notes, journal=journal))
         return
-    show.lines(lambda width: render_run(row, steps, width, notes=notes, journal=journal))
+    show.lines(lambda width: render_run(row, steps, width, notes=notes, journal=journal, with_all=with_all))
 
 
 def locks(found: Locks, output: OutputFormat, *, server: str) -> None:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import count_members, fold_names
-from vgpu_cfg.model.wording import is_obeyed, shown
+from vgpu_cfg.model.wording import counted, is_obeyed, shown
 
 MIN_WIDTH = 60
 MAX_WIDTH = 200
@@ -85,6 +85,29 @@ def table_rows(
     if left_out:
         note = f"not shown at this width: {', '.join(left_out)}"
         lines[-1] += fold(Text(" " * indent + note, style="dim"), width, hang=indent)
+    return lines
+
+
+def table_on_a_screen(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    width: int,
+    room: int,
+    noun: str,
+    *,
+    first: Sequence[int] = (),
+    hint: str = "-v shows all",
+) -> list[Text]:
+    """Lay out the rows that fit in so many lines, those at `first` before others; count the rest."""
+    before = set(first)
+    order = [*first, *(index for index in range(len(rows)) if index not in before)]
+    lines: list[Text] = []
+    for count in range(min(len(rows), max(room, 1)), 0, -1):
+        lines = table(columns, [rows[index] for index in sorted(order[:count])], width)
+        if left := len(rows) - count:
+            lines.append(Text(f"and {counted(left, f'more {noun}')} ({hint})", "dim"))
+        if len(lines) <= room:
+            break
     return lines
 
 

@@ -11,8 +11,18 @@ from rich.text import Text
 
 from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.locks import Lock, Locks
-from vgpu_cfg.model.wording import counted, duration
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, counted, duration
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    abridged_runs,
+    both_ends,
+    hanging,
+    table,
+    table_on_a_screen,
+)
+from vgpu_cfg.render.layout.most import MOST_LINES
 from vgpu_cfg.render.views.run.past_runs import RunRow
 from vgpu_cfg.render.views.run.run_steps import StepDone, moment_text
 
@@ -45,20 +55,39 @@ _LOCKS_COLUMNS = (
     Column("LOCKED", is_flexible=True),
 )
 
+_IN_JSON = "--output json lists all"
+_SAME_KIND = 6
+"""The names of so many locks of a kind are listed, of more their ranges, and at most so many of those."""
 
-def render_history(rows: Sequence[RunRow], width: int, *, server: str, notes: Sequence[str]) -> list[Text]:
-    """Lay runs out, the newest first as they are given."""
+
+def render_history(
+    rows: Sequence[RunRow], width: int, *, server: str, notes: Sequence[str], with_all: bool = False
+) -> list[Text]:
+    """Lay runs out, the newest first as they are given; without `with_all`, as many as fit a screen."""
     where = server or "any vCenter"
     if not rows:
         return [*hanging("RUNS", f"no known runs on {where}", width, indent=0), *_notes(notes, width)]
     head = both_ends(Text(counted(len(rows), "run"), "bold"), Text(f"{where}, newest first", "dim"), width)
-    return [*head, *table(_COLUMNS, [_cells(row) for row in rows], width), *_notes(notes, width)]
+    cells, rest = [_cells(row) for row in rows], _notes(notes, width)
+    if with_all:
+        return [*head, *table(_COLUMNS, cells, width), *rest]
+    room = MOST_LINES - len(head) - len(rest)
+    return [*head, *table_on_a_screen(_COLUMNS, cells, width, room, "run"), *rest]
 
 
 def render_run(
-    row: RunRow, steps: Sequence[StepDone] | None, width: int, *, notes: Sequence[str], journal: str
+    row: RunRow,
+    steps: Sequence[StepDone] | None,
+    width: int,
+    *,
+    notes: Sequence[str],
+    journal: str,
+    with_all: bool = False,
 ) -> list[Text]:
-    """Lay one run out; `steps` is None where no journal of it is within reach."""
+    """Lay one run out; `steps` is None where no journal of it is within reach.
+
+    Without `with_all`, steps fill a screen, and those that were not done are not left out for others.
+    """
     took = "" if row.seconds is None else f", {duration(row.seconds)}"
     ended = moment_text(row.ended_at) + took if row.ended_at else ""
     account = f", as {row.account}" if row.account and row.account != row.who else ""
@@ -78,12 +107,17 @@ def render_run(
     if steps is None:
         reason = "the steps are in a journal that is not accessible from this machine"
         lines += hanging("NOTE", reason, width, indent=0, label_width=6)
-    elif steps:
-        lines += [Text(""), *table(_STEPS, [_step_cells(step) for step in steps], width)]
-    lines += _notes(notes, width)
+    rest = _notes(notes, width)
     if journal:
-        lines += [Text(""), *hanging("LOG", journal, width, indent=0, label_width=6, style="dim")]
-    return lines
+        rest += [Text(""), *hanging("LOG", journal, width, indent=0, label_width=6, style="dim")]
+    if not steps:
+        return [*lines, *rest]
+    cells = [_step_cells(step) for step in steps]
+    if with_all:
+        return [*lines, Text(""), *table(_STEPS, cells, width), *rest]
+    undone = [index for index, step in enumerate(steps) if not step.is_done]
+    room = MOST_LINES - len(lines) - 1 - len(rest)
+    return [*lines, Text(""), *table_on_a_screen(_STEPS, cells, width, room, "step", first=undone), *rest]
 
 
 def _cells(row: RunRow) -> list[Cell]:
@@ -112,7 +146,10 @@ def _notes(notes: Sequence[str], width: int) -> list[Text]:
 
 def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
     """Lay out all runs that hold locks, then the locks that name no run, and the freeze."""
-    unknown = [line for lock in found.unknown for line in _without_run(lock, width)]
+    unknown = [line for lock in found.unknown[:_SAME_KIND] for line in _without_run(lock, width)]
+    if (more := len(found.unknown) - _SAME_KIND) > 0:
+        text = f"{more} more without a run ID ({_IN_JSON})"
+        unknown += hanging("LOCKS", text, width, indent=0)
     unknown += render_freezes(found, width) if found.freeze is not None else []
     if not found.runs:
         return unknown or hanging("LOCKS", f"no run holds locks on {server}", width, indent=0)
@@ -121,7 +158,10 @@ def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
         Text(f"{server}, times by vCenter's clock", "dim"),
         width,
     )
-    return [*head, *table(_LOCKS_COLUMNS, [_locks_cells(found, run) for run in found.runs], width), *unknown]
+    cells = [_locks_cells(found, run) for run in found.runs]
+    room = MOST_LINES - len(head) - len(unknown)
+    rows = table_on_a_screen(_LOCKS_COLUMNS, cells, width, room, "run", hint=_IN_JSON)
+    return [*head, *rows, *unknown]
 
 
 def render_freezes(found: Locks, width: int) -> list[Text]:
@@ -203,4 +243,17 @@ def _heard(found: Locks, run: str) -> str:
 
 
 def _names(locks: Iterable[Lock]) -> str:
-    return ", ".join(dict.fromkeys(str(lock.name) for lock in locks))
+    """Name locks, many of a kind by their ranges: "plan train, 300 hosts: esx-{001..300}"."""
+    kinds: dict[str, dict[str, None]] = {}
+    for lock in locks:
+        kind, _, label = str(lock.name).partition(" ")
+        kinds.setdefault(kind, {})[label] = None
+    parts = []
+    for kind, labels in kinds.items():
+        if len(labels) <= _SAME_KIND:
+            parts += [f"{kind} {label}" for label in labels]
+        else:
+            folded = fold_names(sorted(labels, key=as_counted))
+            cut = abridged_runs(folded, _SAME_KIND, f"{kind}s")
+            parts.append(f"{counted(len(labels), kind)}: {folded}" if cut == folded else cut)
+    return ", ".join(parts)

@@ -47,6 +47,11 @@ class StepDone:
         """Whether there is more to say of it than one line of a table holds."""
         return bool(self.readings or self.notes or self.remedy)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it was made, or had already been done."""
+        return self.result in (OutcomeStatus.DONE.value, _WORDS[OutcomeStatus.NOT_NEEDED])
+
 
 def steps_done(plan: Plan, events: Sequence[Event], report: Report | None) -> list[StepDone]:
     """Return what became of every step of a plan, in its order."""
