@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.lab.operations.hosts.lifecycle import BOOT_SECONDS, GOING_SECONDS
+from vgpu_cfg.lab.operations.hosts.power import ENTER_SECONDS, SECONDS_A_VM
 from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 
 SMALL = ("--server", "lab:fleet-6x2-18vms")
@@ -77,13 +79,17 @@ def test_a_cluster_has_so_many_down_as_its_vms_find_room(vgpu_cfg: CommandLine) 
     assert found["max_hosts_down"]["gpu"] >= 2
 
 
-def test_waves_keep_to_the_window(vgpu_cfg: CommandLine) -> None:
-    """In one hour two hosts of half an hour each are upgraded, one after the other."""
-    found = upgrade(vgpu_cfg, "--driver", "595.71", "--window", "Sat 06:00-07:00 UTC", *SMALL)
-    assert [len(wave["hosts"]) for wave in found["waves"]] == [2, 2, 2]
-    opens = [wave["opens"] for wave in found["waves"]]
-    assert all("T06:00:00" in one for one in opens)
-    assert len(set(opens)) == 3
+def test_waves_keep_to_the_window_and_the_first_is_a_canary(vgpu_cfg: CommandLine) -> None:
+    """A good hour has two hosts of half an hour each, one after the other."""
+    found = upgrade(vgpu_cfg, "--driver", "595.71", "--window", "Sat 06:00-07:05 UTC", *SMALL)
+    waves = found["waves"]
+    assert [(len(wave["hosts"]), wave["canary"]) for wave in waves] == [
+        (1, True), (1, False), (2, False), (2, False)
+    ]  # fmt: skip
+    assert [wave["opens"].partition("T")[2] for wave in waves] == [
+        f"{time}:00+00:00" for time in ("06:00", "06:30", "06:00", "06:00")
+    ]
+    assert len({wave["closes"] for wave in waves}) == 3
 
 
 def test_only_hosts_that_are_named_are_planned(vgpu_cfg: CommandLine) -> None:
@@ -124,11 +130,11 @@ def test_apply_runs_a_written_wave_and_later_forecasts_know_its_times(
     words = ("--driver", "595.71", "--max-hosts-down", "2", *DEPOTS, *SMALL)
     before = upgrade(vgpu_cfg, *words, "--write", str(tmp_path / "waves"))
     assert "Power off before this time" in (tmp_path / "waves/owners/unknown-owner.txt").read_text("utf-8")
-    wave = str(tmp_path / "waves/wave-01.yaml")
+    wave = str(tmp_path / "waves/wave-02.yaml")
     refused = vgpu_cfg("plan", wave)
     assert (refused.code, "DRS in gpu is manual" in refused.told) == (4, True)
     let_admins_and_owners_act(vgpu_cfg, before)
-    vgpu_cfg.done("apply", str(tmp_path / "waves/wave-01-canary.yaml"), "--yes")
+    vgpu_cfg.done("apply", str(tmp_path / "waves/wave-01.yaml"), "--yes")
     ran = vgpu_cfg.done("apply", wave, "--yes")
     assert "5 settings, 5 reboots" in ran.told
     assert upgrade(vgpu_cfg, *words)["hosts"] == []
@@ -137,11 +143,13 @@ def test_apply_runs_a_written_wave_and_later_forecasts_know_its_times(
     assert later["reboot"] < before["seconds"]["reboot"]
 
 
-def test_a_rehearsal_plays_the_windows_and_its_second_forecast_is_right(vgpu_cfg: CommandLine) -> None:
-    """The first wave is forecast by defaults, the second by the times of the first; the lab is unchanged."""
-    words = ("--driver", "595.71", "--window", "Sat 06:00-07:00 UTC", *DEPOTS, *SMALL)
+def test_a_rehearsal_plays_the_windows_and_learns_from_its_canary(vgpu_cfg: CommandLine) -> None:
+    """The canary is forecast by defaults, the others by its time; the lab is unchanged."""
+    words = ("--driver", "595.71", "--window", "Sat 06:00-06:40 UTC", *DEPOTS, *SMALL)
     played = upgrade(vgpu_cfg, *words, "--rehearse")["rehearsal"]
-    assert [(one["hosts"], one["done"], one["exit_code"]) for one in played] == [(2, 2, 0), (4, 4, 0)]
+    shown = [(one["hosts"], one["done"], one["exit_code"], one["measured"]) for one in played]
+    assert shown == [(1, 1, 0, 0), (5, 5, 0, 1)]
+    assert played[0]["seconds"] >= GOING_SECONDS + BOOT_SECONDS + ENTER_SECONDS + 3 * SECONDS_A_VM
     assert played[1]["seconds"] == pytest.approx(played[1]["expected_seconds"], rel=0.15)
     assert len(upgrade(vgpu_cfg, *words)["hosts"]) == 6
 

@@ -37,14 +37,25 @@ ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
 class LabRunClock:
     """The clock of a run on the lab: waits take place there, at the lab's speed.
 
-    The time saved by not waiting is added to its readings, after that by which the lab is ahead.
+    The time saved by not waiting is added to its readings. If a time to begin at is set and the lab never
+    waits, that is a rehearsal: only the lab's time passes, and none while this machine computes.
     """
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._spared = lab_settings().ahead_seconds
+        self._spared = 0.0
+        self._began: tuple[datetime, float] | None = None
+        settings = lab_settings()
+        if settings.time is not None and settings.speed:
+            self._spared = (settings.time - datetime.now(UTC)).total_seconds()
+        elif settings.time is not None:
+            lab.settle()  # a saved state has a time of its own
+            self._began = settings.time.astimezone(UTC), lab.clock.now()
 
     def now(self) -> datetime:
+        if self._began is not None:
+            began, of_lab = self._began
+            return began + timedelta(seconds=self._lab.clock.now() - of_lab)
         return datetime.now(UTC) + timedelta(seconds=self._spared)
 
     def pause(self, seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.settings.variables import read_variables
@@ -15,14 +15,14 @@ class LabSettings(Frozen):
 
     `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
     `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom
-    attribute's value is cut off after `attribute_length` characters; None keeps all of it. Runs see a time
-    that is `ahead_seconds` ahead, in a window that is not open yet for example.
+    attribute's value is cut off after `attribute_length` characters; None keeps all of it. A run begins at
+    `time`, in a window that is not open yet for example, and on a virtual clock only the lab's time passes.
     """
 
     speed: Annotated[float, Field(ge=0)] = 20.0
     gpu_choice: Literal["least_loaded", "lowest", "random"] = "least_loaded"
     seed: int = 0
-    ahead_seconds: Annotated[float, Field(ge=0)] = 0.0
+    time: AwareDatetime | None = None
     attribute_length: Annotated[int, Field(ge=1)] | None = None
 
 

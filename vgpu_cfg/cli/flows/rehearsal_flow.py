@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,8 @@ def rehearse(
 ) -> tuple[Played, ...]:
     """Play wave after wave until no host is left, or a wave upgrades none; each forecast uses earlier times.
 
-    Before each, DRS is set to fully automated, and the VMs are powered off whose owners are asked to.
+    After canaries, the rest of the window is planned anew. Before each wave, DRS is set to fully automated,
+    and the VMs are powered off whose owners are asked to.
     """
     played: list[Played] = []
     with TemporaryDirectory(prefix="vgpu-cfg-rehearsal-") as folder, _copied(Path(folder)):
@@ -60,10 +61,11 @@ def rehearse(
             seconds = sum((one[-1].at - one[0].at).total_seconds() for one in runs if one)
             before = len(found.ready)
             observed, found = look()
-            played.append(Played(wave, seconds, before - len(found.ready), code))
+            played.append(Played(wave, times.measured, seconds, before - len(found.ready), code))
             if not played[-1].done:
                 break
-            now = wave.closes if how.window else wave.opens + timedelta(seconds=seconds)
+            is_over = how.window and not wave.is_canary
+            now = wave.closes if is_over else wave.opens + timedelta(seconds=seconds)
     return tuple(played)
 
 
@@ -85,16 +87,11 @@ def _copied(folder: Path) -> Iterator[None]:
 
 
 def _apply(wave: Wave, found: Assessment, how: Installation, folder: Path) -> tuple[int, int]:
-    """Apply the plan files of a wave in processes of their own, whose time is that of the window.
+    """Apply the plan files of a wave in processes of their own, whose time is the lab's, in the window.
 
     Return their number, and the worst exit code.
     """
-    ahead = max(timedelta(), wave.opens - datetime.now(UTC))
-    environment = {
-        **os.environ,
-        "VGPU_CFG_LAB_SPEED": "0",
-        "VGPU_CFG_LAB_AHEAD_SECONDS": str(ahead.total_seconds()),
-    }
+    environment = {**os.environ, "VGPU_CFG_LAB_SPEED": "0", "VGPU_CFG_LAB_TIME": wave.opens.isoformat()}
     worst = 0
     files = plan_files(found, [wave], how)
     for name, content in files.items():

@@ -115,7 +115,8 @@ class First:
 class Assessment:
     """The estate before an upgrade. `lanes` are how many hosts of a cluster may be down at once, by its name.
 
-    `has_it` counts hosts that have the target already, `unknown` names hosts whose driver was not read.
+    `has_it` counts hosts that have the target already, and `proven` are the clusters with such a host.
+    `unknown` names hosts whose driver was not read.
     """
 
     target: Target
@@ -124,6 +125,7 @@ class Assessment:
     lanes: dict[str, int]
     has_it: int = 0
     unknown: tuple[str, ...] = ()
+    proven: frozenset[str] = frozenset()
 
     @property
     def ready(self) -> tuple[AffectedHost, ...]:
@@ -139,7 +141,7 @@ class Assessment:
 def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down: int = 1) -> Assessment:
     """Compare hosts with the target; at most `max_down` hosts of a cluster are to be down at once."""
     found: list[AffectedHost] = []
-    has_it, unknown = 0, []
+    has_it, unknown, proven = 0, [], set()
     moving = _with_hot_migration(patient.observed)
     for host in sorted(hosts, key=lambda one: as_counted(one.name)):
         facts = patient.facts(host)
@@ -152,6 +154,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
         is_old = driver.kind is None or not _has(present, wanted) if wanted or target.fixed else False
         if not is_old and not (target.esxi and _number(host.build) < _number(target.esxi)):
             has_it += 1
+            proven.add(_name_of(patient.observed.cluster_of(host), patient.observed))
             continue
         found.append(_affected(host, patient, moving, driver.kind or "nvd-aie", present, wanted, target))
     by_cluster: dict[str, list[AffectedHost]] = {}
@@ -164,7 +167,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
         fitted += checked
     in_order = sorted(fitted, key=lambda one: as_counted(one.name))
     firsts = tuple(_firsts(in_order, patient, target))
-    return Assessment(target, tuple(in_order), firsts, lanes, has_it, tuple(unknown))
+    return Assessment(target, tuple(in_order), firsts, lanes, has_it, tuple(unknown), frozenset(proven))
 
 
 def _has(present: str, wanted: str) -> bool:

@@ -21,6 +21,8 @@ from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessmen
 
 ALWAYS = "daily 00:00-24:00 UTC"
 """The window of an upgrade for which none was named."""
+_BEFORE_FIRST = 120
+"""So many seconds of a window `apply` may need before the first host: reading, locks, cluster options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,17 @@ def times_of(runs: Iterable[Sequence[Event]]) -> Times:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The hosts of one opening of the window, in their order; `ends` is when the last is expected back."""
+    """The hosts of one opening of the window, in their order; `ends` is when the last is expected back.
+
+    A wave of canaries has one host of each cluster; the next wave may follow in the same opening.
+    """
 
     number: int
     opens: datetime
     closes: datetime
     ends: datetime
     hosts: tuple[AffectedHost, ...]
+    is_canary: bool = False
 
     @property
     def hours(self) -> float:
@@ -100,57 +106,53 @@ class Wave:
 
 
 def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> tuple[Wave, ...]:
-    """Spread the hosts that are ready over the openings of a window; the first wave begins with canaries.
+    """Spread the hosts that are ready over the openings of a window.
 
-    Raises ValueError for a window that is too short for a host.
+    The first wave is one host of each cluster in which no host has the target yet: forecasts for the others
+    can use its times. Raises ValueError for a window that is too short for a host.
     """
     parsed = parse_window(window or ALWAYS)
-    if 60 * sum(times.estimate.values()) > parsed.longest_seconds:
+    longest = 60 * sum(times.estimate.values()) + _BEFORE_FIRST
+    if longest > parsed.longest_seconds:
         raise ValueError(f"{window} is too short: one host needs {duration(times.seconds)}")
     left: dict[str, list[AffectedHost]] = {}
     # Hosts whose VMs require an action by their owner go last, so that a late owner delays no other host.
     for host in sorted(found.ready, key=_waits_for_owners):
         left.setdefault(host.cluster, []).append(host)
+    unproven = dict.fromkeys(left.keys() - found.proven, 1)
     waves: list[Wave] = []
     opens = now
     while any(left.values()):
         opens = parsed.opens_at(opens)
         closes = parsed.closes_at(opens)
-        # `apply` begins a host only if the minutes of the plan file are left.
-        last = (closes - opens).total_seconds() - 60 * sum(times.estimate.values())
+        # `apply` begins a host only if the minutes of the plan file are left, and none at once.
+        last = (closes - opens).total_seconds() - longest
         turns = int(last // times.seconds) + 1 if last >= 0 else 0
         if parsed.longest_seconds == float("inf"):
-            turns = len(found.ready) + 1
-        taken, most = _take(left, found.lanes, turns, is_first=not waves)
+            turns = len(found.ready)
+        is_canary = not waves and bool(unproven)
+        taken, most = _take(left, unproven, min(turns, 1)) if is_canary else _take(left, found.lanes, turns)
         if taken:
             ends = opens + timedelta(seconds=most * times.seconds)
-            zone = parsed.zone
-            begins, closing, ends = (one.astimezone(zone) for one in (opens, closes, ends))
-            waves.append(Wave(len(waves) + 1, begins, closing, ends, tuple(taken)))
-        opens = closes
+            begins, closing, end = (one.astimezone(parsed.zone) for one in (opens, closes, ends))
+            waves.append(Wave(len(waves) + 1, begins, closing, end, tuple(taken), is_canary))
+        opens = ends if taken and is_canary else closes
     return tuple(waves)
 
 
 def _take(
-    left: Mapping[str, list[AffectedHost]], lanes: Mapping[str, int], turns: int, *, is_first: bool
+    left: Mapping[str, list[AffectedHost]], lanes: Mapping[str, int], turns: int
 ) -> tuple[list[AffectedHost], int]:
-    """Take the hosts that fit into so many turns, and return how many turns they need."""
+    """Take the hosts of the clusters in `lanes` that fit into so many turns, and how many turns they need."""
     taken: list[AffectedHost] = []
     most = 0
     for cluster, hosts in left.items():
-        lane = lanes[cluster]
-        canary = int(is_first)
-        now = hosts[: canary + lane * (turns - canary)] if turns > 0 else []
+        lane = lanes.get(cluster, 0)
+        now = hosts[: lane * turns]
         del hosts[: len(now)]
         taken += now
-        if now:
-            most = max(most, canary + turns_of(now[canary:], lane))
+        most = max(most, -(-len(now) // lane)) if now else most
     return taken, most
-
-
-def turns_of(hosts: Sequence[AffectedHost], lane: int) -> int:
-    """Return how many turns hosts need, of which so many are down at once."""
-    return -(-len(hosts) // lane)
 
 
 def _waits_for_owners(host: AffectedHost) -> tuple[bool, bool]:
@@ -160,9 +162,13 @@ def _waits_for_owners(host: AffectedHost) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A wave that was rehearsed: its time, the number of hosts that were upgraded, and the exit code."""
+    """A wave that was rehearsed: its time, the number of hosts that were upgraded, and the exit code.
+
+    `measured` counts the hosts whose times its forecast used, 0 for defaults.
+    """
 
     wave: Wave
+    measured: int
     seconds: float
     done: int
     exit_code: int

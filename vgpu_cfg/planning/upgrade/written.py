@@ -1,4 +1,4 @@
-"""The plan files of an upgrade, which `apply` runs: for each wave and datacenter, canaries first."""
+"""The plan files of an upgrade, which `apply` runs: for each wave and datacenter."""
 
 from __future__ import annotations
 
@@ -27,27 +27,19 @@ def plan_files(found: Assessment, waves: Sequence[Wave], how: Installation) -> M
     width = max(2, len(str(len(waves))))
     files = {}
     for wave in waves:
-        # A run asks for one canary after the other, which would end the parallel work on clusters.
-        canaries = {host.cluster: host.name for host in reversed(wave.hosts)} if wave.number == 1 else {}
-        for part, is_canary in (("-canary", True), ("", False)):
-            for datacenter in datacenters:
-                hosts = [
-                    host
-                    for host in wave.hosts
-                    if host.datacenter == datacenter
-                    and (canaries.get(host.cluster) == host.name) == is_canary
-                ]
-                stem = f"wave-{wave.number:0{width}}{part}"
-                name = f"{stem}-{datacenter}" if len(datacenters) > 1 else stem
-                if hosts:
-                    several = {"server": how.vcenter, "datacenter": datacenter}
-                    version = found.target.driver or "-".join(found.target.fixed)
-                    files[f"{name}.yaml"] = {
-                        "version": 1,
-                        "name": f"upgrade-{version}-{name}",
-                        "vcenter": several if len(datacenters) > 1 else how.vcenter,
-                        "hosts": _entries(hosts, found, how),
-                    }
+        for datacenter in datacenters:
+            hosts = [host for host in wave.hosts if host.datacenter == datacenter]
+            stem = f"wave-{wave.number:0{width}}"
+            name = f"{stem}-{datacenter}" if len(datacenters) > 1 else stem
+            if hosts:
+                several = {"server": how.vcenter, "datacenter": datacenter}
+                version = found.target.driver or "-".join(found.target.fixed)
+                files[f"{name}.yaml"] = {
+                    "version": 1,
+                    "name": f"upgrade-{version}-{name}",
+                    "vcenter": several if len(datacenters) > 1 else how.vcenter,
+                    "hosts": _entries(hosts, found, how),
+                }
     return files
 
 

@@ -44,6 +44,7 @@ def upgrade_data(
                 "opens": wave.opens.isoformat(),
                 "closes": wave.closes.isoformat(),
                 "ends": wave.ends.isoformat(),
+                "canary": wave.is_canary,
                 "hosts": [host.name for host in wave.hosts],
             }
             for wave in waves
@@ -55,6 +56,7 @@ def upgrade_data(
                 "hosts": len(one.wave.hosts),
                 "done": one.done,
                 "exit_code": one.exit_code,
+                "measured": one.measured,
                 "expected_seconds": round(3600 * one.wave.hours),
                 "seconds": round(one.seconds),
             }

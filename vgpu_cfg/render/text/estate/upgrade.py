@@ -151,12 +151,12 @@ def _waves(
     at_once = sorted(set(found.lanes.values()))
     count = listed(map(str, at_once), separator=" or ")
     text = f"at most {count} of a cluster down at once, clusters in parallel"
-    yield from _paragraph("PACE", f"{text}; the first wave begins with one host of each cluster", width)
+    canaries = "; wave 1 is one host of each cluster: then run this command again, and its times are used"
+    yield from _paragraph("PACE", f"{text}{canaries * waves[0].is_canary}", width)
     yield from _paragraph("TIMES", times.source, width)
     hours = sum(wave.hours for wave in waves)
-    text = (
-        f"{counted(len(waves), 'window')}, {hours:.1f} hours; complete {waves[-1].ends:%a %Y-%m-%d %H:%M %Z}"
-    )
+    windows = counted(len({wave.closes for wave in waves}), "window")
+    text = f"{windows}, {hours:.1f} hours; complete {waves[-1].ends:%a %Y-%m-%d %H:%M %Z}"
     yield from _paragraph("TOTAL", text, width)
     text = "if a host fails, no other host of its cluster is taken down in this wave; rerun apply to continue"
     yield from _paragraph("BUDGET", text, width)
@@ -168,6 +168,7 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
         Column("WAVE"),
         Column("BEGINS", is_flexible=True),
         *(Column(name, is_right=True) for name in ("HOSTS", "UPGRADED", "EXPECTED", "TOOK", "DEVIATION")),
+        Column("FORECAST BY", is_flexible=True),
     ]
     rows = [
         [
@@ -178,6 +179,7 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
             duration(3600 * one.wave.hours),
             duration(one.seconds),
             f"{one.deviation:+.0%}",
+            counted(one.measured, "upgraded host") if one.measured else "defaults",
         ]
         for one in played
     ]
