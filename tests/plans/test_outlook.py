@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
 import pytest
 
@@ -11,13 +12,19 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from tests.plans.test_cases import can_be_carried_out
+from tests.unit.execution import makers
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import EnterMaintenance
+from vgpu_cfg.changes.change import Change, EnterMaintenance, PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.values import Placement, Subject, VmRef
+from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.estate.ownership import as_named
 from vgpu_cfg.planning.pool.outlook import after_plan
+from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
 
 SOON = CASES[::8]
 """What every run tries; the others are the same law."""
@@ -76,3 +83,54 @@ def test_what_is_blocked_does_not_come_true() -> None:
     )
     observed = inventory_of(case)
     assert vms(after_plan(plan_of(case), observed, load_catalog())) == vms(observed)
+
+
+@cache
+def fleet() -> Inventory:
+    return read_to_examine(resolve_connection(ConnectionFlags(server="lab:fleet-6x2-18vms")))
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "lacks", "held"),
+    [
+        ("", "", "", "first"),
+        ("", "second", "", "first"),
+        ("off", "", "", ""),
+        ("off on", "", "", "first"),
+        ("off on", "", "detail", "first"),
+        ("off on", "", "vgpus", ""),
+        ("off on", "second", "", "second"),
+        ("move", "", "", ""),
+        ("move", "elsewhere", "", "elsewhere"),
+        ("move", "second", "", ""),
+    ],
+)
+def test_a_vm_holds_its_gpu_until_it_is_off_or_elsewhere(
+    words: str, place: str, lacks: str, held: str
+) -> None:
+    """A running VM on the first GPU of a host, restarted or moved, perhaps to a GPU that the plan names."""
+    observed = fleet()
+    host, other = observed.hosts[0], observed.hosts[4]
+    gpus = {
+        "first": (host, host.gpus[0]),
+        "second": (host, host.gpus[1]),
+        "elsewhere": (other, other.gpus[0]),
+    }
+    vm = observed.vm_by_moid[host.gpus[0].vm_moids[0]]
+    assert vm.detail is not None
+    ref, subject = VmRef(name=vm.name, moid=vm.moid), Subject(kind="vm", name=vm.name, moid=vm.moid)
+    to = Destination(host_moid=other.moid, host_name=other.name)
+    changes: dict[str, Change] = {
+        "off": PowerOffVm(id="off", subject=subject, vm=ref),
+        "on": PowerOnVm(id="on", subject=subject, vm=ref, host_moid=host.moid),
+        "move": RelocateVm(id="move", subject=subject, vm=ref, destination=to, is_running=True),
+    }
+    there, gpu = gpus[place or "first"]
+    at = Placement(vm=vm.name, host_moid=there.moid, host_name=there.name, gpu_pci_ids=(gpu.pci_id,))
+    without = vm.detail.model_copy(update={"vgpus": ()})
+    update = {"detail": {"detail": None, "vgpus": without}.get(lacks, vm.detail)}
+    vms = tuple(one.model_copy(update=update) if one is vm else one for one in observed.vms)
+    plan = makers.plan_of(*(changes[word] for word in words.split()), placements=(at,) if place else ())
+    then = after_plan(plan, observed.model_copy(update={"vms": vms}), load_catalog())
+    found = [(one.name, gpu.pci_id) for one in then.hosts for gpu in one.gpus if vm.moid in gpu.vm_moids]
+    assert found == ([(gpus[held][0].name, gpus[held][1].pci_id)] if held else [])
