@@ -145,9 +145,9 @@ def hosts_down(
     """Return how many hosts of one cluster may be down at once, at most the plan file's limit.
 
     The rest of the cluster must have the memory that the VMs of those hosts are configured with; vSAN bears
-    one host less, unless all data leaves it first; and of hosts that run VMs one stays up. A cluster all of
-    whose hosts may be down at once does not limit the wave. 0 if not even one may be down, which is a
-    finding.
+    one host less, unless all data leaves it first; an image is applied to one host at a time; and of hosts
+    that run VMs one stays up. A cluster all of whose hosts may be down at once does not limit the wave. 0 if
+    not even one may be down, which is a finding.
     """
     allowed = min(resolved.entry.disruption.max_hosts_down for resolved in resolved_hosts)
     moids = {resolved.view.host.moid for resolved in resolved_hosts}
@@ -158,7 +158,8 @@ def hosts_down(
     loads = sorted((evacuations[moid].memory_mib for moid in moids), reverse=True)
     most = min(allowed, len(resolved_hosts))
     takes_data_away = all(one.entry.disruption.vsan == "evacuateAllData" for one in resolved_hosts)
-    if _keeps_data(cluster, observed) and not takes_data_away:
+    is_by_image = any(one.setting.by_image(one.desired) for host in resolved_hosts for one in host.drifts)
+    if is_by_image or (_keeps_data(cluster, observed) and not takes_data_away):
         allowed = most = 1
     busy = [host for host in peers if running_vms(host, observed)]
     if len(peers) > 1 and (any(evacuations[moid].moved for moid in moids) or len(busy) > 1):

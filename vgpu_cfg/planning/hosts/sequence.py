@@ -48,6 +48,11 @@ def reboot_id(host: str) -> str:
     return f"reboot {host}"
 
 
+def remediation_id(host: str) -> str:
+    """Return the id of the change by which an image restarts a host, or how it begins for one of several."""
+    return f"remediate {host}"
+
+
 def cold_boot_id(host: str) -> str:
     """Return how the ids of the steps begin by which a host is switched off and on."""
     return f"cold boot {host}"
@@ -349,7 +354,7 @@ class HostSequence:
             if name not in wanted
         )
         return RemediateHost(
-            id=f"remediate {self.resolved.name}{number}",
+            id=f"{remediation_id(self.resolved.name)}{number}",
             cluster_moid=view.host.owner_moid,
             cluster_name=view.cluster.name if view.cluster is not None else "",
             settles=settles,

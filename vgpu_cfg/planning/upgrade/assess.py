@@ -162,7 +162,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
         by_cluster.setdefault(one.cluster, []).append(one)
     lanes, fitted = {}, []
     for name, group in by_cluster.items():
-        count, checked = _with_room(group, patient, max_down)
+        count, checked = _with_room(group, patient, 1 if group[0].by_image else max_down)
         lanes[name] = count
         fitted += checked
     in_order = sorted(fitted, key=lambda one: as_counted(one.name))

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.estate.left_down import exit_id
-from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id
+from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id, remediation_id
 from vgpu_cfg.planning.hosts.window import parse_window
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate
 
@@ -71,8 +71,9 @@ def times_of(runs: Iterable[Sequence[Event]]) -> Times:
             if one.kind is EventKind.ENDED and one.status is OutcomeStatus.DONE
         }
         for host in dict.fromkeys(one.subject.name for one in events if one.subject.kind == "host"):
-            enter, reboot, leave = enter_id(host), reboot_id(host), exit_id(host)
-            if enter in begun and reboot in begun and reboot in ended and leave in ended:
+            enter, leave = enter_id(host), exit_id(host)
+            reboot = next((one for one in (reboot_id(host), remediation_id(host)) if one in begun), "")
+            if enter in begun and reboot in ended and leave in ended:
                 booting = (ended[reboot] - begun[reboot]).total_seconds()
                 found.append(((ended[leave] - begun[enter]).total_seconds() - booting, booting))
     if not found:
