@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from tests.plans.guest_rows import with_guests
+from tests.plans.simulator import carry_out, fullest
 from tests.plans.tables import case_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
@@ -65,6 +66,12 @@ def options_of(name: str) -> PlanOptions:
 @cache
 def plan_of(name: str) -> Plan:
     return make_plan(desired_of(name), inventory_of(name), load_catalog(), options_of(name))
+
+
+@cache
+def after_of(name: str) -> Inventory:
+    """Return the estate after a case's plan, if ESXi chooses the fullest GPU for each vGPU."""
+    return carry_out(plan_of(name), inventory_of(name), fullest, options_of(name).fingerprints)
 
 
 def without_kinds(observed: Inventory) -> Inventory:

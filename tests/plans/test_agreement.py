@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.extent import each, examples
+from tests.extent import examples
+from tests.plans.by_table import by_table, some
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of, without_kinds
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
@@ -38,13 +39,12 @@ from vgpu_cfg.verification.views import make_guest_views
 
 WIDE = 400
 TWICE = re.compile(r"(?:^|\s)(\S+) -> \1\*?(?=$|  | \()")
-FITTING = "as many are placed as fit, in all cases: tests/plans/test_agreement.py"
 MOST_COPIES = examples(4, 16)
 """Where more fit, nobody counts them."""
 AGAINST = (Code.SHARE_EXCEEDED, Code.GPUS_RESERVED, Code.CANNOT_RESERVE)
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_a_plan_is_what_every_command_says(case: str) -> None:
     assert_commands_agree_which_vms_there_are_and_where(case)
     assert_commands_agree_which_hosts_do_not_respond(case)
@@ -142,9 +142,7 @@ def assert_a_runbook_has_the_steps_of_the_plan(case: str) -> None:
     assert told == list(enumerate((change.id for change in plan.changes), 1))
 
 
-@pytest.mark.parametrize(
-    "case", each(((case,) for case in CASES), FITTING, CASES[::4].__contains__, one_of=3)
-)
+@by_table(some(examples(2, 8), of=8))
 def test_as_many_are_placed_as_fit(case: str) -> None:
     desired, options = desired_of(case), options_of(case)
     if desired.hosts or options.only or inventory_of(case).reservations is not None:

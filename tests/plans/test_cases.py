@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.plans.by_table import by_table
 from tests.plans.compared import differences
-from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
-from tests.plans.simulator import carry_out, fullest, least_loaded
+from tests.plans.planned import after_of, desired_of, inventory_of, options_of, plan_of
+from tests.plans.simulator import carry_out, least_loaded
 from tests.plans.tables import CASES, case_of
 from tests.sections import left_over, section
 from vgpu_cfg.catalog import load_catalog
@@ -77,7 +78,7 @@ def test_no_section_is_left_over() -> None:
     assert left_over(TOLD, CASES) == []
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_a_saved_plan_is_the_same_plan(case: str) -> None:
     plan = plan_of(case)
     again = Plan.model_validate_json(plan.model_dump_json())
@@ -100,27 +101,29 @@ def codes_of(plan: Plan) -> set[str]:
     return {found.code for found in plan.diagnostics}
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_nothing_is_left_to_do_after_it(case: str) -> None:
     if not can_be_carried_out(case):
         return  # how many are tried, the next test counts
     plan, options = plan_of(case), options_of(case)
     # A plan that warns (VG116) says itself that ESXi's way of spreading vGPUs may strand one.
-    for choose in [fullest] if "VG116" in codes_of(plan) else [fullest, least_loaded]:
-        after = carry_out(plan, inventory_of(case), choose, options.fingerprints)
+    afters = [after_of(case)]
+    if "VG116" not in codes_of(plan):
+        afters.append(carry_out(plan, inventory_of(case), least_loaded, options.fingerprints))
+    for after in afters:
         gone = replace(options, delete=(), rotate=())  # neither is done twice
         again = make_plan(desired_of(case), after, load_catalog(), gone)
         assert not again.changes
         assert not again.errors
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_what_was_read_of_hosts_after_it_stays_known(case: str) -> None:
     """Once the shells are closed the plan is the same: nothing is to be done, and nothing is unknown."""
     if not case_of(case).plan.get("hosts") or not can_be_carried_out(case) or plan_of(case).unknown:
         return
     desired, options, catalog = desired_of(case), replace(options_of(case), delete=()), load_catalog()
-    after = carry_out(plan_of(case), inventory_of(case), fullest, options.fingerprints)
+    after = after_of(case)
     kept = to_keep(desired, after, catalog, options)
     again = make_plan(desired, with_closed_shells(after, kept), catalog, options)
     assert not again.changes
@@ -149,7 +152,7 @@ def test_most_cases_are_carried_out() -> None:
 ABOUT_SEVERAL_HOSTS = {Code.OUTSIDE_WINDOW, Code.DEVICE_NOT_MATCHED}
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_a_plan_is_of_one_piece(case: str) -> None:
     assert_hosts_have_their_moid(case)
     assert_what_is_set_is_read_back(case)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
-
-from tests.extent import each
+from tests.extent import examples
+from tests.plans.by_table import by_table, some
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out
-from tests.plans.tables import CASES
 from tests.plans.test_cases import can_be_carried_out
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm
@@ -63,12 +61,7 @@ def tried(case: str) -> Iterator[tuple[DesiredPlan, set[str]]]:
         )
 
 
-SOON = CASES[::8]
-"""What every run tries; the others are the same law."""
-WHY = "what came with GPUs goes with them, in all cases: tests/plans/test_gpus_go.py"
-
-
-@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
+@by_table(some(examples(1, 8), of=8))
 def test_a_vm_whose_gpus_go_is_as_one_that_had_none(case: str) -> None:
     for desired, names in tried(case):
         observed, catalog = inventory_of(case), load_catalog()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.extent import each
+from tests.extent import examples
+from tests.plans.by_table import TABLES, by_table, cases_of
 from tests.plans.planned import desired_of, inventory_of, plan_of
-from tests.plans.tables import CASES, TABLE_OF
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import PowerOffVm, RelocateVm
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -30,6 +28,8 @@ NO_FILE: Any = None
 """No idea that is asked for here edits a plan file."""
 Answer = tuple[bool, str]
 """Whether a VM moves as it runs, and the host; off and nowhere where it does not move."""
+PART = examples(1, 6)
+"""So many of each six cases are tried; all of them are the same law."""
 NOWHERE: Answer = (False, "")
 
 
@@ -81,14 +81,13 @@ def may_go(case: str, vm: Vm, observed: Inventory) -> set[str]:
     return {hosts[at].name for one in finder.leaving(index, {vm.moid}) for at, _ in one.shape.hosts}
 
 
-RUNNING = [case for case in CASES if any(vm.is_on for vm in inventory_of(case).vms)]
-SOON = {*RUNNING[::6], *(case for case in RUNNING if TABLE_OF[case].stem == "others_moved")}
+def running_in(table: str) -> list[str]:
+    """Return a table's cases in which some VM runs; but of most tables a part, of each six."""
+    cases = [case for case in cases_of(table) if any(vm.is_on for vm in inventory_of(case).vms)]
+    return cases if table == "others_moved" else [case for n, case in enumerate(cases) if n % 6 < PART]
 
 
-@pytest.mark.parametrize(
-    "case",
-    each([(case,) for case in RUNNING], "where VMs that run could go", lambda case: case in SOON, one_of=4),
-)
+@by_table(running_in)
 def test_all_commands_move_a_vm_alike(case: str) -> None:
     observed = inventory_of(case)
     for host in observed.hosts:
@@ -103,4 +102,4 @@ def test_all_commands_move_a_vm_alike(case: str) -> None:
 
 
 def test_many_vms_are_asked_about() -> None:
-    assert len(RUNNING) > 200
+    assert sum(len(running_in(table)) for table in TABLES) > 60

@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from tests.extent import each
+from tests.extent import examples
+from tests.plans.by_table import by_table, some
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
@@ -25,10 +26,6 @@ from vgpu_cfg.planning.estate.ownership import as_named
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
-
-SOON = CASES[::8]
-"""What every run tries; the others are the same law."""
-WHY = "the estate after a plan, in all cases: tests/plans/test_outlook.py"
 
 
 def vms(observed: Inventory, *, without: Collection[str] = ()) -> dict[str, object]:
@@ -59,7 +56,7 @@ def gpus(observed: Inventory) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
+@by_table(some(examples(1, 8), of=8))
 def test_hosts_gpus_and_vms_are_as_after_the_run(case: str) -> None:
     if not can_be_carried_out(case):
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.vm_settings import with_settings
+from tests.plans.by_table import by_table
 from tests.plans.planned import plan_of
-from tests.plans.tables import CASES
 from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
@@ -18,7 +18,7 @@ from vgpu_cfg.planning.vms.settings.setting import FoundVm
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_differences_are_those_of_the_plan(case: str) -> None:
     plan = plan_of(case)
     found = differences_of(plan)
@@ -41,7 +41,7 @@ def test_differences_are_those_of_the_plan(case: str) -> None:
     assert all(one.wanted == "" for one in found if one.found == SEE_FINDINGS)
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_each_edit_of_a_vm_or_a_host_that_is_there_is_one(case: str) -> None:
     plan = plan_of(case)
     found = {(one.subject, one.what, one.wanted, one.found): one.sets for one in differences_of(plan)}

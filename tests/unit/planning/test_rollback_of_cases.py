@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from tests.plans.planned import inventory_of, options_of, plan_of
+from tests.plans.by_table import by_table
+from tests.plans.planned import after_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest
 from tests.plans.tables import CASES
 from tests.plans.test_cases import can_be_carried_out, told_of
@@ -42,7 +41,7 @@ NOT_BACK = {
 @cache
 def after(case: str) -> Inventory:
     """Return the estate after a case's plan; marks of new VMs have a time, as those that a run writes."""
-    found = carry_out(plan_of(case), inventory_of(case), fullest, options_of(case).fingerprints)
+    found = after_of(case)
     known = inventory_of(case).vm_by_moid
     vms = tuple(
         vm.model_copy(update={"mark": vm.mark.model_copy(update={"made_at": found.read_at})})
@@ -74,7 +73,7 @@ def changes_something(case: str) -> bool:
     return bool(plan_of(case).changes) and can_be_carried_out(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_a_rollback_is_as_it_is_stored(case: str) -> None:
     if not changes_something(case):
         return  # how many change something, a test counts
@@ -92,7 +91,7 @@ def test_no_section_is_left_over() -> None:
     assert left_over(TOLD, cases) == []
 
 
-@pytest.mark.parametrize("case", CASES)
+@by_table()
 def test_a_rollback_brings_the_estate_back(case: str) -> None:
     if not changes_something(case) or case in NOT_PLAYED:
         return

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from tests.extent import each
+from tests.extent import examples
+from tests.plans.by_table import by_table, some
 from tests.plans.planned import plan_of
-from tests.plans.tables import CASES
 from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance, StageGuest
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.views.run.timeline import plan_timeline, run_timeline, turns_of
 
-SOON = CASES[::40]
-WHY = "the order of the turns, in all cases: tests/unit/render/test_timeline.py"
 BEGAN = datetime(2026, 11, 20, 21, 4, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("case", each(((case,) for case in CASES), WHY, SOON.__contains__, one_of=4))
+@by_table(some(examples(1, 40), of=40))
 def test_turns_follow_needs_and_no_wave_has_more_hosts_down_than_can_be(case: str) -> None:
     plan = plan_of(case)
     turns = dict(zip((change.id for change in plan.changes), turns_of(plan.changes), strict=True))

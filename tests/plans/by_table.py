@@ -1,0 +1,49 @@
+"""Tests of one case, made into a test for each table: it reports every case of the table that fails.
+
+A thousand cases as tests of their own cost more than what they look at: pytest sets up, reports and sends
+each of them to the process that prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.plans.tables import CASES as ALL
+from tests.plans.tables import TABLE_OF
+
+TABLES = sorted({path.stem for path in TABLE_OF.values()})
+Check = Callable[[str], None]
+
+
+def cases_of(table: str) -> list[str]:
+    """Return the names of a table's cases, in its order."""
+    return [case for case in ALL if TABLE_OF[case].stem == table]
+
+
+def by_table(cases: Callable[[str], Iterable[str]] = cases_of) -> Callable[[Check], Check]:
+    """Try a check with each of a table's cases; `cases` chooses them."""
+
+    def made(check: Check) -> Check:
+        @pytest.mark.parametrize("table", TABLES)
+        def test(table: str) -> None:
+            found: dict[str, Exception] = {}
+            for case in cases(table):
+                try:
+                    check(case)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are tried, too
+                    found[case] = error
+            if found:
+                words = "\n\n".join(f"{case}: {type(one).__name__}: {one}" for case, one in found.items())
+                raise AssertionError(words) from next(iter(found.values()))
+
+        test.__name__, test.__doc__, test.__module__ = check.__name__, check.__doc__, check.__module__
+        return test
+
+    return made
+
+
+def some(part: int, of: int) -> Callable[[str], list[str]]:
+    """Choose from a table so many of each so many cases."""
+    return lambda table: [case for number, case in enumerate(cases_of(table)) if number % of < part]
