@@ -1,0 +1,40 @@
+"""The end of a process that no signal stops: after an hour without a new test it prints its threads.
+
+pytest's own `faulthandler_timeout` starts a thread for each test and waits until it has ended: two changes of
+thread, which on busy cores take longer than most tests.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import time
+
+import pytest
+
+LIMIT_SECONDS = 3600
+"""No time limit of a test comes near it."""
+AGAIN_SECONDS = 60
+"""Tests that begin within this time share one limit."""
+
+_STDERR = pytest.StashKey[int]()
+_BEGUN = pytest.StashKey[float]()
+"""When the limit began."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Nothing is captured yet.
+    config.stash[_STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    stash, now = item.config.stash, time.monotonic()
+    if now - stash.get(_BEGUN, -AGAIN_SECONDS) >= AGAIN_SECONDS:
+        stash[_BEGUN] = now
+        faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True, file=stash[_STDERR])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    faulthandler.cancel_dump_traceback_later()
+    os.close(config.stash[_STDERR])
