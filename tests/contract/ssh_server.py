@@ -107,7 +107,7 @@ def answer(channel: paramiko.Channel, line: str) -> None:
     """Answer one command line; a client that has gone, even at the hang-up, is no fault of the server's."""
     with suppress(OSError, EOFError, paramiko.SSHException), closing(channel):
         # The client closes its input once it has given it; not before may the command end.
-        channel.settimeout(30)
+        channel.settimeout(120)
         stdin = b"".join(iter(lambda: channel.recv(65536), b""))
         match line:
             case "kill":
@@ -138,7 +138,7 @@ def running_ssh_server(port: int = 0) -> Iterator[SshServer]:
         # A blocked accept is not woken by closing alone.
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-    acceptor.join(timeout=10)
+    acceptor.join(timeout=60)
     for transport in transports:
         transport.close()
 

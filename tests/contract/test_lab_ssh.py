@@ -70,7 +70,7 @@ def connect(
 
 
 def ask(client: paramiko.SSHClient, line: str) -> tuple[int, str, str]:
-    stdin, stdout, stderr = client.exec_command(line, timeout=30)
+    stdin, stdout, stderr = client.exec_command(line, timeout=120)
     stdin.close()
     out, err = stdout.read().decode(), stderr.read().decode()
     return stdout.channel.recv_exit_status(), out, err
@@ -78,7 +78,7 @@ def ask(client: paramiko.SSHClient, line: str) -> tuple[int, str, str]:
 
 def is_listening(where: tuple[str, int]) -> bool:
     try:
-        socket.create_connection(where, timeout=10).close()
+        socket.create_connection(where, timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True

@@ -52,7 +52,7 @@ class Chromium:
     def close(self) -> None:
         self._session = ""
         self._ask("Browser.close")
-        self._process.wait(20)
+        self._process.wait(120)
         os.close(self._to)
         os.close(self._from)
 

@@ -182,7 +182,7 @@ class Booted:
         """Start the mesh's sshd, as the worker's container does."""
         unit = ["systemd-run", "--quiet", "--collect", "--unit=mesh-of-the-proof", "--property=Type=exec"]
         sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vgpu-cfg/mesh/sshd_config"]
-        look = "timeout 20 sh -c 'until ss -Hltn sport = :2222 | grep -q LISTEN; do :; done'"
+        look = "timeout 100 sh -c 'until ss -Hltn sport = :2222 | grep -q LISTEN; do sleep 0.1; done'"
         for words in ([*unit, *sshd], ["sh", "-c", look]):
             done = self.execute(*words)
             assert done.returncode == 0, done.stderr
@@ -332,10 +332,10 @@ def _leader(machine: subprocess.Popen[bytes]) -> int:
     """Return the guest's first process, seen from here; nspawn tells nobody when it is there."""
     children = f"/proc/{machine.pid}/task/{machine.pid}/children"
     look = f'set -- $(cat {children}) && [ "$(cat /proc/$1/comm)" = systemd ] && echo $1'
-    wait = f"until {{ {look}; }} 2>/dev/null; do [ -e {children} ] || exit 1; done"
-    words = ["timeout", "20", "sh", "-c", wait]
+    wait = f"until {{ {look}; }} 2>/dev/null; do [ -e {children} ] || exit 1; sleep 0.1; done"
+    words = ["timeout", "120", "sh", "-c", wait]
     done = subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=30,
+        words, capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
     if done.returncode:
         raise NotPermitted("systemd-nspawn does not start a guest here")
@@ -351,7 +351,7 @@ def wait_for_boot(guest: Booted) -> None:
 
 
 WAIT = (
-    "until [ -S /run/systemd/private ]; do :; done; "
+    "until [ -S /run/systemd/private ]; do sleep 0.1; done; "
     "cloud-init status --wait >/dev/null; systemctl is-system-running --wait || true"
 )
 """Ends when cloud-init and the boot have; what failed is the test's to look at."""

@@ -219,7 +219,7 @@ os._exit(status if status >= 0 else 128 - status)
 
 def wait_for_port(on: Host, port: int) -> None:
     """Return once somebody listens; the kernel's table is looked at, so nobody is disturbed."""
-    look = f"timeout 20 sh -c 'until ss -Hltn sport = :{port} | grep -q LISTEN; do :; done'"
+    look = f"timeout 100 sh -c 'until ss -Hltn sport = :{port} | grep -q LISTEN; do sleep 0.1; done'"
     done = on.execute("sh", "-c", look)
     assert done.returncode == 0, f"nobody listens on port {port} of {on.name}"
 

@@ -158,7 +158,7 @@ def _route(guest: Host) -> None:
 
 
 def _until(on: Host, condition: str) -> None:
-    done = on.execute("timeout", "20", "sh", "-c", f"until {condition}; do :; done")
+    done = on.execute("timeout", "100", "sh", "-c", f"until {condition}; do sleep 0.1; done")
     assert done.returncode == 0, f"{condition} on {on.name}"
 
 

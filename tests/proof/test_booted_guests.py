@@ -229,8 +229,8 @@ def test_the_head_shares_a_folder_with_the_plans_network_alone(site: Site) -> No
         done = one.execute("apt-get", "-y", "-qq", "--no-download", "install", "libnfs-utils")
         assert done.returncode == 0, done.stderr
     url = "nfs://10.20.1.11/srv/training/{}?version=4"
-    wait = "until ss -Hltn sport = :2049 | grep -q LISTEN; do :; done"
-    assert head.execute("timeout", "20", "sh", "-c", wait).returncode == 0
+    wait = "until ss -Hltn sport = :2049 | grep -q LISTEN; do sleep 0.1; done"
+    assert head.execute("timeout", "100", "sh", "-c", wait).returncode == 0
     read = worker.execute("nfs-cat", url.format("data"))
     assert read.stdout == "of the head\n", read.stderr + head.execute("cat", "/var/log/ganesha.log").stdout
     # A rank is root in its container, and writes.

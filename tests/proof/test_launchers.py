@@ -167,7 +167,7 @@ def test_a_killed_train_leaves_nothing_behind(guests: Guests) -> None:
     # Nobody waits for the keepers now. The brackets let what looks miss itself.
     running = "grep -qaE '[o]rted|[p]rogram.py' /proc/[0-9]*/cmdline"
     look = f"grep -qaF VGPU_CFG_JOB= /proc/[0-9]*/environ || {running}"
-    wait = f"for n in $(seq 200); do {look} || exit 0; sleep 0.1; done"
+    wait = f"for n in $(seq 600); do {look} || exit 0; sleep 0.1; done"
     for one in guests.hosts:
         one.execute("sh", "-c", wait)
     assert guests.left() == []

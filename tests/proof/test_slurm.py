@@ -196,7 +196,7 @@ def _start(one: Host, folder: Path, *, is_controller: bool) -> None:
 
 
 WAIT = """
-tries=200
+tries=300
 until [ "$(sinfo --noheader --Node --format='%N %T' 2>&1 | tr '\\n' ' ')" = 'w-01 idle w-02 idle ' ]; do
     tries=$((tries - 1))
     [ "$tries" -gt 0 ] || exit 1

@@ -25,7 +25,7 @@ from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 
 def connect(server: HttpsServer, trust: Trust, password: str | None = None) -> Session:
-    transport = HttpsTransport(server.address, trust=trust, limits=Limits(timeout_seconds=10))
+    transport = HttpsTransport(server.address, trust=trust, limits=Limits(timeout_seconds=60))
     return Session(transport, server.address, server.user, password or server.password)
 
 
@@ -202,7 +202,7 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
                 except OSError:
                     return
                 with plain:
-                    plain.settimeout(10)
+                    plain.settimeout(60)
                     try:
                         with context.wrap_socket(plain, server_side=True) as client:
                             heard.append(client.recv(65536))
@@ -213,13 +213,13 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
         thread.start()
         yield server.getsockname()[1], heard
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 @pytest.mark.parametrize("trust", [Trust(), Trust(thumbprint="ab" * 32)], ids=["authorities", "pin"])
 def test_nothing_is_said_to_a_server_that_is_not_believed(trust: Trust) -> None:
     with listener() as (port, heard):
-        transport = HttpsTransport(f"127.0.0.1:{port}", trust=trust, limits=Limits(timeout_seconds=10))
+        transport = HttpsTransport(f"127.0.0.1:{port}", trust=trust, limits=Limits(timeout_seconds=60))
         with pytest.raises(CertificateRejected):
             Session(transport, "vc", "anna", "hunter2").open()
     assert b"".join(heard) == b""
@@ -250,7 +250,7 @@ def test_a_port_that_speaks_no_tls_is_unreachable() -> None:
         transport = HttpsTransport(f"127.0.0.1:{server.getsockname()[1]}", trust=Trust(insecure=True))
         with pytest.raises(Unreachable):
             Session(transport, "vc", "anna", "x", outage=Outage(pause=lambda _: None)).open()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 def test_a_read_survives_dropped_connections_and_the_task_of_a_write_is_found_again() -> None:

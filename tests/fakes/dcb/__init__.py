@@ -213,7 +213,7 @@ class RealDcb:
         """Run it."""
         line = [self.program, *words]
         return subprocess.run(
-            line, env=self.environment, capture_output=True, text=True, check=False, timeout=30
+            line, env=self.environment, capture_output=True, text=True, check=False, timeout=120
         )
 
 
@@ -233,7 +233,7 @@ def real_dcb(port: DcbPort, folder: Path) -> Iterator[RealDcb]:
         yield RealDcb(program, {"LD_PRELOAD": str(_preloaded()), "DCB_KERNEL": str(path)})
     finally:
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
         listening.close()
 
 

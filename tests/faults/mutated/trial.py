@@ -37,7 +37,7 @@ def try_inputs(originals: Path, first: int, last: int) -> Iterator[dict[str, Any
                 else:
                     begun = {}
                     yield told
-            code = child.wait(timeout=60)
+            code = child.wait(timeout=120)
             complaints.seek(0)
             complaint = complaints.read()[-1000:]
         if begun:

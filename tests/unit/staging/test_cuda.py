@@ -118,7 +118,7 @@ def test_the_path_is_set_once_and_only_where_the_toolkit_is(tmp_path: Path, gues
     def sourced(text: str) -> str:
         words = f'PATH=/bin\nunset LD_LIBRARY_PATH\n{text}{text}echo "$PATH ${{LD_LIBRARY_PATH:-}}"\n'
         done = subprocess.run(
-            [tool("dash"), "-u"], input=words, capture_output=True, text=True, check=True, timeout=20
+            [tool("dash"), "-u"], input=words, capture_output=True, text=True, check=True, timeout=120
         )
         return done.stdout.strip()
 

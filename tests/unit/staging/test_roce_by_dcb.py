@@ -226,6 +226,6 @@ def test_without_any_tool_the_port_is_said_not_to_be_lossless(scene: Scene) -> N
 def test_a_driver_that_does_not_answer_is_not_waited_for(scene: Scene) -> None:
     """Where the kernel tells no PFC, dcb 6.1 reads on without an end: `timeout` ends it."""
     scene.port.refuses = {"pfc": errno.EOPNOTSUPP}
-    scene.guest.stand_in("timeout", 'shift; exec /usr/bin/timeout 0.2 "$@"')
+    scene.guest.stand_in("timeout", 'shift; exec /usr/bin/timeout 1 "$@"')
     ran = scene.apply()
     assert (ran.status, ran.why) == (1, "the driver of ens192 has no PFC")

@@ -116,7 +116,7 @@ def test_plain_http_works_and_keeps_its_cookie(lab: Lab) -> None:
 
 def test_one_connection_carries_many_requests_with_bodies_in_chunks(server: LabServer, lab: Lab) -> None:
     body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (b"not ", b"xml")) + b"0\r\n\r\n"
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=trusting(server), timeout=20)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=trusting(server), timeout=120)
     for _ in range(3):
         connection.request("POST", "/sdk", body=body, headers={"Transfer-Encoding": "chunked"})
         answer = connection.getresponse()
@@ -160,7 +160,7 @@ def test_a_wait_on_the_real_clock_lets_others_work_and_ends_with_their_change() 
         waiting.start()
         spec: Any = vim.vm.ConfigSpec(annotation="seen")
         vm.ReconfigVM_Task(spec)
-        waiting.join(20)
+        waiting.join(120)
         (update,) = found
         assert update.filterSet[0].objectSet[0].changeSet[0].val == "seen"
         hang_up(instance)
