@@ -6,30 +6,36 @@ apart whatever stands together, and `loadgroup` has no effect under pytest 9.2.
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from zlib import crc32
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = frozenset({
-    "tests/architecture/test_plain_words.py",
-    "tests/bench/test_bounds.py",
-    "tests/cli/test_hosts.py",
-    "tests/cli/test_orphans.py",
-    "tests/contract/hand_over/test_collection.py",
-    "tests/doctor/test_judge.py",
-    "tests/faults/test_host_moments.py",
-    "tests/properties/shown_and_run/test_shown_and_run.py",
-})  # fmt: skip
-"""Files with a fixture that takes seconds, and that each worker would make anew."""
+OF_A_FILE = ('scope="module"', "\n@cache\n")
+"""Signs of a file that makes something once for all of its tests, and that each worker would make anew."""
 BY_PARAMETER = "tests/wheel/"
 """Files whose fixture takes seconds for each of its parameters: one worker has all tests of a parameter."""
-CASES = "tests/plans/"
+CASES = (
+    "tests/plans/",
+    "tests/unit/planning/test_differences.py",
+    "tests/unit/planning/test_rollback_of_cases.py",
+    "tests/unit/render/test_timeline.py",
+)
 """Files that look at the same cases: one worker reads the tables and plans each case once."""
 WHOLE = "tests/unit/"
 """Small files of quick tests: they come last, and each is a piece."""
+ROOT = Path(__file__).resolve().parents[1]
 PIECES = 16
 """Into so many pieces any other file is cut at most."""
+
+
+@cache
+def makes_once(file: Path) -> bool:
+    """Whether a file makes something once for all of its tests."""
+    text = file.read_text(encoding="utf-8")
+    return any(sign in text for sign in OF_A_FILE)
 
 
 class Spread(LoadScopeScheduling):
@@ -38,10 +44,10 @@ class Spread(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file, _, name = nodeid.partition("::")
         if file.startswith(CASES):
-            return CASES
+            return CASES[0]
         if file.startswith(BY_PARAMETER):
             return f"{file} {name.rpartition('[')[2]}"
-        if file in TOGETHER or file.startswith(WHOLE):
+        if file.startswith(WHOLE) or makes_once(ROOT / file):
             return file
         return f"{file} {crc32(name.encode()) % PIECES}"
 
