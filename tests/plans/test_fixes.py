@@ -51,6 +51,7 @@ NOTHING_HELPS = {
     "quota-in-framebuffer-exceeded": "the same",
     "spare-lost": "which VMs are left out, their user decides",
     "spare-of-two-hosts-lost": "the same",
+    "spare-lost-by-a-move": "which hosts are left out, their user decides",
     "licences-exceeded": "a person buys licenses, or frees GPUs",
     "licences-by-gpu-exceeded": "the same",
     "licences-by-vm-exceeded": "the same",

@@ -53,10 +53,10 @@ class Desk:
     writer: VCenterWriter
 
     def propose(self) -> Rebalance:
-        return plan_rebalance(self.desired, self._read(), CATALOG, PlanOptions())
+        return plan_rebalance(self.desired, self.read(), CATALOG, PlanOptions())
 
     def plan(self) -> Plan:
-        return make_plan(self.desired, self._read(), CATALOG, PlanOptions())
+        return make_plan(self.desired, self.read(), CATALOG, PlanOptions())
 
     def apply(self) -> None:
         """Plan and apply; every VM of the plan must run then, and nothing be left to do."""
@@ -102,7 +102,7 @@ class Desk:
         ended = self.lab.state.get(task.moid, Task)
         assert ended.state == "success", (move.vm, method, ended.fault)
 
-    def _read(self) -> Any:
+    def read(self) -> Any:
         scope = ReadScope(
             plan=self.desired.identity,
             vm_names=frozenset(vm.name for vm in self.desired.vms),

@@ -24,6 +24,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.canaries.choice import plan_canaries
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.left_down import report_all_left
@@ -55,7 +56,7 @@ from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.pool.licences import report_licences
 from vgpu_cfg.planning.pool.quotas import holdings_of, report_quotas
 from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
-from vgpu_cfg.planning.pool.spare import report_spare
+from vgpu_cfg.planning.pool.spare import Spares, report_spare
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
@@ -410,8 +411,9 @@ class _Planning:
             held = holdings_of(self.as_read, self.catalog, holders, deleted, chosen)
             report_quotas(self.desired, held, self.findings)
             report_licences(self.desired, self.as_read, held, self.findings)
-        made = [one for one in resolved_vms if chosen is None or one.name in chosen]
-        report_spare(self.desired, self.observed, self.catalog, made, deleted, self.hosts, self.findings)
+            made = [one for one in resolved_vms if chosen is None or one.name in chosen]
+            spares = Spares(self.observed, CapacityReader(self.observed, self.catalog))
+            report_spare(self.desired, spares, made, deleted, self.hosts, changes, self.findings)
         report_beliefs(self.desired, self.as_read, changes, self.findings)
         disturbed = all_disturbed(changes, self.as_read, touched)
         check_approvals(disturbed, self.desired, self.options, self.findings)

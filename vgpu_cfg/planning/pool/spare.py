@@ -3,14 +3,19 @@
 The VMs are placed on the free capacity of the other usable hosts, the largest first: profiles by the rules of
 placement, memory by the reservations. A VM that names a device of its host, whose restart is disabled, or
 that a mandatory rule keeps there is left out: that was decided.
+
+VMs of hosts that a plan empties are placed as DRS may place them: the largest first, each on the host with
+the most free memory that takes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
@@ -137,7 +142,7 @@ def lost_by_host(
     With more than one of `hosts` those with the largest loads are emptied with it.
     """
     by_host: dict[str, list[Load]] = {}
-    for load in sorted(loads, key=lambda one: (-_size(one, reader), one.name)):
+    for load in _largest_first(loads, reader):
         by_host.setdefault(load.host, []).append(load)
     heaviest = sorted(by_host, key=lambda moid: -sum(_size(one, reader) for one in by_host[moid]))
     found = {}
@@ -149,6 +154,10 @@ def lost_by_host(
         leaving = [load for moid in down for load in by_host[moid]]
         found[room.host.name] = tuple(left_over(leaving, others, reader))
     return found
+
+
+def _largest_first(loads: Sequence[Load], reader: CapacityReader) -> list[Load]:
+    return sorted(loads, key=lambda one: (-_size(one, reader), one.name))
 
 
 def _size(load: Load, reader: CapacityReader) -> int:
@@ -198,13 +207,17 @@ def _take(room: Room, load: Load, reader: CapacityReader) -> str:
 
 
 @dataclass(slots=True)
-class _Spares:
-    """An estate with some of a plan's VMs in their places: `planned` are added, `gone` taken away."""
+class Spares:
+    """The spare of clusters with some of a plan's VMs in their places: `planned` come, `gone` leave.
+
+    Then the hosts of these moids are `emptied`, one after the other.
+    """
 
     observed: Inventory
     reader: CapacityReader
     planned: Sequence[tuple[ResolvedVm, Load]] = ()
     gone: Collection[str] = ()
+    emptied: Sequence[str] = ()
 
     def of(self, cluster: Cluster, spare: Spare) -> ClusterSpare:
         """Return the state of a cluster."""
@@ -215,12 +228,32 @@ class _Spares:
         stay = (load_of(vm, cluster) for vm in there if vm.moid not in self.gone)
         loads = [load for load in stay if load is not None]
         loads += [load for _, load in self.planned if load.host in here and load.profiles + load.devices]
+        for moid in self.emptied:
+            rooms, loads = self._emptied(moid, rooms, loads)
         return ClusterSpare(cluster.name, spare, lost_by_host(rooms, loads, self.reader, spare.hosts))
 
-    def _room(self, host: Host) -> Room:
-        capacity = self.reader.read(host, without=frozenset(self.gone))
+    def _emptied(self, moid: str, rooms: list[Room], loads: list[Load]) -> tuple[list[Room], list[Load]]:
+        """Return rooms and loads once the loads of a host have moved; unchanged if one has no other place."""
+        leaving = [load for load in _largest_first(loads, self.reader) if load.host == moid]
+        others = [room.copy() for room in rooms if room.host.moid != moid]
+        moved: list[Load] = []
+        for load in leaving:
+            by_memory = sorted(others, key=lambda room: -room.free_mib)
+            takers = (room for room in by_memory if load.allows(room.host.moid))
+            taker = next((room for room in takers if not _take(room, load, self.reader)), None)
+            if taker is None:
+                return rooms, loads
+            moved.append(replace(load, host=taker.host.moid))
+        without = {load.vm.moid for load in leaving if load.vm is not None}
+        freed = [self._room(room.host, without) for room in rooms if room.host.moid == moid]
+        return [*others, *freed], [*(load for load in loads if load.host != moid), *moved]
+
+    def _room(self, host: Host, moved: Collection[str] | None = None) -> Room:
+        """Return a host's room; once these VMs have `moved` away, it has none of a plan's VMs either."""
+        without = frozenset({*self.gone, *(moved or ())})
+        capacity = self.reader.read(host, without=without)
         memory = 0
-        for resolved, load in self.planned:
+        for resolved, load in self.planned if moved is None else ():
             if load.host != host.moid or resolved.fit is None:
                 continue
             memory += load.memory_mib
@@ -230,14 +263,14 @@ class _Spares:
             for slot in capacity.slots:
                 if slot.pci.pci_id in resolved.fit.slots:
                     slot.holder = load.name
-        room = room_of(host, capacity, self.observed, self.gone)
+        room = room_of(host, capacity, self.observed, without)
         room.free_mib -= memory
         return room
 
 
 def spare_states(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ClusterSpare, ...]:
     """Return the present state of every cluster for which a file asks for a spare."""
-    now = _Spares(observed, CapacityReader(observed, catalog))
+    now = Spares(observed, CapacityReader(observed, catalog))
     return tuple(now.of(cluster, spare) for cluster, spare in _asked(quotas, observed))
 
 
@@ -252,18 +285,21 @@ def _asked(quotas: Sequence[Quotas], observed: Inventory) -> Iterator[tuple[Clus
 
 def report_spare(
     desired: DesiredPlan,
-    observed: Inventory,
-    catalog: Catalog,
+    before: Spares,
     resolved_vms: Sequence[ResolvedVm],
     deleted: Sequence[Vm],
     hosts: Sequence[Host],
+    changes: Sequence[Change],
     findings: Findings,
 ) -> None:
-    """Refuse a plan after which more VMs than before have no other host; report the other clusters."""
+    """Refuse a plan after which more VMs than before have no other host; report the other clusters.
+
+    The hosts that its `changes` empty count with their VMs on other hosts.
+    """
+    observed = before.observed
     asked = tuple(_asked(desired.quotas, observed))
     if not asked:
         return
-    reader = CapacityReader(observed, catalog)
     gone = {vm.moid for vm in deleted}
     planned: list[tuple[ResolvedVm, Load]] = []
     for resolved in resolved_vms:
@@ -272,9 +308,10 @@ def report_spare(
             gone.add(resolved.existing.moid)
         if runs and resolved.fit is not None and (load := _planned(resolved, hosts)) is not None:
             planned.append((resolved, load))
-    touched = {load.host for _, load in planned}
+    emptied = [one.subject.moid or "" for one in of_kind(changes, EnterMaintenance) if one.evacuates]
+    touched = {load.host for _, load in planned} | set(emptied)
     touched |= {vm.host_moid or "" for vm in observed.vms if vm.moid in gone}
-    before, after = _Spares(observed, reader), _Spares(observed, reader, planned, gone)
+    after = replace(before, planned=planned, gone=gone, emptied=emptied)
     for cluster, spare in asked:
         if touched.isdisjoint(host.moid for host in observed.hosts if host.owner_moid == cluster.moid):
             continue
@@ -291,16 +328,22 @@ def report_spare(
             findings.add(Code.SPARE_LOST, subject, message, _give_back(after, cluster, now, spare))
 
 
-def _give_back(after: _Spares, cluster: Cluster, now: ClusterSpare, spare: Spare) -> str:
+def _give_back(after: Spares, cluster: Cluster, now: ClusterSpare, spare: Spare) -> str:
     """Name the last of the plan's VMs without which no more VMs than before lack another host."""
     here = {host.moid for host in after.observed.hosts if host.owner_moid == cluster.moid}
     order = [load.name for _, load in after.planned if load.host in here]
     for count in range(1, len(order) + 1):
         names = set(order[-count:])
         rest = [one for one in after.planned if one[1].name not in names]
-        if _Spares(after.observed, after.reader, rest, after.gone).of(cluster, spare).count <= now.count:
+        if replace(after, planned=rest).of(cluster, spare).count <= now.count:
             left_out = fold_names(sorted(names, key=as_counted))
             return f"leave out {left_out}, free as much in the cluster, or add a host"
+    down = [moid for moid in after.emptied if moid in here]
+    for count in range(1, len(down) + 1):
+        rest_of_hosts = [moid for moid in after.emptied if moid not in down[-count:]]
+        if replace(after, emptied=rest_of_hosts).of(cluster, spare).count <= now.count:
+            names = {after.observed.host_by_moid[moid].name for moid in down[-count:]}
+            return f"leave out {fold_names(sorted(names, key=as_counted))}, or free GPUs in the cluster"
     return "free GPUs in the cluster, or add a host"
 
 
