@@ -137,6 +137,8 @@ def _place(placement: Placement) -> str:
         words += ["node", *map(str, placement.numa_nodes)]
     if placement.nic_pci_ids:
         words += ["nic", *map(_address, placement.nic_pci_ids)]
+    if placement.choice:
+        words.append(f"({placement.choice})")
     return " ".join(words)
 
 

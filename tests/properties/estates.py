@@ -55,7 +55,8 @@ GPUS: Mapping[str, dict[str, Any]] = {
 class Wanted:
     """So many VMs of one line with these profiles; `apart` has them on different hosts.
 
-    With `peers` their GPUs are joined by NVLink.
+    With `peers` their GPUs are joined by NVLink. With `gpu_gib` each asks for that much GPU memory instead,
+    and `choices` are the ways to have it.
     """
 
     profiles: tuple[str, ...]
@@ -63,10 +64,14 @@ class Wanted:
     apart: bool = False
     memory_gib: int = 16
     peers: bool = False
+    gpu_gib: int = 0
+    choices: tuple[tuple[str, ...], ...] = ()
 
 
 @st.composite
-def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict[str, Any]:
+def estates(
+    draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8, kinds: Sequence[str] = tuple(sorted(GPUS))
+) -> dict[str, Any]:
     """Make hosts of one kind of GPU each, with VMs that run on some of them.
 
     Hosts with as many GPUs of one board are joined alike by NVLink: what they offer is asked of one of them.
@@ -74,7 +79,7 @@ def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict
     hosts = []
     vms = []
     for number in range(draw(st.integers(1, most_hosts))):
-        kind = draw(st.sampled_from(sorted(GPUS)))
+        kind = draw(st.sampled_from(kinds))
         sizes = {"pairs": [2, 4], "switch": [8], "same": [1, 1, 3]}.get(kind, [1, 1, 2, 2, 3, most_gpus])
         gpus = [_gpu(kind, place) for place in range(draw(st.sampled_from(sizes)))]
         name = f"esx-{number}.lab"
@@ -150,6 +155,8 @@ def _address(place: int) -> str:
 
 
 def _gpu_rows(line: Wanted) -> list[dict[str, Any]]:
+    if line.gpu_gib:
+        return [{"memory": f"{line.gpu_gib}GiB", "count": len(line.choices[0])}]
     if line.peers:
         return [{"profile": line.profiles[0], "count": len(line.profiles), "nvlink": True}]
     return [{"profile": profile} for profile in line.profiles]
@@ -219,9 +226,12 @@ def together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, .
             if line.peers:
                 after = set(_joined(loads, line.profiles, sets))
             else:
-                after = {loads}
-                for profile in line.profiles:
-                    after = {next_ for one in after for next_ in _after(one, profile, is_joined)}
+                after = set()
+                for profiles in line.choices or (line.profiles,):
+                    ends = {loads}
+                    for profile in profiles:
+                        ends = {next_ for one in ends for next_ in _after(one, profile, is_joined)}
+                    after |= ends
             for one in after:
                 if (one, more) not in seen:
                     seen.add((one, more))

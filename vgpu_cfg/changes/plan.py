@@ -215,7 +215,7 @@ class Plan(Frozen):
     def digest(self) -> str:
         """Eight hex digits over the changes and placements, and over which secrets and logins they take."""
         content: dict[str, object] = {
-            "placements": [one.model_dump(mode="json", exclude={"nic_pci_ids"}) for one in self.placements],
+            "placements": [one.as_compared for one in self.placements],
             "changes": [_without_change_version(change.model_dump(mode="json")) for change in self.changes],
         }
         if self.desired.secrets:

@@ -58,7 +58,8 @@ class Placement(Frozen):
 
     `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only if `is_certain`
     (fixed passthrough, or there was no choice). `numa_nodes` is empty for `numa: off`, and if the host
-    reports none. `nic_pci_ids` are the physical functions of its NICs, in their order.
+    reports none. `nic_pci_ids` are the physical functions of its NICs, in their order. `choice` is the reason
+    for the profiles of GPUs that are requested by memory.
     """
 
     vm: str
@@ -68,6 +69,12 @@ class Placement(Frozen):
     numa_nodes: tuple[int, ...] = ()
     is_certain: bool = False
     nic_pci_ids: tuple[str, ...] = ()
+    choice: str = ""
+
+    @property
+    def as_compared(self) -> dict[str, object]:
+        """The part of it in which two plans that do the same agree."""
+        return self.model_dump(mode="json", exclude={"nic_pci_ids", "choice"})
 
 
 class HostRef(Frozen):

@@ -79,6 +79,7 @@ from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
+from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
@@ -112,6 +113,7 @@ def make_plan(
     """
     if is_waiting(desired, observed):
         return _plan_until_it_begins(desired, as_named(desired, observed), catalog)
+    desired = with_choices(desired, as_named(desired, observed), catalog)
     plan = _Planning(with_nearness(desired), observed, catalog, options or PlanOptions()).run()
     return plan.model_copy(update={"desired": desired})
 

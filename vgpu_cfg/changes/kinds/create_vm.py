@@ -222,10 +222,11 @@ class CreateVm(ChangeBase):
 
 
 def _gpus_at(place: Placement | None) -> str:
-    """Say on which GPU, "probably" if ESXi chooses among several."""
+    """Say on which GPU, "probably" if ESXi chooses among several, and why with this profile."""
     if place is None or not place.gpu_pci_ids:
         return ""
-    return f", {'on' if place.is_certain else 'probably on'} {', '.join(place.gpu_pci_ids)}"
+    why = f" ({place.choice})" if place.choice else ""
+    return f"{why}, {'on' if place.is_certain else 'probably on'} {', '.join(place.gpu_pci_ids)}"
 
 
 def _customised(name: str, asked: Customization) -> Part:

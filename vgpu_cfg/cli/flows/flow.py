@@ -112,7 +112,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
 def _prefixes_of(desired: DesiredPlan) -> frozenset[str] | None:
     """Return the prefixes of a plan's profiles; None where it takes GPUs otherwise, or may take others."""
     gpus = [gpu for vm in desired.vms for gpu in vm.gpus]
-    if _may_have_any_gpus(desired) or any(gpu.kind != "vgpu" for gpu in gpus):
+    if _may_have_any_gpus(desired) or any(gpu.kind != "vgpu" or gpu.memory for gpu in gpus):
         return None
     return frozenset(profile.prefix for gpu in gpus for profile in gpu.profile)
 

@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan_file.fields import (
     ConfigValue,
     Count,
     Day,
+    GpuMemory,
     Memory,
     Numa,
     OptionalText,
@@ -50,9 +51,9 @@ from vgpu_cfg.model.plan_file.host_entries import HostEntry, NicEntry
 from vgpu_cfg.model.plan_file.network_values import NetworkEntry
 from vgpu_cfg.model.plan_file.site_values import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
-from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
+from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN, gpu_item
 from vgpu_cfg.model.plan_values import Spread
-from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 AT_CREATION = TakesEffect.AT_CREATION
 AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
@@ -123,10 +124,25 @@ class DeviceEntry(Frozen):
 
 
 class GpuEntry(Frozen):
-    """One kind of GPU of a VM, `count` times: a vGPU (`profile`) or a whole one (`device`, `pin`)."""
+    """One kind of GPU of a VM, `count` times: a vGPU (`profile`, `memory`) or a whole one (`device`, `pin`).
+
+    Of one asked for by its memory, `profile` holds the profiles that serve once the estate is known.
+    """
 
     profile: Profiles = key(
         "The vGPU profile, from any series. With a list, the first available profile is used.", value=tuple
+    )
+    memory: GpuMemory = key(
+        "Instead of a profile: the least GPU memory. The smallest available C-series profile is used, and a "
+        "VM that exists keeps its profile while that is large enough."
+    )
+    any_of: Texts = key(
+        "With `memory`: the boards to choose from, by name or part of it: A100, L40S.",
+        default="any",
+        value=tuple,
+    )
+    mig: Literal["allowed", "never", "only"] = key(
+        "With `memory`: whether MIG-backed profiles are used.", value="allowed"
     )
     device: DeviceEntry = key(
         "Instead of a profile: an entire GPU with Dynamic DirectPath I/O.", value=DeviceEntry
@@ -141,9 +157,7 @@ class GpuEntry(Frozen):
     )
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [{"required": ["profile"]}, {"required": ["device"]}, {"required": ["pin"]}]
-        }
+        json_schema_extra={"anyOf": [{"required": [name]} for name in ("profile", "memory", "device", "pin")]}
     )
 
     @property
@@ -151,13 +165,36 @@ class GpuEntry(Frozen):
         """How a VM is given it."""
         if self.pin:
             return "passthrough"
-        return "vgpu" if self.profile else "dynamic_passthrough"
+        return "vgpu" if self.profile or self.memory else "dynamic_passthrough"
+
+    def is_served_by(self, profile: VgpuProfile) -> bool:
+        """Whether a profile is one of those asked for, or as large and as shared as asked, boards aside.
+
+        The size in its name counts: NVIDIA rounds it up by some MiB.
+        """
+        if self.memory is None:
+            return profile in self.profile
+        is_mig, peers = profile.sharing is Sharing.MIG, self.nvlink is not None
+        return (
+            profile.series == "C"
+            and profile.framebuffer_gb * 1024 >= self.memory
+            and not (is_mig and (peers or self.mig == "never"))
+            and (is_mig or self.mig != "only")
+        )
 
     @model_validator(mode="after")
     def _one_kind(self, info: ValidationInfo) -> GpuEntry:
         if not is_from_file(info):
             return self
         given = self.model_fields_set
+        if self.memory is None and (alone := given & {"any_of", "mig"}):
+            message = f"`{min(alone)}` applies to GPUs requested by `memory`\nexample: {{memory: 10GiB}}"
+            raise ValueError(message)
+        if self.memory is not None and (given & {"profile", "device"} or self.pin):
+            message = (
+                "`memory` selects a profile by itself\nremove `profile`, `device` and `pin`, or `memory`"
+            )
+            raise ValueError(message)
         if self.pin and "profile" in given:
             message = (
                 "`pin` is for passthrough; ESXi selects the GPU for a vGPU at power-on\nremove `pin`, or "
@@ -168,8 +205,11 @@ class GpuEntry(Frozen):
         if "profile" in given and wanted:
             message = "a GPU can have a `profile` or a `device`, not both\nremove one of them"
             raise ValueError(message)
-        if not (given & {"profile", "device"} or self.pin):
-            message = "a GPU requires a `profile`, a `device` or a `pin`\nexample: {profile: grid_a100-40c}"
+        if not (given & {"profile", "device"} or self.pin or self.memory):
+            message = (
+                "a GPU requires a `profile`, a `memory`, a `device` or a `pin`\n"
+                "example: {profile: grid_a100-40c}"
+            )
             raise ValueError(message)
         if "device" in given and not wanted and "profile" not in given and not self.pin:
             message = "`device` is empty\nset a label, a model or a device_id"
@@ -180,7 +220,7 @@ class GpuEntry(Frozen):
         if self.pin and self.count > 1:
             message = "`pin` selects one GPU\nremove `count`, and list every GPU with its own `pin`"
             raise ValueError(message)
-        if self.uvm and "profile" not in given:
+        if self.uvm and self.kind != "vgpu":
             message = "`uvm` applies only to vGPUs\nremove `uvm`"
             raise ValueError(message)
         if self.group and (self.nvlink is not None or self.count > 1 or len(self.profile) != 1):
@@ -195,7 +235,7 @@ class GpuEntry(Frozen):
     def _can_be_peers(self, info: ValidationInfo) -> GpuEntry:
         if self.nvlink is None or not is_from_file(info):
             return self
-        if "profile" not in self.model_fields_set:
+        if self.kind != "vgpu":
             message = (
                 "`nvlink` is for vGPUs, but this GPU uses passthrough\nremove `nvlink`, or use a `profile` "
                 "with a full GPU"
@@ -203,6 +243,9 @@ class GpuEntry(Frozen):
             raise ValueError(message)
         if self.count < 2:
             message = "`nvlink` connects several GPUs, but `count` is 1\nexample: count: 2"
+            raise ValueError(message)
+        if self.mig == "only":
+            message = "`nvlink` connects full GPUs, but `mig: only` requests MIG slices\nremove one of them"
             raise ValueError(message)
         for profile in self.profile:
             if profile.sharing is Sharing.MIG:
@@ -305,8 +348,12 @@ class VmKeys(VmOptions):
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
     memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
     gpus: Annotated[
-        tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry])
-    ] = key("The VM's GPUs; text is short for {profile: text}.", AT_POWER_CYCLE, "none")
+        tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry], gpu_item)
+    ] = key(
+        "The VM's GPUs; text is short for {profile: text}, and a size for {memory: size}.",
+        AT_POWER_CYCLE,
+        "none",
+    )
     numa: Numa = key(
         "NUMA placement of CPUs and memory: follow-gpu, node (any one node with capacity), off, or node "
         "numbers.",

@@ -138,8 +138,13 @@ def mapping_or_text(short: str, written: Any) -> BeforeValidator:
     return BeforeValidator(unfold, json_schema_input_type=written)
 
 
-def one_or_many_of(short: str, written: Any) -> BeforeValidator:
-    """Take text, a mapping, or a list of both; text is short for a mapping with the key `short`."""
+def one_or_many_of(
+    short: str, written: Any, item_of: Callable[[str], Mapping[str, object]] | None = None
+) -> BeforeValidator:
+    """Take text, a mapping, or a list of both; text is short for a mapping with the key `short`.
+
+    `item_of` returns the mapping where the text decides on its key.
+    """
 
     def unfold(value: object) -> object:
         if isinstance(value, str | Mapping):
@@ -147,7 +152,8 @@ def one_or_many_of(short: str, written: Any) -> BeforeValidator:
         if not isinstance(value, list):
             message = f"this must be a {short}, a mapping, or a list of these"
             raise ValueError(message)
-        return [{short: item} if isinstance(item, str) else item for item in value]
+        spelled = item_of or (lambda text: {short: text})
+        return [spelled(item) if isinstance(item, str) else item for item in value]
 
     return BeforeValidator(unfold, json_schema_input_type=written)
 
@@ -319,6 +325,8 @@ Profiles = Annotated[
 _SizeText = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?(MiB|GiB|TiB)$", examples=["64GiB"])]
 Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=_SizeText)]
 Memory = Annotated[int, BeforeValidator(parse_memory, json_schema_input_type=_SizeText)]
+GpuMemory = Annotated[Size | None, Kept(int | NoneType)]
+"""Written as a size; kept as its MiB, None where a profile or a device is asked for."""
 Count = Annotated[int, Field(ge=1, le=64)]
 _Node = Annotated[int, Field(ge=0)]
 Numa = Annotated[

@@ -84,6 +84,12 @@ def parse_memory(text: object) -> int:
     return mib
 
 
+def gpu_item(text: str) -> dict[str, object]:
+    """Return the item of `gpus` that a text is short for: a size is its memory, all else its profile."""
+    found = _SIZE.fullmatch(text.strip())
+    return {"memory" if found is not None and found[2] in _UNITS_MIB else "profile": text}
+
+
 def parse_pci_address(text: str) -> str:
     """Return a PCI address as `dddd:bb:dd.f`; `3b:00.0` is short for segment 0000."""
     found = _PCI_ADDRESS.fullmatch(text.strip().lower())

@@ -85,8 +85,8 @@ def make_variants(
 ) -> tuple[tuple[VgpuNeed, ...], ...]:
     """List the ways to give a VM its vGPUs, the plan file's first choice first.
 
-    All vGPUs of a VM are of one board model and series. Empty where it has none, and
-    where nothing can satisfy all of them.
+    All vGPUs of a VM are of one board model and series, and of one profile where they are asked for alike.
+    Empty where it has none, and where nothing can satisfy all of them.
     """
     wanted = [gpu for gpu in gpus if gpu.kind == "vgpu"]
     if not wanted:
@@ -96,9 +96,8 @@ def make_variants(
         for board_key in needs(profile.name):
             variant = [_peer(needs(profile.name)[board_key], wanted[0])]
             for gpu in wanted[1:]:
-                found = (
-                    needs(one.name).get(board_key) for one in gpu.profile if one.series == profile.series
-                )
+                names = (profile,) if gpu.profile == wanted[0].profile else gpu.profile
+                found = (needs(one.name).get(board_key) for one in names if one.series == profile.series)
                 chosen = next((need for need in found if need is not None), None)
                 if chosen is None:
                     break

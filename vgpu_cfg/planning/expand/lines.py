@@ -294,7 +294,7 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
     """Report groups for NVLink that cannot be of one board."""
     first: set[str] | None = None
     for index, entry in enumerate(entries):
-        if entry.nvlink is None:
+        if entry.nvlink is None or entry.memory is not None:
             continue
         boards = {profile.prefix for profile in entry.profile}
         if first is not None and not boards & first:

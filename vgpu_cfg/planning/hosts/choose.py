@@ -17,6 +17,7 @@ from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
+from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -216,7 +217,8 @@ class Chooser:
         hosts = self._hosts(chosen)
         for host in hosts:
             host.cost = 0
-        return place_startable(hosts, self._demands, PLACERS, starting_of(self.resolved_vms))
+        demands = made_alike(hosts, self._demands)
+        return place_startable(hosts, demands, PLACERS, starting_of(self.resolved_vms))
 
     def _hosts(self, chosen: Chosen) -> list[HostState]:
         hosts = list(self.baseline.states)

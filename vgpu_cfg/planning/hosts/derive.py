@@ -40,6 +40,7 @@ from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
+from vgpu_cfg.planning.vms.lookup.gpu_match import chosen_profiles
 
 _FIXED_BY_PLAN = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
 """The settings that the plan itself makes on a host that it prepares."""
@@ -333,5 +334,5 @@ def _stays(existing: Vm | None, wanted: DesiredVm) -> bool:
     """Whether a VM runs with the vGPUs that it is to have: it holds them already."""
     if existing is None or not existing.is_on or existing.detail is None:
         return False
-    held = sorted(one.profile for one in existing.detail.vgpus)
-    return held == sorted(one.profile[0].name for one in wanted.gpus if one.kind == "vgpu")
+    vgpus = [one for one in wanted.gpus if one.kind == "vgpu"]
+    return bool(chosen_profiles(vgpus, existing.detail)) or not (vgpus or existing.detail.vgpus)

@@ -74,7 +74,8 @@ class Demand:
     """A VM that must get a place.
 
     `stays` is whether it exists on the one host of its shape, `starts` whether it is to run: then placement
-    ensures that it starts for any GPUs that ESXi chooses for it and the others.
+    ensures that it starts for any GPUs that ESXi chooses for it and the others. VMs of one line `alike` get
+    one variant, if that gives all of them a place.
     """
 
     vm: str
@@ -82,6 +83,7 @@ class Demand:
     shape: Shape
     stays: bool = False
     starts: bool = False
+    alike: str = ""
 
 
 def counted_names(variant: Sequence[VgpuNeed]) -> str:

@@ -22,13 +22,14 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, gib, listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.estate.reserved import change_of_reservation
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 
 Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""
@@ -129,6 +130,7 @@ def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -
 def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reservation | None:
     """Return a plan's reservation; an unknown need is an error of its VM."""
     observed = gpus.observed
+    desired = with_choices(desired, observed, gpus.catalog)
     site = Site(desired, observed, Findings())
     needs: Counter[tuple[Pool, str]] = Counter()
     shares: dict[str, int] = {}
@@ -145,7 +147,8 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
         for gpu in vm.gpus:
             found = _need(gpu, gpus, clusters[0].moid)
             if isinstance(found, str):
-                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "specify a single profile or model")
+                one = "one board in `any_of`" if gpu.memory else "a single profile or model"
+                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, f"specify {one}")
                 is_told = False
                 continue
             board, profile, shares[profile] = found
@@ -169,6 +172,8 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
     """Return the board, the profile and how many of it fit on a GPU, or why that is unknown."""
     if gpu.pin:
         return "a GPU cannot be reserved by its PCI address: reservations count GPUs"
+    if gpu.memory is not None:
+        return _smallest(gpu, gpu.memory, gpus, cluster)
     if gpu.kind == "vgpu":
         if len(gpu.profile) != 1:
             return "cannot determine the profile to reserve from a list of profiles"
@@ -181,6 +186,18 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
     if len(boards) != 1:
         return f"a GPU with {gpu.device} does not belong to exactly one board model in the cluster"
     return boards[0], "", 1
+
+
+def _smallest(gpu: GpuEntry, memory_mib: int, gpus: EstateGpus, cluster: str) -> tuple[str, str, int] | str:
+    """Return the same of the smallest profile that serves, if only one of a cluster's boards has any."""
+    needs = [need for one in gpu.profile for need in gpus.reader.needs(one.name).values()]
+    serving = [need for need in needs if (cluster, need.board_key) in gpus.totals]
+    boards = dict.fromkeys(need.board_key for need in serving)
+    if len(boards) != 1:
+        names = listed((gpus.catalog.boards[key].name for key in boards), shown=6) or "none"
+        return f"a reservation is for one board, but {gib(memory_mib)} of GPU memory can be on: {names}"
+    smallest = min(serving, key=lambda need: (need.size_gb, need.share))
+    return smallest.board_key, smallest.name, smallest.max_per_gpu
 
 
 # ---------------------------------------------------------------- what is there, and when
@@ -199,7 +216,8 @@ class EstateGpus:
     """The GPUs of an estate by pool, on hosts of clusters that respond, and their users."""
 
     def __init__(self, observed: Inventory, catalog: Catalog) -> None:
-        self.observed, self.reader = observed, CapacityReader(observed, catalog)
+        self.observed, self.catalog = observed, catalog
+        self.reader = CapacityReader(observed, catalog)
         self.totals: Counter[Pool] = Counter()
         self.pools: dict[tuple[str, str], Pool] = {}
         self.standing: list[StandingGpu] = []

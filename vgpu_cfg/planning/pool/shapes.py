@@ -91,10 +91,11 @@ class CurrentHosts:
         """
         findings = Findings.for_plan(desired)
         resolver = VmResolver(desired, self.observed, self.catalog, findings)
+        vm = next(one for one in resolver.desired.vms if one.name == vm.name)
         folder = resolver.site.folder_of(vm)
         is_protected = resolver.is_protected(vm, folder)
         resolved = resolver.resolve(vm, folder, None) if not is_protected else None
-        profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
+        profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.profile)
         if resolved is None:
             return Fits((), profiles, errors=_errors(findings))
         check_gpus(resolved, self.catalog, self.reader, OfferedBy(self.hosts), findings)

@@ -24,6 +24,8 @@ from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 _MOST_GPUS = 4
 """The most refusals of GPUs in a report on one host."""
+_MOST_NAMES = 3
+"""Of more profiles that a VM could have, only the first is named."""
 _MOST_ROWS = 12
 _STATES = {
     Code.GPU_IN_MIG_MODE: "is in MIG mode",
@@ -61,9 +63,10 @@ class _HostRefusal:
         self.texts.append(text)
 
     def reasons(self) -> list[str]:
-        rest = len(self.texts) - _MOST_GPUS
+        texts = list(dict.fromkeys(self.texts))
+        rest = len(texts) - _MOST_GPUS
         more = [f"and {counted(rest, 'more reason')}"] if rest > 0 else []
-        return [*self.texts[:_MOST_GPUS], *more, *([self.note] if self.note else [])]
+        return [*texts[:_MOST_GPUS], *more, *([self.note] if self.note else [])]
 
     def drop_strange_boards(self) -> None:
         """Of a list of profiles, leave out those of other boards where one is of the host's own."""
@@ -120,8 +123,10 @@ def wanted_text(shape: Shape) -> str:
     """Name a VM's request: its GPUs, or its memory."""
     words = []
     if shape.variants:
-        choices = dict.fromkeys(counted_names(variant) for variant in shape.variants)
-        words.append(" or ".join(choices))
+        choices = list(dict.fromkeys(counted_names(variant) for variant in shape.variants))
+        rest = len(choices) - 1 if len(choices) > _MOST_NAMES else 0
+        shown = [choices[0], counted(rest, "other profile")] if rest else choices
+        words.append(" or ".join(shown))
     words += [f"the device at {pci_id}" for pci_id in shape.fixed]
     words += [f"a device with {need}" for need in dict.fromkeys(shape.dynamic)]
     words += [

@@ -119,6 +119,8 @@ def _gpus(
         match gpu.kind:
             case "vgpu":
                 need = next(chosen, None)
+                if need is None and not gpu.profile:
+                    continue
                 name = need.name if need else gpu.profile[0].name
                 if (key := group_key(place)) in groups:
                     part = vgpu_part(groups[key], host.host if host is not None else resolved.host)

@@ -15,7 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan_values import NumaPolicy
-from vgpu_cfg.model.wording import listed
+from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_known, nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
@@ -59,6 +59,7 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_covering,
     numa_pin,
 )
+from vgpu_cfg.planning.vms.lookup.gpu_choice import why_chosen
 from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds
 from vgpu_cfg.planning.vms.lookup.own_devices import report_others
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -116,6 +117,7 @@ class VmPlanner:
         self._network_names = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._needs = SharedNeeds()
         self._choosable: dict[Hashable, tuple[str, ...]] = {}
+        self._reasons: dict[Hashable, str] = {}
         self._common_versions: dict[str, int | None] = {}
         self._specs = {one.name: one for one in observed.customization_specs or ()}
         self._spec_users = Counter(vm.guest.spec for vm in desired.vms if vm.guest is not None)
@@ -168,6 +170,18 @@ class VmPlanner:
         if key not in self._choosable:
             self._choosable[key] = choosable_gpus(initial, fit)
         return self._choosable[key]
+
+    def _choice_of(self, resolved: ResolvedVm, hosts: Sequence[HostState]) -> str:
+        """Return why a VM gets new profiles for the GPU memory it asks for, "" if it does not."""
+        shape, fit = resolved.shape, resolved.fit
+        sizes = dict.fromkeys(gib(gpu.memory) for gpu in resolved.asked_gpus if gpu.memory)
+        if shape is None or fit is None or resolved.has_devices or not sizes:
+            return ""
+        key = (shape.variants, shape.hosts, fit.variant, dict(shape.hosts)[fit.host])
+        if key not in self._reasons:
+            self._reasons[key] = why_chosen(shape, fit, hosts)
+        until = "; may change until the VM is created" if resolved.existing is None else ""
+        return f"for {' and '.join(sizes)}: {self._reasons[key]}{until}"
 
     def keep_lost(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Leave a VM alone whose host does not respond: it stays there, and in its rules."""
@@ -387,6 +401,7 @@ class VmPlanner:
             numa_nodes=nodes,
             is_certain=is_certain,
             nic_pci_ids=nic_ids,
+            choice=self._choice_of(resolved, placed.initial),
         )
 
     def _common_version(self, cluster: Cluster) -> int | None:

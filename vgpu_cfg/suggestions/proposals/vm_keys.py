@@ -15,11 +15,13 @@ from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan_file.values import gpu_item
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import gib, node_list
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.guests.cuda_checks import release_before
 from vgpu_cfg.planning.guests.plan_keys import KEYS, keys_in, word_of_keys
+from vgpu_cfg.planning.vms.lookup.gpu_choice import profiles_of
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -37,6 +39,8 @@ _DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
 )
 """Keys without which such a finding has nothing to say."""
 
+_SHORT = ({"profile"}, {"memory"})
+"""Items of `gpus` that can be written as a text."""
 _KEPT = "kept"
 """The placeholder for the guests' seed, of which only a digest is known."""
 
@@ -109,6 +113,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         for name in dict.fromkeys(str(one) for profiles in lists for one in profiles):
             one = _each(situation, vm, partial(_of_list, name))
             yield from _gpu_edit(situation, vm, f"uses {name} from its list", one, FixKind.FILE)
+    yield from _memories(situation)
     for vm in situation.lines(Code.PASSTHROUGH_ABSENT, Code.PASSTHROUGH_SERVES_VGPUS, Code.PASSTHROUGH_TAKEN):
         yield from _pins(situation, vm)
     for vm in situation.lines(Code.NVSWITCH_PASSTHROUGH):
@@ -124,19 +129,39 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
                 yield from _gpu_edit(situation, vm, f"uses {name} vGPUs instead of whole GPUs", items)
 
 
+def _memories(situation: Situation) -> Iterator[Candidate]:
+    """Request less GPU memory, any board, or one board that a reservation can be for."""
+    most = max((one.framebuffer_gb for one in profiles_of(situation.observed, situation.catalog)), default=0)
+    for vm in situation.lines(Code.NO_SUCH_BOARD):
+        if any((gpu.memory or 0) > most * 1024 > 0 for gpu in vm.gpus):
+            less = _each(situation, vm, lambda item: [{**item, "memory": f"{most}GiB"}])
+            yield from _gpu_edit(situation, vm, f"with {most} GiB of GPU memory", less)
+        if any(gpu.any_of for gpu in vm.gpus):
+            yield from _gpu_edit(situation, vm, "on any board", _without(situation, vm, "any_of"))
+    for vm in situation.lines(Code.CANNOT_RESERVE):
+        for board in _boards(situation, vm) if any(gpu.memory for gpu in vm.gpus) else ():
+            only = _each(situation, vm, partial(_only_on, board))
+            yield from _gpu_edit(situation, vm, f"only on {board.name}", only, FixKind.FILE)
+
+
+def _only_on(board: Board, item: Item) -> list[Item]:
+    return [{**item, "any_of": board.name} if "memory" in item else item]
+
+
 def _gpu_edit(
     situation: Situation, vm: DesiredVm, says: str, items: list[Item], kind: FixKind = FixKind.LEAVE
 ) -> Iterator[Candidate]:
-    shortest = [item["profile"] if set(item) == {"profile"} else item for item in items]
+    shortest = [next(iter(item.values())) if set(item) in _SHORT else item for item in items]
     value: Any = shortest[0] if len(shortest) == 1 and isinstance(shortest[0], str) else shortest
     yield from _ask(situation, vm, says, ("gpus", value), kind=kind)
 
 
-def _items(situation: Situation, vm: DesiredVm, key: str = "gpus", short: str = "profile") -> list[Item]:
+def _items(situation: Situation, vm: DesiredVm, key: str = "gpus", short: str = "") -> list[Item]:
     """Return the items of a list of the plan file; one that is a text is the value of its `short` key."""
     raw = situation.stated(vm, key)
     found = raw if isinstance(raw, list) else [] if raw is None else [raw]
-    return [{short: item} if isinstance(item, str) else dict(item) for item in found]
+    spelled = (lambda text: {short: text}) if short else gpu_item
+    return [spelled(item) if isinstance(item, str) else dict(item) for item in found]
 
 
 def _each(situation: Situation, vm: DesiredVm, change: Callable[[Item], list[Item]]) -> list[Item]:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.desired import DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.model.wording import is_at_least, listed
+from vgpu_cfg.model.wording import gib, is_at_least, listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -28,6 +28,9 @@ def check_gpus(
     """Check the GPUs that a VM will have; what makes them impossible is marked on the VM."""
     vm = resolved.desired
     vgpus = [gpu for gpu in resolved.gpus if gpu.kind == "vgpu"]
+    is_idle = resolved.keeps_gpus or vm.power is not DesiredPower.ON
+    if is_idle and resolved.has_devices and any(gpu.memory for gpu in vgpus):
+        return  # it keeps its profile even if the catalog lacks it
     unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]
     for gpu in unknown:
         _refuse_unknown(vm, gpu, catalog, offered, findings)
@@ -61,6 +64,9 @@ class OfferedBy:
 def _refuse_unknown(
     vm: DesiredVm, gpu: GpuEntry, catalog: Catalog, offered: OfferedBy, findings: Findings
 ) -> None:
+    if gpu.memory is not None:
+        _refuse_memory(vm, gpu, gpu.memory, findings)
+        return
     names = [profile.name for profile in gpu.profile]
     hosts = sorted({host for name in names for host in offered.hosts(name)})
     if hosts:
@@ -75,6 +81,15 @@ def _refuse_unknown(
         else "run `vgpu-cfg profiles` to list all known profiles"
     )
     findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
+
+
+def _refuse_memory(vm: DesiredVm, gpu: GpuEntry, memory_mib: int, findings: Findings) -> None:
+    """Say that no GPU of the estate has as much memory as a VM asks for."""
+    boards = f" on {listed(gpu.any_of)}" if gpu.any_of else ""
+    shared = {"only": " with MIG", "never": " without MIG"}.get(gpu.mig, "")
+    message = f"no GPU in this vCenter provides a vGPU of {gib(memory_mib)} or more{boards}{shared}"
+    remedy = "request less `memory`, or add boards to `any_of`" if gpu.any_of else "request less `memory`"
+    findings.refuse_vm(Code.NO_SUCH_BOARD, vm, message, remedy)
 
 
 def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:

@@ -12,6 +12,7 @@ from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
@@ -151,4 +152,5 @@ def place_demands(
     states: Sequence[HostState], demands: Sequence[Demand], starting: Collection[str]
 ) -> Placed:
     """Place the demands on the expected GPUs; VMs `starting` are to run."""
+    demands = made_alike(states, demands)
     return expect_gpus(place_startable(states, demands, PLACERS, starting), demands)

@@ -22,6 +22,9 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
     """Return a VM's needs of a host; one that stays on its own is free of its line's spread."""
     vm = resolved.desired
     is_chosen = not _stays(resolved)
+    if _asks_memory(resolved) and not vm.clusters:
+        # The order of clusters that nobody stated must not outweigh the size of a profile.
+        ranked = tuple((index, 0) for index, _ in ranked)
     return Shape(
         hosts=ranked,
         variants=_variants(resolved, reader),
@@ -53,10 +56,20 @@ def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ..
 def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
     """List the demands of the VMs that need a place."""
     return [
-        Demand(resolved.name, line_of(resolved), resolved.shape, stays=_stays(resolved))
+        Demand(
+            resolved.name,
+            line_of(resolved),
+            resolved.shape,
+            stays=_stays(resolved),
+            alike=resolved.desired.line if _asks_memory(resolved) else "",
+        )
         for resolved in resolved_vms
         if resolved.shape is not None and not resolved.is_stuck
     ]
+
+
+def _asks_memory(resolved: ResolvedVm) -> bool:
+    return any(gpu.memory for gpu in resolved.asked_gpus)
 
 
 def _stays(resolved: ResolvedVm) -> bool:

@@ -23,6 +23,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Fitness, Ranked, make_query
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.elsewhere import is_elsewhere, other_datastore
+from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
 from vgpu_cfg.planning.vms.lookup.moving import Moving, is_known, stun_ms, why_bound, why_cold
@@ -55,6 +56,7 @@ class VmResolver:
     in_order: list[DesiredVm] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.desired = with_choices(self.desired, self.observed, self.catalog)
         self.site = Site(self.desired, self.observed, self.findings)
         silent = Site(self.desired, self.observed, Findings())
         self.lookup = Lookup(self.site, silent, device_names(self.observed, self.catalog))
