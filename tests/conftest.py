@@ -17,7 +17,14 @@ from tests.time_limit import pytest_runtest_call, pytest_runtest_teardown, pytes
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
 
-pytest_plugins = ["pytester", "tests.extent", "tests.frame_room", "tests.spread", "tests.last_resort"]
+pytest_plugins = [
+    "pytester",
+    "tests.cpu",
+    "tests.extent",
+    "tests.frame_room",
+    "tests.last_resort",
+    "tests.spread",
+]
 
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
 NOT_OURS = ("VGPU_CFG_", "GOVC_", "XDG_")
