@@ -1,8 +1,4 @@
-"""Tests of one case, made into a test for each table: it reports every case of the table that fails.
-
-A thousand cases as tests of their own cost more than what they look at: pytest sets up, reports and sends
-each of them to the process that prints.
-"""
+"""Checks of one case, made into a test for each table: it reports every case of the table that fails."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from tests.every import try_every
 from tests.plans.tables import CASES as ALL
 from tests.plans.tables import TABLE_OF
 
@@ -28,15 +25,7 @@ def by_table(cases: Callable[[str], Iterable[str]] = cases_of) -> Callable[[Chec
     def made(check: Check) -> Check:
         @pytest.mark.parametrize("table", TABLES)
         def test(table: str) -> None:
-            found: dict[str, Exception] = {}
-            for case in cases(table):
-                try:
-                    check(case)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are tried, too
-                    found[case] = error
-            if found:
-                words = "\n\n".join(f"{case}: {type(one).__name__}: {one}" for case, one in found.items())
-                raise AssertionError(words) from next(iter(found.values()))
+            try_every(check, {case: case for case in cases(table)})
 
         test.__name__, test.__doc__, test.__module__ = check.__name__, check.__doc__, check.__module__
         return test

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.every import every
 from vgpu_cfg.catalog import Board, MigGeometry, MigProfile, load_catalog
 from vgpu_cfg.catalog.board_file import (
     AliasRow,
@@ -44,9 +45,7 @@ DOCUMENTED_MMIO_GB = {16: 64, 24: 64, 32: 64, 40: 128, 48: 128, 64: 256, 80: 256
 """64-bit MMIO by framebuffer; the Quadro RTX 8000 has 64, and boards without a large BAR none."""
 
 
-@pytest.fixture(params=PREFIXES)
-def board(request: pytest.FixtureRequest) -> Board:
-    return load_catalog().board(request.param)
+of_each_board = every(PREFIXES, load_catalog().board)
 
 
 # -------------------------------------------------------------- every file
@@ -59,16 +58,19 @@ def test_all_boards_and_profiles_are_there() -> None:
     assert len(entries) == len({entry.name for entry in entries}) == 396
 
 
+@of_each_board
 def test_a_key_is_nvidias_name_for_the_type_and_gives_the_prefix(board: Board) -> None:
     spelled = board.key.lower().replace(" ", "_")
     assert board.prefix in (f"grid_{spelled}", f"nvidia_{spelled}")
 
 
+@of_each_board
 def test_grid_is_for_what_came_before_and_for_the_a100(board: Board) -> None:
     is_grid = board.architecture in ("Volta", "Turing") or board.key.startswith("A100")
     assert board.prefix.startswith("grid_") == is_grid
 
 
+@of_each_board
 def test_every_profile_is_a_c_type_of_its_own_board(board: Board) -> None:
     for entry in board.profiles:
         assert entry.profile == VgpuProfile.parse(entry.name)
@@ -77,11 +79,13 @@ def test_every_profile_is_a_c_type_of_its_own_board(board: Board) -> None:
         assert entry.listed
 
 
+@of_each_board
 def test_profiles_stand_from_large_to_small(board: Board) -> None:
     time_sliced = [entry.profile.framebuffer_gb for entry in board.profiles if entry.mig is None]
     assert time_sliced == sorted(time_sliced, reverse=True)
 
 
+@of_each_board
 def test_a_framebuffer_is_what_the_name_says(board: Board) -> None:
     for entry in board.profiles:
         if entry.mig is None:
@@ -90,6 +94,7 @@ def test_a_framebuffer_is_what_the_name_says(board: Board) -> None:
         assert entry.framebuffer_mib <= board.framebuffer_mib
 
 
+@of_each_board
 def test_exactly_the_largest_time_sliced_type_has_the_whole_framebuffer(board: Board) -> None:
     whole = [entry for entry in board.profiles if entry.is_full_framebuffer]
     if not board.profiles:
@@ -99,6 +104,7 @@ def test_exactly_the_largest_time_sliced_type_has_the_whole_framebuffer(board: B
     assert whole[0].profile.framebuffer_gb == board.framebuffer_gb
 
 
+@of_each_board
 def test_the_maximum_of_one_size_is_what_fits(board: Board) -> None:
     for entry in board.profiles:
         if entry.mig is None:
@@ -107,6 +113,7 @@ def test_the_maximum_of_one_size_is_what_fits(board: Board) -> None:
             assert entry.max_per_gpu <= fitting
 
 
+@of_each_board
 def test_mixing_sizes_never_allows_more_than_one_size(board: Board) -> None:
     for entry in board.profiles:
         if entry.max_mixed is not None:
@@ -114,6 +121,7 @@ def test_mixing_sizes_never_allows_more_than_one_size(board: Board) -> None:
             assert entry.mig is None
 
 
+@of_each_board
 def test_mixed_size_mode_begins_with_ampere(board: Board) -> None:
     if board.architecture in ("Volta", "Turing"):
         assert not board.supports_mixed_size
@@ -123,6 +131,7 @@ def test_mixed_size_mode_begins_with_ampere(board: Board) -> None:
         assert board.supports_mixed_size or board.key in without or not board.profiles
 
 
+@of_each_board
 def test_published_starts_are_as_many_as_may_run_and_do_not_overlap(board: Board) -> None:
     for size, starts in (board.mixed_placement or {}).items():
         assert starts[0] == 0
@@ -134,16 +143,19 @@ def test_published_starts_are_as_many_as_may_run_and_do_not_overlap(board: Board
                 assert entry.mixed_starts == starts
 
 
+@of_each_board
 def test_where_starts_are_published_every_c_type_has_them(board: Board) -> None:
     if board.mixed_placement is not None:
         assert all(entry.mixed_starts for entry in board.profiles if entry.mig is None)
 
 
+@of_each_board
 def test_starts_that_are_not_published_are_noted(board: Board) -> None:
     unknown = board.supports_mixed_size and board.mixed_placement is None
     assert unknown == ("Mixed-size placement is not published" in board.note)
 
 
+@of_each_board
 def test_mmio_is_the_documented_space_or_marked_as_unproven(board: Board) -> None:
     rule_of_thumb = 2 << (board.framebuffer_gb - 1).bit_length()
     if board.mmio_gb is None:
@@ -156,6 +168,7 @@ def test_mmio_is_the_documented_space_or_marked_as_unproven(board: Board) -> Non
         assert board.mmio_gb == DOCUMENTED_MMIO_GB[board.framebuffer_gb] >= rule_of_thumb
 
 
+@of_each_board
 def test_only_a_whole_time_sliced_gpu_is_an_nvlink_peer(board: Board) -> None:
     peers = [entry for entry in board.profiles if entry.is_nvlink_p2p]
     assert [entry.profile for entry in peers] == (
@@ -165,6 +178,7 @@ def test_only_a_whole_time_sliced_gpu_is_an_nvlink_peer(board: Board) -> None:
     assert board.nvlink_p2p_profile or not board.is_nvswitch
 
 
+@of_each_board
 def test_a_file_says_where_it_is_from_and_when(board: Board) -> None:
     assert {"profiles", "pci"} <= set(board.sources)
     assert (board.mixed_placement is not None) == ("mixed_placement" in board.sources)
@@ -174,6 +188,7 @@ def test_a_file_says_where_it_is_from_and_when(board: Board) -> None:
     assert board.source
 
 
+@of_each_board
 def test_what_esxi_does_not_run_on_is_noted(board: Board) -> None:
     assert board.is_esxi != ("ESXi does not run on it" in board.note)
 
@@ -181,6 +196,7 @@ def test_what_esxi_does_not_run_on_is_noted(board: Board) -> None:
 # ------------------------------------------------------------- MIG geometry
 
 
+@of_each_board
 def test_a_mig_start_is_within_the_gpu_and_aligned(board: Board) -> None:
     if board.mig is None:
         return
@@ -190,6 +206,7 @@ def test_a_mig_start_is_within_the_gpu_and_aligned(board: Board) -> None:
         assert shape.starts[-1] + shape.size <= board.mig.memory_slices
 
 
+@of_each_board
 def test_the_mig_maximum_is_the_number_that_can_stand_side_by_side(board: Board) -> None:
     for entry in board.profiles:
         if entry.mig is not None and board.mig is not None:
@@ -212,6 +229,7 @@ def _most(geometry: MigGeometry, shape: MigProfile) -> int:
     return place(0, geometry.compute_slices)
 
 
+@of_each_board
 def test_slices_are_those_of_the_name_and_the_instance(board: Board) -> None:
     for entry in board.profiles:
         if entry.mig is not None:
@@ -220,6 +238,7 @@ def test_slices_are_those_of_the_name_and_the_instance(board: Board) -> None:
             assert entry.mig.instance.endswith("+me") == (entry.profile.suffix == "me")
 
 
+@of_each_board
 def test_an_instance_has_the_gb_of_the_names_that_share_it(board: Board) -> None:
     for entry in board.profiles:
         if entry.mig is not None:
@@ -228,6 +247,7 @@ def test_an_instance_has_the_gb_of_the_names_that_share_it(board: Board) -> None
             assert instance_gb == NAMED_OTHERWISE.get(board.key, {}).get(named, named)
 
 
+@of_each_board
 def test_boards_of_seven_slices_are_cut_alike(board: Board) -> None:
     if board.mig is None or board.mig.compute_slices != 7:
         return
@@ -252,12 +272,14 @@ CUT_OTHERWISE = {
 }
 
 
+@of_each_board
 def test_all_but_a_few_have_seven_slices(board: Board) -> None:
     if board.mig is not None:
         expected = CUT_OTHERWISE.get(board.key, (8, 7))
         assert (board.mig.memory_slices, board.mig.compute_slices) == expected
 
 
+@of_each_board
 def test_each_instance_is_had_whole_once(board: Board) -> None:
     for name, shape in (board.mig.instances if board.mig else {}).items():
         assert shape.instance == name
@@ -280,6 +302,7 @@ def test_sms_are_those_that_nvidia_smi_prints(key: str, sms: list[int]) -> None:
     assert [shape.sms for shape in geometry.profiles.values()] == sms
 
 
+@of_each_board
 def test_media_and_double_memory_types_need_8_0_3_on_esxi(board: Board) -> None:
     if board.mig is None or (board.mig.compute_slices != 7 and board.key != "A30"):
         return

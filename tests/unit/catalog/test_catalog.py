@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.every import every
 from vgpu_cfg.catalog import NVIDIA, Board, Catalog, load_catalog, resolve_profile
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -16,14 +17,13 @@ PROFILES = Path(__file__).resolve().parents[3] / "profiles"
 PREFIXES = sorted(path.stem for path in PROFILES.glob("*.yaml"))
 
 
-@pytest.fixture(params=PREFIXES)
-def board(request: pytest.FixtureRequest) -> Board:
-    return load_catalog().board(request.param)
+of_each_board = every(PREFIXES, load_catalog().board)
 
 
 # ----------------------------------------------------------- finding a board
 
 
+@of_each_board
 def test_every_name_leads_to_its_board(board: Board) -> None:
     catalog = Catalog.from_folder(PROFILES)
     for name in (board.key, board.key.upper(), *board.prefixes, *(alias.key for alias in board.aliases)):
@@ -31,6 +31,7 @@ def test_every_name_leads_to_its_board(board: Board) -> None:
     assert catalog.boards[board.key].prefix == board.prefix
 
 
+@of_each_board
 def test_every_pci_id_leads_to_its_board(board: Board) -> None:
     catalog = Catalog.from_folder(PROFILES)
     for pci in board.pci_ids:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.every import every
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, arrange
@@ -9,7 +10,7 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.findings.codes import Code
 
 CATALOG = load_catalog()
-ENTRIES = [entry for board in CATALOG.boards.values() for entry in board.profiles]
+ENTRIES = {entry.name: entry for board in CATALOG.boards.values() for entry in board.profiles}
 
 
 def need(name: str) -> VgpuNeed:
@@ -27,14 +28,14 @@ def gpu(
     return made
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@every(ENTRIES, ENTRIES.__getitem__)
 def test_an_idle_gpu_takes_as_many_as_documented(entry: ProfileEntry) -> None:
     sharing = entry.profile.sharing
     idle = GpuState("0000:21:00.0", entry.board, sharing=sharing)
     assert idle.room(need(entry.name)) == entry.max_per_gpu
 
 
-@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.max_mixed], ids=lambda entry: entry.name)
+@every([name for name, one in ENTRIES.items() if one.max_mixed], ENTRIES.__getitem__)
 def test_an_idle_gpu_in_mixed_size_mode_takes_as_many_as_documented(entry: ProfileEntry) -> None:
     idle = GpuState("0000:21:00.0", entry.board, mode=VgpuMode.MIXED_SIZE)
     assert idle.room(need(entry.name)) == entry.max_mixed

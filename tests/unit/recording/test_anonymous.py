@@ -120,10 +120,10 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("form", SECRETS)
-def test_no_place_keeps_a_secret(place: str, form: str) -> None:
-    secret = SECRETS[form].replace("--", "") if place == "comment" else SECRETS[form]
-    assert leaks(anonymous(PLACES[place].format(secret)), secret) == []
+def test_no_place_keeps_a_secret(place: str) -> None:
+    for form, text in SECRETS.items():
+        secret = text.replace("--", "") if place == "comment" else text
+        assert leaks(anonymous(PLACES[place].format(secret)), secret) == [], form
 
 
 @pytest.mark.parametrize("form", [form for form in SECRETS if form not in {"word", "short host", "serial"}])
