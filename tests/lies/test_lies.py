@@ -19,12 +19,8 @@ from vgpu_cfg.lab.estates.lies import LIES
 OUTCOMES = Path(__file__).parent / "outcomes.yaml"
 WHY = "every lie of the lab, and every scene: tests/lies"
 SHORT = (
-    "clone-accepts-instance-uuid",
-    "clone-disk-names",
     "clone-honours-config-spec",
-    "clone-sets-mac",
     "disabled-alarm-expression",
-    "disk-uuid-exists",
     "graphics-info-shows-the-gpu",
     "vmx-options-ignore-case",
 )
