@@ -217,7 +217,6 @@ def test_a_terminal_at_standard_output_alone_decides_on_the_width(vgpu_cfg: Comm
 
 
 @pytest.mark.exhaustive("every answer with the newest libraries: tests/cli/test_answer_alone.py")
-@pytest.mark.timeout(900)
 def test_every_answer_is_alone_with_the_newest_libraries(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     """Newer ones than pyproject.toml allows, too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -51,7 +51,6 @@ def judged(judge: tuple[str, str], path: Path, **values: str) -> subprocess.Comp
     )
 
 
-@pytest.mark.timeout(900)
 def test_the_plugin_takes_the_build_as_written(judge: tuple[str, str]) -> None:
     ran = judged(judge, BUILD)
     assert ran.returncode == 0, ran.stderr

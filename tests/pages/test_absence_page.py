@@ -15,8 +15,6 @@ from tests.cli.command_line import CommandLine
 from tests.pages.browser import Chromium
 from tests.pages.judges import LOOKS, assert_page
 
-pytestmark = pytest.mark.timeout(300)
-
 LONG = pytest.mark.long("pages in a real Chromium: tests/pages")
 WORDS = {
     "host": "host:esx-a100-01",

@@ -27,7 +27,7 @@ from vgpu_cfg.render.page.inventory import render_inventory_page
 from vgpu_cfg.render.views.estate.topology import short
 from vgpu_cfg.render.views.pictures.estate_map import view_map
 
-pytestmark = [pytest.mark.long("pages in a real Chromium: tests/pages"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long("pages in a real Chromium: tests/pages")
 
 ESTATES = ("lab:mixed-fleet", "lab:estates/stranded.yaml", "lab:bridges-2xa100", "lab:hgx-h100", "lab:no-gpu")
 SEEN = """[...document.querySelectorAll('.host')].filter((one) => one.checkVisibility())

@@ -20,8 +20,6 @@ from vgpu_cfg.render.data.documents import plan_data
 from vgpu_cfg.render.page.plan import render_plan_page
 from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
 
-pytestmark = pytest.mark.timeout(300)
-
 LONG = pytest.mark.long("pages in a real Chromium: tests/pages")
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&amp;\u202e`%2f/="
 PICTURES = ROOT / "docs" / "pictures"

@@ -11,8 +11,6 @@ from tests.cli.test_reservations import LAB, timed
 from tests.pages.browser import Chromium
 from tests.pages.judges import LOOKS, assert_page
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:

@@ -17,8 +17,6 @@ from tests.cli.command_line import CommandLine
 from tests.pages.browser import Chromium
 from tests.pages.judges import LOOKS, assert_page
 
-pytestmark = pytest.mark.timeout(300)
-
 PLAN = """\
 version: 1
 name: told

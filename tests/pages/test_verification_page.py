@@ -27,7 +27,7 @@ from vgpu_cfg.render.page.verification import render_verification_page
 from vgpu_cfg.render.views.verification import view_report
 from vgpu_cfg.verification import past_run
 
-pytestmark = [pytest.mark.long("pages in a real Chromium: tests/pages"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long("pages in a real Chromium: tests/pages")
 
 PICTURES = ROOT / "docs" / "pictures"
 ROWS = "document.querySelectorAll('#rows li').length"

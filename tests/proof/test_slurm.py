@@ -24,10 +24,7 @@ from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
 from vgpu_cfg.staging.rendering import render
 
-pytestmark = [
-    pytest.mark.long("it starts Slurm's daemons on two hosts"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.long("it starts Slurm's daemons on two hosts")
 
 CPUS = os.cpu_count() or 1
 NETWORK = "lan"

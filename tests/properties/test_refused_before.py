@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -167,7 +166,6 @@ def _carried(content: dict[str, Any], user_data: str) -> str:
     return "staged"
 
 
-@pytest.mark.timeout(900)
 def test_what_is_planned_is_carried_by_its_guests() -> None:
     seen: Counter[str] = Counter()
 

@@ -58,7 +58,6 @@ def test_headings_in_a_section_are_groups_unless_they_have_no_pages(
 
 
 @pytest.mark.long("the site of the documentation is made of all pages")
-@pytest.mark.timeout(300)
 def test_the_site_is_made_without_a_broken_link_and_needs_no_network() -> None:
     done = subprocess.run(
         [ROOT / "script" / "docs"], capture_output=True, text=True, check=False, timeout=280

@@ -18,7 +18,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from vgpu_cfg import __version__
 
-pytestmark = [pytest.mark.long("the wheel on each Python: tests/wheel"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.long("the wheel on each Python: tests/wheel")
 
 PYTHONS = re.findall(r":: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DEMO = re.findall(
