@@ -7,7 +7,7 @@ The hosts and guests of a plan to verify, and their settings, from vCenter's rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import VgpuDevice, Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.verification import CheckResult, Thresholds
@@ -344,15 +344,20 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),
         vgpus=len(vgpus),
-        wanted=tuple(_names_of(gpu, host) for gpu in (*vm.gpus, *others)),
+        wanted=tuple(_names_of(gpu, host, held) for gpu in (*vm.gpus, *others)),
         peers=sum(gpu.nvlink is not None for gpu in vgpus),
         gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
         profiles=tuple(device.profile for device in held),
     )
 
 
-def _names_of(gpu: GpuEntry, host: Host | None) -> tuple[str, ...]:
-    """Return the accepted names of a GPU: its profiles in the file, or the board's name of a whole one."""
+def _names_of(gpu: GpuEntry, host: Host | None, held: Sequence[VgpuDevice]) -> tuple[str, ...]:
+    """Return the accepted names of a GPU: its profiles in the file, or the board's name of a whole one.
+
+    Of one requested by its memory, they are the profiles the VM has that are large enough.
+    """
+    if gpu.memory is not None:
+        return tuple(dict.fromkeys(one.profile for one in held if gpu.is_served_by_name(one.profile)))
     if gpu.profile:
         return tuple(str(profile) for profile in gpu.profile)
     if gpu.pin:

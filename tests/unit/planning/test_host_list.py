@@ -173,6 +173,14 @@ def test_of_profiles_to_choose_from_the_one_that_the_vm_has_is_told() -> None:
     assert exported(vm("a", LAN, gpus=(EITHER,))).workers[0].gpus[0].profile == "nvidia_l40s-48c"
 
 
+def test_of_gpu_memory_the_profile_that_the_vm_has_is_told() -> None:
+    wanted = GpuEntry(memory=10240)
+    (host,) = exported(vm("a", LAN, gpus=(wanted,)), observed=(seen("a", None, "grid_a100-20c"),)).workers
+    assert (host.gpus[0].profile, host.gpus[0].memory_mib) == ("grid_a100-20c", 20480)
+    (host,) = exported(vm("a", LAN, gpus=(wanted,)), observed=(seen("a", None, "grid_a100-8c"),)).workers
+    assert host.gpus[0].profile == ""
+
+
 def test_a_whole_gpu_is_told_by_its_model() -> None:
     whole = GpuEntry(device=DeviceEntry(model="A100", label="a100-pt"))
     (host,) = exported(vm("a", LAN, gpus=(whole,), cpus=None), observed=(seen("a"),)).workers

@@ -91,7 +91,12 @@ def verify_in(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
     guests = make_guest_views(
-        desired, observed, specs, now=clock(), rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
+        desired,
+        observed,
+        specs,
+        now=clock(),
+        rates_gbps=rates,
+        framebuffers_mib=_framebuffers(desired, observed),
     )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
@@ -158,12 +163,15 @@ def _vcenter_clock(estate: Estate) -> Callable[[], datetime]:
     return lambda: estate.clock.now() + off
 
 
-def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
-    """Return the framebuffer of each profile that the plan file names, as far as the catalogue knows it."""
+def _framebuffers(desired: DesiredPlan, observed: Inventory) -> Mapping[str, int]:
+    """Return the framebuffer of each profile of the plan file and its VMs, as far as the catalog knows it."""
     from vgpu_cfg.catalog import load_catalog
 
     catalog = load_catalog()
-    names = {str(profile) for vm in desired.vms for gpu in vm.gpus for profile in gpu.profile or ()}
+    names = {str(profile) for vm in desired.vms for gpu in vm.gpus for profile in gpu.profile}
+    own = {vm.name for vm in desired.vms}
+    details = [vm.detail for vm in observed.vms if vm.name in own and vm.detail is not None]
+    names |= {vgpu.profile for detail in details for vgpu in detail.vgpus}
     entries = {name: catalog.by_profile(name) for name in names}
     return {name: found[0].framebuffer_mib for name, found in entries.items() if found}
 

@@ -8,6 +8,7 @@ planned with as it is. The JSON schema is made from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, model_validator
@@ -166,6 +167,12 @@ class GpuEntry(Frozen):
         if self.pin:
             return "passthrough"
         return "vgpu" if self.profile or self.memory else "dynamic_passthrough"
+
+    def is_served_by_name(self, name: str) -> bool:
+        """Whether it is served by the profile of this name; False for a name that is not a profile's."""
+        with suppress(ValueError):
+            return self.is_served_by(VgpuProfile.parse(name))
+        return False
 
     def is_served_by(self, profile: VgpuProfile) -> bool:
         """Whether a profile is one of those asked for, or as large and as shared as asked, boards aside.

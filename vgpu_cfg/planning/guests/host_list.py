@@ -156,7 +156,8 @@ def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[List
             yield ListedHostGpu(board=gpu.device.model or gpu.device.label or "")
             continue
         names = [profile.name for profile in gpu.profile]
-        name = next((one for one in had if one in names), names[0])
+        name = next((one for one in had if one in names or gpu.is_served_by_name(one)), "")
+        name = name or next(iter(names), "")
         if name in had:
             had.remove(name)
         entries = catalog.by_profile(name)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from vgpu_cfg.catalog.version_pairs import Effect, contents_of, version_pair
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
-from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.model.wording import counted, gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.peers import Addresses, Team, meeting_network, planned_nics
@@ -69,9 +70,15 @@ def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
 
 
 def _gpus_of(vm: DesiredVm) -> str:
-    words = [str(gpu.profile[0]) if gpu.kind == "vgpu" else "an entire GPU" for gpu in vm.gpus]
+    words = [_gpu_text(gpu) for gpu in vm.gpus]
     kinds = dict.fromkeys(words)
     return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
+
+
+def _gpu_text(gpu: GpuEntry) -> str:
+    if gpu.memory is not None:
+        return f"{gib(gpu.memory)} of GPU memory"
+    return str(gpu.profile[0]) if gpu.kind == "vgpu" else "an entire GPU"
 
 
 def _check_addresses(team: Team, addresses: Addresses, subject: Subject, findings: Findings) -> None:
