@@ -66,7 +66,7 @@ def test_a_cluster_is_upgraded_without_manual_steps(
     assert {host.driver.version for host in hosts if host.driver is not None} == {NEW}
     assert watch.restarts == {host.name: 1 for host in hosts}
     assert watch.most_down == 1
-    assert len(next(iter(state.all(Cluster))).image.commits) == 1  # type: ignore[union-attr]
+    assert len(next(iter(state.all(Cluster))).image.commits) == 1  # type: ignore[union-attr]  # it has an image
     assert {vm.name: vm.boot_time for vm in state.all(VirtualMachine)} == before
     assert is_tidy(state)
 
