@@ -36,7 +36,7 @@ MARK = "vgpu_cfg.host"
 READING = frozenset({
     "CreateCollectorForEvents", "CreateContainerView", "CreateFilter", "CreateListView",
     "CurrentTime", "DestroyCollector", "DestroyPropertyFilter", "DestroyView", "Fetch",
-    "FindAssociatedProfile",
+    "FindAssociatedProfile", "FindExtension",
     "GetAlarm", "GetCustomizationSpec", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
     "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryEvents", "QueryOptions",

@@ -25,7 +25,7 @@ CELLS = 20
 """So many are drawn at a time: `script/test` draws twice."""
 
 
-LONG = frozenset({"hosts", "saved hosts", "guests", "renamed", "taken back"})
+LONG = frozenset({"hosts", "saved hosts", "image", "guests", "renamed", "taken back"})
 """Commands of so many requests that their cells take minutes: `--faults` and `--all` have them."""
 
 

@@ -13,6 +13,7 @@ from tests.faults.harness.scenarios import (
     ESTATES,
     HEAD,
     HOSTS,
+    IMAGE,
     KNOWN,
     OURS,
     PAIR,
@@ -200,6 +201,11 @@ COMMANDS: dict[str, Scenario] = {
         about="a wave of an upgrade: three hosts with VMs of others get a newer driver, one after the other",
         estate=FLEET,
         files={"plan.yaml": WAVE},
+    ),
+    "image": Scenario(
+        about="the image of two hosts gets another driver, and vCenter brings the hosts to it",
+        estate=str(ESTATES / "image-2.yaml"),
+        files={"plan.yaml": IMAGE},
     ),
     "imported": Scenario(
         about="`import` of two VMs",

@@ -83,6 +83,17 @@ TEAM = of_the_lab(ALONE.replace("hvd-01", "hvd-{01..02}"))
 EXPOSING = "guest: {licence: {secret: token}, secrets: exposed}"
 HOSTS = of_the_lab((ROOT / "tests/cli/plans/hosts-two.yaml").read_text(encoding="utf-8"))
 ESTATES = ROOT / "tests/cli/estates"
+IMAGE = f"""\
+{HEAD}name: {OURS}
+hosts:
+- cluster: gpu
+  driver: {{kind: nvd-aie, version: "580.*", by: image}}
+  disruption: {{allow: [maintenance, reboot]}}
+"""
+FIRST_OF_IMAGE, SECOND_OF_IMAGE = (
+    IMAGE.replace(f"name: {OURS}", f"name: {name}").replace("gpu\n", f"gpu\n  names: [{host}]\n")
+    for name, host in ((OURS, "esx-01.lab"), (SECOND, "esx-02.lab"))
+)
 
 SCENARIOS: dict[str, Scenario] = {
     "made": Scenario(
@@ -164,6 +175,14 @@ RACES: dict[str, Race] = {
         )
     ),
     "one plan's hosts": Race(SCENARIOS["hosts"]),
+    "one image": Race(
+        Scenario(
+            about="two machines bring two hosts to one image by two plans",
+            estate=str(ESTATES / "image-2.yaml"),
+            files={"plan.yaml": FIRST_OF_IMAGE, "second.yaml": SECOND_OF_IMAGE},
+        ),
+        (APPLY, ("apply", "--yes", "second.yaml")),
+    ),
     "two plans": Race(
         Scenario(
             about="two machines make VMs of two plans on one host",

@@ -116,6 +116,9 @@ def _calls(change: Change) -> Iterator[Call]:
         case "set_vcenter_option":
             value = str(change["value"]).lower()
             yield "UpdateOptions", "", [(f"changedValue[{change['option']}]", value, 0)]
+        case "set_image" | "remediate_host":
+            for method, leaves in _of_image(change):
+                yield method, change["cluster_moid"], leaves
         case "change_network":
             yield _network(change["network"])
         case "change_host":
@@ -125,6 +128,22 @@ def _calls(change: Change) -> Iterator[Call]:
             return
         case _:
             yield from _of_host(change)
+
+
+def _of_image(change: Change) -> Iterator[tuple[str, Leaves]]:
+    """Yield the requests to Lifecycle Manager: a draft is made, and its end is the commit."""
+    if change["kind"] == "remediate_host":
+        yield "image apply", [("hosts", change["host"]["moid"], 0), ("accept_eula", "true", None)]
+        return
+    edits = enumerate(change["edits"])
+    yield "image POST drafts", []
+    yield (
+        "image PATCH components",
+        [(f"components_to_set[{one['key']}]", one["after"], n) for n, one in edits],
+    )
+    yield "image validate", []
+    yield "image commit", [("message", change["message"], None)]
+    yield "image check", [("hosts", ", ".join(change["hosts"]), None)]
 
 
 def _sets(change: Change) -> Leaves:

@@ -50,6 +50,12 @@ hosts:
   vmknics: [{network: Management Network, mtu: MTU}]
   cluster_options: {evacuate_vgpu: IS_ON, hot_migrate: IS_ON, drs: {TryBalanceVmsPerHost: "WORD"}}
 """
+IMAGE = """\
+version: 1
+name: image
+vcenter: lab:estates/image-2.yaml
+hosts: [{cluster: gpu, driver: {kind: nvd-aie, version: "580.*", by: image}}]
+"""
 VMS = """\
 version: 1
 name: apart
@@ -103,6 +109,7 @@ CASES: Mapping[str, Sequence[str | Path]] = {
         _filled(OPTIONS, MTU="1500", IS_ON="true", WORD="1"),
         _filled(OPTIONS, MTU="1500", IS_ON="false", WORD=""),
     ),
+    "image": (IMAGE,),
     "rules": (
         _filled(VMS, PLACE="{spread: hosts, must: false}"),
         _filled(VMS, PLACE="{host_group: a100-even}"),
@@ -127,10 +134,10 @@ CASES: Mapping[str, Sequence[str | Path]] = {
 }
 """Plan files that are applied one after the other, where no example has what they are about."""
 NAMES = sorted({*EXAMPLES, *CASES})
-WITHOUT_VMS = ("prepare-hosts.yaml", "networks", "options")
+WITHOUT_VMS = ("prepare-hosts.yaml", "image", "networks", "options")
 FIRST = {
-    "changed", "devices", "guest by guest operations", "guest by ssh", "mig-mix.yaml", "networks", "options",
-    "rules", "tags", "two-vgpus.yaml",
+    "changed", "devices", "guest by guest operations", "guest by ssh", "image", "mig-mix.yaml", "networks",
+    "options", "rules", "tags", "two-vgpus.yaml",
 }  # fmt: skip
 """What every run tries: small cases, among them one of each kind of write."""
 WHY = "shown is run, on all examples: tests/properties/shown_and_run"

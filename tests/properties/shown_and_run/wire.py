@@ -37,6 +37,10 @@ _LEFT_OUT = re.compile(r"^(spec\.)?(config\.)?")
 _EXECUTE = "ExecuteSoap"
 _EXECUTER = "RetrieveManagedMethodExecuter"
 _GET_SPEC = "GetCustomizationSpec"
+_OF_IMAGE = re.compile(
+    r"/api/esx/settings/clusters/(?P<cluster>[^/]+)/software"
+    r"(/(drafts/[^/?]+/software/)?(?P<part>[a-z]+))?(/[^/?]+)?(\?action=(?P<action>\w+).*)?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,15 @@ class Wire:
             leaves = tuple((f"{verb}[{tag}]", tag) for tag in body["tag_ids"])
             self.sent.append(Sent(action, body["object_id"]["id"], leaves))
 
+    def image(self, method: str, path: str, body: Any) -> None:
+        """Note what the REST side is asked to do with the image of a cluster, unless it only reads."""
+        found = _OF_IMAGE.match(path)
+        if found is None or method == "GET":
+            return
+        leaves = tuple(_json_leaves(body or {}))
+        name = found["action"] or f"{method} {found['part']}"
+        self.sent.append(Sent(f"image {name}", found["cluster"], leaves))
+
     def names(self, machine: str, line: str, answer: str) -> None:
         """Note what mst calls the devices of a host, as its status tells."""
         if re.search(r"\bmst status", line):
@@ -177,6 +190,14 @@ def leaves_of(value: Any, path: str = "") -> Iterator[Leaf]:
                 yield from leaves_of(one, f"{path}[{_identity(one)}]")
         case _:
             yield path, _text(value)
+
+
+def _json_leaves(body: Mapping[str, Any]) -> Iterator[Leaf]:
+    for name, value in body.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}[{key}]", str(one)) for key, one in value.items())
+        else:
+            yield name, ", ".join(value) if isinstance(value, list) else _text(value)
 
 
 def _text(value: Any) -> str:
@@ -271,7 +292,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """Hear everything that is sent to vCenter, to shells of hosts and to guests, inside."""
     wire = Wire()
     call, host_line, guest_line = TransportStub._call, LabShell.execute, LabGuestShell.execute
-    act, objects = RestClient.act, TransportStub.objects
+    act, ask, objects = RestClient.act, RestClient.call, TransportStub.objects
 
     def heard_call(stub: TransportStub, target: Any, info: Any, arguments: Any) -> Any:
         named = {part.name: value for part, value in zip(info.params, arguments, strict=False)}
@@ -289,6 +310,10 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         wire.rest(action, body)
         return act(client, path, action, body, what)
 
+    def heard_ask(client: RestClient, method: str, path: str, body: Any, what: str, **more: Any) -> Any:
+        wire.image(method, path, body)
+        return ask(client, method, path, body, what, **more)
+
     def heard_host(shell: LabShell, line: str) -> tuple[int, str, str]:
         wire.line(HOST_SHELL, shell._moid, line)
         answer = host_line(shell, line)
@@ -303,6 +328,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         patch.setattr(TransportStub, "_call", heard_call)
         patch.setattr(TransportStub, "objects", heard_objects)
         patch.setattr(RestClient, "act", heard_act)
+        patch.setattr(RestClient, "call", heard_ask)
         patch.setattr(LabShell, "execute", heard_host)
         patch.setattr(LabGuestShell, "execute", heard_guest)
         yield wire
