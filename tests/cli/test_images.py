@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import is_tidy, watch_labs
 from vgpu_cfg.lab.state.cluster import Image
-from vgpu_cfg.lab.state.inventory import Cluster, Host
+from vgpu_cfg.lab.state.inventory import Cluster, Host, LabState
 
 ESTATE = ROOT / "tests/cli/estates/image-2.yaml"
 PLAN = """
@@ -113,9 +114,48 @@ def test_a_draft_with_other_changes_is_kept(owner: str, images: Images) -> None:
         assert images.versions == [OLD, OLD]
 
 
-def test_a_vcenter_of_sddc_manager_is_left_alone(vgpu_cfg: CommandLine) -> None:
-    images = Images(vgpu_cfg, "vcenter: {extensions: [com.vmware.sddcManager]}\n")
+SDDC = "vcenter: {extensions: [com.vmware.sddcManager]}\n"
+UPGRADE = ("upgrade", "--driver", "580.95", "--output", "json")
+
+
+def test_images_of_sddc_manager_are_named_and_never_touched(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = Images(vgpu_cfg, SDDC)
+    before = vgpu_cfg.lab(images.estate).state
+    watch = watch_labs(monkeypatch)
     ran = vgpu_cfg("apply", "--yes", "plan.yaml")
-    assert "VG572" in ran.told
-    assert images.versions == [OLD, OLD]
-    assert not images.image.commits
+    assert (ran.code, "VG572" in ran.told) == (4, True)
+    found = json.loads(vgpu_cfg.done(*UPGRADE, "--server", f"lab:{images.estate}").out)
+    assert found["waves"] == []
+    for host in found["hosts"]:
+        assert host["blocked"] == "SDDC Manager (VMware Cloud Foundation) manages the image of its cluster"
+    assert not any(name.startswith(("POST /api/esx", "PATCH", "DELETE /api")) for name in watch.calls)
+    state = vgpu_cfg.lab(images.estate).state
+    assert (state.diary, state.tasks) == (before.diary, before.tasks)
+    assert state.get(_cluster(state).moid, Cluster).image == _cluster(before).image
+
+
+def test_an_upgrade_says_what_the_last_check_of_an_image_says(images: Images) -> None:
+    """The estate's depot has the driver already; another component of the image is on no host."""
+    server = ("--server", f"lab:{images.estate}")
+    assert not any("Lifecycle Manager" in one["text"] for one in _firsts(images, *UPGRADE, *server))
+    assert any(
+        one["text"].startswith("Import NVIDIA host driver 595.71 in Lifecycle Manager")
+        for one in _firsts(images, "upgrade", "--driver", "595.71", "--output", "json", *server)
+    )
+    images.change(lambda image: image.components.update({"tool": "1.0"}))
+    said = "Remediation also changes tool of esx-{01..02}.lab: not compliant at the last check"
+    assert said in [one["text"] for one in _firsts(images, *UPGRADE, *server)]
+    told = images.run("plan", "plan.yaml").told
+    assert "tool: absent -> 1.0" in told
+    assert "last check non-compliant, reboot required" in told
+
+
+def _firsts(images: Images, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(images.run.done(*words).out)["first"]
+    return found
+
+
+def _cluster(state: LabState) -> Cluster:
+    return next(iter(state.all(Cluster)))

@@ -214,6 +214,7 @@ def by_image(name: str) -> tuple[Change, ...]:
         cluster_name="gpu",
         settles=(SettingTarget(setting="driver", value="nvd-aie 580.95.02", before="nvd-aie 570.158.02"),),
         also=("tools: 12.3 -> 12.4",),
+        compliance="non-compliant, reboot required",
         edits=(Edit(key="NVIDIA host driver", before="nvd-aie 570.158.02", after="nvd-aie 580.95.02"),),
         impact=Impact.HOST_REBOOT,
         **common(name),

@@ -48,6 +48,7 @@ class SetImage(ChangeBase):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.subject.name
+        left = f"; {', '.join(self.leaves)} remain so" if self.leaves else ""
         back = ", ".join(
             f"remove {edit.key}" if edit.before is None else f"set {edit.key} back to {edit.before}"
             for edit in self.edits
@@ -57,7 +58,7 @@ class SetImage(ChangeBase):
                 what=f"Edit the image of cluster {name}: add these components, validate, and save.",
                 why="the image owns the software of the hosts; a package installed by esxcli is removed",
                 client=f"{name} > {_IMAGE} > Edit > Components; then Validate, Save, and Run Pre-Check",
-                expected="the image is valid, and the hosts are shown as non-compliant until remediated",
+                expected=f"the image is valid, and the hosts are shown as non-compliant until remediated{left}",
                 undo=(f"in the same place, {back}, and save; then remediate the hosts again",),
                 rows=plain_rows(self.edits),
             ),
@@ -79,7 +80,7 @@ class RemediateHost(HostChangeBase):
     """Let vCenter bring a host in maintenance mode to its cluster's image; it restarts the host.
 
     `settles` must hold then. The end-user licence agreement of the image is accepted. `also` are other
-    components that differ from the image, and change with it.
+    components that differ from the image, and change with it. `compliance` is the last check before the plan.
     """
 
     face = Face("restart", "remediated", sign=" ", restart=Restart.REBOOT)
@@ -89,6 +90,7 @@ class RemediateHost(HostChangeBase):
     cluster_name: str
     settles: tuple[SettingTarget, ...] = ()
     also: tuple[str, ...] = ()
+    compliance: str = ""
 
     @property
     def in_force(self) -> tuple[SettingTarget, ...]:
@@ -103,7 +105,7 @@ class RemediateHost(HostChangeBase):
         return self.brings
 
     def likeness(self, name: str) -> object:
-        return (self.cluster_name, self.also)
+        return (self.cluster_name, self.also, self.compliance)
 
     def head(self, place: Placement | None) -> Row:
         words = f"by the image of {self.cluster_name} (accepts its EULA); it reboots, then verify"
@@ -112,16 +114,19 @@ class RemediateHost(HostChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         yield from ((edit.key, set_to(edit, unset="")) for edit in self.edits)
         yield from (("also", plain(one)) for one in self.also)
+        if self.compliance:
+            yield "last check", plain(self.compliance)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
+        also = f"; also changed: {', '.join(self.also)}" if self.also else ""
         return (
             Part(
                 what=f"Remediate {name} with the image of cluster {self.cluster_name}, and wait until it is "
                 "connected again.",
                 why="the driver is installed by the image, and loads only after the reboot",
                 client=f"{self.cluster_name} > {_IMAGE} > Image Compliance > {name} > Actions > Remediate",
-                expected=f"{name} is connected and compliant, and the values of this step are active",
+                expected=f"{name} is connected and compliant, and the values of this step are active{also}",
                 rows=setting_rows(self.settles, tables),
             ),
         )

@@ -123,7 +123,7 @@ def upgrade(
         raise typer.BadParameter("plays a driver upgrade on the lab only", param_hint="--rehearse")
 
     def look() -> tuple[Inventory, Assessment]:
-        observed = read_to_examine(connected_to)
+        observed = read_to_examine(connected_to, with_images=True)
         is_wanted = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         patient = Patient(observed, load_catalog())
         wanted = [host for host in patient.gpu_hosts if is_wanted(host.name)]

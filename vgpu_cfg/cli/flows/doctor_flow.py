@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
 
 
-def read_to_examine(connection: Connection) -> Inventory:
+def read_to_examine(connection: Connection, *, with_images: bool = False) -> Inventory:
     """Read the whole estate, with the facts of hosts with GPUs: about one round trip for each of those.
 
-    The VMkernel's settings are read only of hosts on which a VM has a GPU and an RDMA NIC.
+    `with_images` adds the images of clusters, by four round trips each. The settings of the VMkernel are read
+    only of hosts on which a VM has a GPU and an RDMA NIC.
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
@@ -46,11 +47,8 @@ def read_to_examine(connection: Connection) -> Inventory:
         observed = reader.read_inventory(scope)
         hosts = [host.moid for host in observed.hosts if host.gpus]
         tell(f"reading {counted(len(hosts), 'host')} with GPUs")
-        facts = (
-            reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
-            if hosts
-            else EstateFacts()
-        )
+        groups = {FactGroup.BASE, FactGroup.SOFTWARE} | ({FactGroup.IMAGE} if with_images else set())
+        facts = reader.read_facts(hosts, frozenset(groups)) if hosts else EstateFacts()
         pairs = hosts_with_pairs(observed, load_catalog())
         if pairs:
             kernels = reader.read_facts(pairs, frozenset({FactGroup.BASE, FactGroup.KERNEL}))

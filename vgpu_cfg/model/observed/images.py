@@ -8,6 +8,8 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 
+COMPLIANT = "COMPLIANT"
+
 
 class HostImage(Frozen):
     """The last compliance check of a host: its status, its impact, and the components that differ.
@@ -18,6 +20,21 @@ class HostImage(Frozen):
     status: str
     impact: str = ""
     differs: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
+
+    @property
+    def is_compliant(self) -> bool:
+        return self.status == COMPLIANT
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether vCenter can not apply the image to the host."""
+        return self.status in ("INCOMPATIBLE", "UNAVAILABLE")
+
+    @property
+    def words(self) -> str:
+        """The status and the impact as the vSphere Client has them: "non-compliant, reboot required"."""
+        known = [one.lower().replace("non_", "non-").replace("_", " ") for one in (self.status, self.impact)]
+        return ", ".join(one for one in known if one)
 
 
 class ClusterImage(Frozen):

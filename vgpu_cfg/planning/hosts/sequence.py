@@ -359,6 +359,7 @@ class HostSequence:
             cluster_name=view.cluster.name if view.cluster is not None else "",
             settles=settles,
             also=tuple(also),
+            compliance=last.words if last is not None and not last.is_compliant else "",
             edits=tuple(_edit(drift) for drift in drifts),
             impact=Impact.HOST_REBOOT,
             **self._common,

@@ -22,7 +22,13 @@ from vgpu_cfg.model.wording import as_counted, listed, version_tuple
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unproven
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
-from vgpu_cfg.planning.host_settings.gpus.driver import Kind, branch_of, driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import (
+    Kind,
+    branch_of,
+    components_of,
+    driver_facts,
+    wanted_driver,
+)
 from vgpu_cfg.planning.pool.spare import as_load, left_over, room_of
 from vgpu_cfg.planning.vms.lookup.moving import (
     HOT_MIGRATE_OPTION,
@@ -219,6 +225,11 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         end = known.end_of(board, gpu.name) if not gpu.is_passthrough else None
         if end is not None and branch is not None and branch.release > end.release:
             return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"
+    image = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts()).image
+    if image is not None and image.manager:
+        return f"{image.manager} manages the image of its cluster"
+    if image is not None and (last := image.hosts.get(host.moid)) is not None and last.is_refused:
+        return f"by vCenter's last check, its cluster's image cannot be applied to it: {last.words}"
     before, after = guest_branches(branch_of(present)), guest_branches(branch_of(wanted))
     vms = patient.observed.vms_by_host.get(host.moid, ())
     has_guests = any(vm.detail is not None and vm.detail.vgpus for vm in vms)
@@ -333,12 +344,7 @@ def _firsts(hosts: Sequence[AffectedHost], patient: Patient, target: Target) -> 
     for before, after in sorted({(branch_of(one.present), branch_of(one.target)) for one in ready}):
         if before and after and before != after:
             yield from _guests_first(before, after)
-    images = sorted({host.cluster for host in ready if host.by_image})
-    if images and target.words:
-        yield First(
-            f"Import {target.words} in Lifecycle Manager: the image of {listed(images, shown=6)} "
-            "takes it from there"
-        )
+    yield from _images_first([host for host in ready if host.by_image], patient.observed, target)
     moved = {host.cluster for host in ready if any(vm.fate is Fate.MOVES for vm in host.vms)}
     with_vgpus = {
         host.cluster for host in ready if any(vm.fate is Fate.MOVES and vm.has_gpu for vm in host.vms)
@@ -369,6 +375,31 @@ def _firsts(hosts: Sequence[AffectedHost], patient: Patient, target: Target) -> 
         yield First(
             f"Maintenance mode does not move VMs with vGPUs in {fold_names(lacking)}; "
             f"the plan files set {EVACUATE_OPTION} to {EVACUATE_VALUE}"
+        )
+
+
+def _images_first(hosts: Sequence[AffectedHost], observed: Inventory, target: Target) -> Iterator[First]:
+    """Yield the import that images need, and the components that their hosts change besides."""
+    lacking: set[str] = set()
+    also: dict[str, list[str]] = {}
+    for host in hosts:
+        image = observed.facts.clusters.get(observed.host_by_moid[host.moid].owner_moid, ClusterFacts()).image
+        wanted = wanted_driver(host.kind, host.target, "image") if host.target else None
+        found = components_of(image, wanted) if image is not None and wanted is not None else {}
+        if not found:
+            lacking.add(host.cluster)
+        last = image.hosts.get(host.moid) if image is not None else None
+        for name in last.differs if last is not None else ():
+            if name not in found:
+                also.setdefault(name, []).append(host.name)
+    if lacking and target.words:
+        yield First(
+            f"Import {target.words} in Lifecycle Manager: the image of {listed(sorted(lacking), shown=6)} "
+            "takes it from there"
+        )
+    for name, names in also.items():
+        yield First(
+            f"Remediation also changes {name} of {fold_names(names)}: not compliant at the last check"
         )
 
 

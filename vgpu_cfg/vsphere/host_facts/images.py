@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vgpu_cfg.errors import LoginFailed, NotFound, ReachError, Unreachable
-from vgpu_cfg.model.observed.images import ClusterImage, HostImage
+from vgpu_cfg.model.observed.images import COMPLIANT, ClusterImage, HostImage
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.rest import list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session
@@ -22,8 +22,6 @@ CLUSTERS = "/api/esx/settings/clusters"
 DEPOT = "/api/esx/settings/depot-content/components"
 MANAGERS: Mapping[str, str] = {"com.vmware.sddcManager": "SDDC Manager (VMware Cloud Foundation)"}
 """The extensions by which products register that own the images of a vCenter's clusters."""
-
-_COMPLIANT = "COMPLIANT"
 
 
 def software_path(cluster_moid: str) -> str:
@@ -86,10 +84,10 @@ def _hosts(compliance: Mapping[str, Any]) -> Iterator[tuple[str, HostImage]]:
         differs = {
             name: (_version(part.get("current")), _version(part.get("target")))
             for name, part in parts
-            if part.get("status") != _COMPLIANT
+            if part.get("status") != COMPLIANT
         }
         base = one.get("base_image") or {}
-        if base and base.get("status") != _COMPLIANT:
+        if base and base.get("status") != COMPLIANT:
             differs["ESXi"] = (_version(base.get("current")), _version(base.get("target")))
         status, impact = str(one.get("status") or ""), str(one.get("impact") or "")
         yield str(moid), HostImage(status=status, impact=impact, differs=differs)

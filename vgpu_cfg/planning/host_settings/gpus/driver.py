@@ -81,6 +81,12 @@ def branch_of(version: str) -> str:
     return found.group(1) if found else ""
 
 
+def wanted_driver(kind: Kind, version: str, by: str, depots: tuple[str, ...] = ()) -> DesiredSetting:
+    """Return the setting of a driver; a version like 580.95 means any release of it."""
+    text = version if version.count(".") > 1 else f"{version}.*"
+    return DesiredSetting("driver", WantedPackage(kind, text, by, depots).value)
+
+
 def is_by_image(desired: DesiredSetting) -> bool:
     """Whether the driver comes with the cluster's image."""
     return WantedPackage.parse(desired.value).by == "image"
