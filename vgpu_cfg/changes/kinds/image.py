@@ -48,7 +48,7 @@ class SetImage(ChangeBase):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.subject.name
-        left = f"; {', '.join(self.leaves)} remain so" if self.leaves else ""
+        left = f"; do not remediate {', '.join(self.leaves)}" if self.leaves else ""
         back = ", ".join(
             f"remove {edit.key}" if edit.before is None else f"set {edit.key} back to {edit.before}"
             for edit in self.edits
@@ -58,7 +58,7 @@ class SetImage(ChangeBase):
                 what=f"Edit the image of cluster {name}: add these components, validate, and save.",
                 why="the image owns the software of the hosts; a package installed by esxcli is removed",
                 client=f"{name} > {_IMAGE} > Edit > Components; then Validate, Save, and Run Pre-Check",
-                expected=f"the image is valid, and the hosts are shown as non-compliant until remediated{left}",
+                expected=f"the image is valid, and its hosts are non-compliant until remediated{left}",
                 undo=(f"in the same place, {back}, and save; then remediate the hosts again",),
                 rows=plain_rows(self.edits),
             ),
