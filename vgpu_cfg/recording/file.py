@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +29,9 @@ from vgpu_cfg.model.frozen import Frozen
 
 FORMAT: Final = 5
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
-
+LATER_PATHS = frozenset({"config.managedBy", 'config.extraConfig["vmservice.namespacedName"]'})
+"""Properties added to the reads of this format: a recording made before is played as if none were set."""
+_PATH = "pathSet"
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -129,8 +132,8 @@ class Node:
     text: str = ""
 
 
-def request_key(method: str, path: str, body: bytes) -> tuple[str, str]:
-    """Return a request's name for a reader and the key of its answer.
+def request_key(method: str, path: str, body: bytes, *, without: Container[str] = ()) -> tuple[str, str]:
+    """Return a request's name for a reader and the key of its answer, as if it lacked some property paths.
 
     Raises ValueError for a body that is no SOAP.
     """
@@ -141,7 +144,7 @@ def request_key(method: str, path: str, body: bytes) -> tuple[str, str]:
     name = f"{target.attributes.get('type', '?')}.{call.name}"
     if call.name in _WITHOUT_ARGUMENTS:
         return name, name
-    digest = hashlib.sha256(_written(call).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(_written(call, without).encode()).hexdigest()[:16]
     return name, f"{name} {digest}"
 
 
@@ -188,9 +191,11 @@ def _local(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _written(node: Node) -> str:
+def _written(node: Node, without: Container[str]) -> str:
     """Write a node in one way only."""
+    if node.name == _PATH and node.text.strip() in without:
+        return ""
     attributes = "".join(f" {key}={value!r}" for key, value in sorted(node.attributes.items()))
     if node.children:
-        return f"<{node.name}{attributes}>{''.join(_written(child) for child in node.children)}</>"
+        return f"<{node.name}{attributes}>{''.join(_written(child, without) for child in node.children)}</>"
     return f"<{node.name}{attributes}>{node.text.strip()!r}</>"

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from vgpu_cfg.errors import NotRecorded, VCenterError
 from vgpu_cfg.ports import Transport
-from vgpu_cfg.recording.file import Exchange, Recording, request_key
+from vgpu_cfg.recording.file import LATER_PATHS, Exchange, Recording, request_key
 
 _VERSION = re.compile(r"urn:vim25/([^\"]+)")
 
@@ -216,6 +216,8 @@ class PlayingTransport:
         del headers
         call, key = request_key(method, path, body)
         answers = self._answers.get(key)
+        if not answers and body:
+            answers = self._answers.get(request_key(method, path, body, without=LATER_PATHS)[1])
         if not answers:
             raise NotRecorded(
                 f"the recording contains no response to {call}",

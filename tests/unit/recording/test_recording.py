@@ -71,6 +71,14 @@ def test_what_is_asked_counts(other: bytes) -> None:
     assert key(call("QueryConfigOption", "<key>vmx-21</key>")) != key(other)
 
 
+def test_a_property_that_was_added_later_does_not_count_where_it_is_left_out() -> None:
+    older = call("RetrievePropertiesEx", "<pathSet>name</pathSet>")
+    newer = call("RetrievePropertiesEx", "<pathSet>name</pathSet><pathSet>config.managedBy</pathSet>")
+    assert key(newer) != key(older)
+    assert request_key("POST", "/sdk", newer, without={"config.managedBy"})[1] == key(older)
+    assert request_key("POST", "/sdk", older, without={"name"})[1] != key(older)
+
+
 def test_who_logs_in_does_not_count() -> None:
     anna = call("Login", "<userName>anna</userName><password>1</password>", kind="SessionManager")
     bob = call("Login", "<userName>bob</userName><password>2</password>", kind="SessionManager")

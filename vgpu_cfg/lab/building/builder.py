@@ -314,6 +314,10 @@ class _Builder:
         vm.is_template = is_template
         if part.nested:
             vm.extra["nestedHVEnabled"] = True
+        if isinstance(part, file.VmPart) and part.managed_by is not None:
+            vm.extra["managedBy"] = vim.ext.ManagedByInfo(
+                extensionKey=part.managed_by.extension, type=part.managed_by.type
+            )
         made = self.site.add_vm(
             vm,
             host=host,

@@ -392,6 +392,13 @@ VmGpu = Annotated[
 ]
 
 
+class ManagedByPart(Part):
+    """The extension that manages a VM, and the kind that it gives (vim `ManagedByInfo`)."""
+
+    extension: str
+    type: str
+
+
 class VmPart(MachinePart):
     """A VM, or several alike under `names`. `host` may be left to the lab.
 
@@ -409,6 +416,7 @@ class VmPart(MachinePart):
     cpu_mhz: int | None = Field(default=None, ge=0)
     attributes: dict[str, str] = Field(default_factory=dict)
     tags: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    managed_by: ManagedByPart | None = None
     drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] | None = None
     restart_priority: RestartPriority | None = None
     vm_monitoring: VmMonitoring | None = None

@@ -21,6 +21,8 @@ OWN_PREFIX = "vgpu_cfg."
 
 MARK_PLAN_KEY = "vgpu_cfg.plan"
 MARK_VM_KEY = "vgpu_cfg.vm"
+NAMESPACED_NAME_KEY = "vmservice.namespacedName"
+"""VM Operator's extraConfig key of a VM's namespace and name in its Supervisor."""
 """The extraConfig pair of the owner mark: written with the clone, and checked before every write.
 
 The first holds the plan's name and, after it, what `OwnerMark.text` adds; the second the VM's name.
@@ -467,9 +469,26 @@ class VmOrigin(Frozen):
     made_by: str = ""
 
 
+class Manager(Frozen):
+    """A product that manages a VM: `product` is its name, `group` the namespace or deployment of the VM.
+
+    `is_agent` is true of the agents that vCenter itself starts, stops and replaces with their host.
+    """
+
+    product: str
+    group: str = ""
+    is_agent: bool = False
+
+    @property
+    def words(self) -> str:
+        """Return "VM Operator, namespace ml" for people."""
+        return ", ".join(filter(None, (self.product, self.group)))
+
+
 class Vm(ManagedObject):
     """A VM or template. `detail` is None where only the first, light pass read it.
 
+    `manager` is the product that manages it, None where none is known to, and of this tool's own VMs.
     `called` is its name in vCenter where `name` is that of a plan that knows it by another.
     `origin` is read of VMs that carry the plan's mark and that the plan file does not name, and None else.
     """
@@ -481,6 +500,7 @@ class Vm(ManagedObject):
     instance_uuid: str = ""
     called: str = ""
     mark: OwnerMark | None = None
+    manager: Manager | None = None
     detail: VmDetail | None = None
     origin: VmOrigin | None = None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, NAMESPACED_NAME_KEY
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.wire.collector import Paths
 from vgpu_cfg.vsphere.wire.kept import Kept, Shape
@@ -187,6 +187,8 @@ VM_LIGHT = (
     "config.instanceUuid",
     extra_config_path(MARK_PLAN_KEY),
     extra_config_path(MARK_VM_KEY),
+    "config.managedBy",
+    extra_config_path(NAMESPACED_NAME_KEY),
 )
 
 VM_DETAIL = (

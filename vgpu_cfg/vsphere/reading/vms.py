@@ -36,6 +36,7 @@ from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.reading.hosts import pci_address
+from vgpu_cfg.vsphere.reading.managers import manager_of
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.tags import custom_attributes
@@ -97,6 +98,9 @@ def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
     """Make a VM of its light properties and, if its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
+    mark = owner_mark(item)
+    uuid = str(item.get("config.instanceUuid", ""))
+    is_own = mark is not None and (not mark.id or mark.instance_uuid == uuid.lower())
     # Belief: disk-uuid-exists.
     return Vm.one_of_many(
         moid=item.moid,
@@ -106,8 +110,9 @@ def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
         host_moid=item.moid_of("runtime.host"),
         power_state=PowerState(state),
         is_template=item.get("config.template", False),
-        instance_uuid=item.get("config.instanceUuid", ""),
-        mark=owner_mark(item),
+        instance_uuid=uuid,
+        mark=mark,
+        manager=None if is_own else manager_of(item, detail.attributes if detail is not None else {}),
         detail=detail,
     )
 
