@@ -1,4 +1,4 @@
-"""Objects never written: VMs and clusters that `protect` covers, by the plan file or by a context."""
+"""Objects never written: what `protect` covers, by the plan file or a context, and VMs of other products."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Folder
+from vgpu_cfg.model.observed.vm import Manager
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.findings.options import matches_any
 
@@ -28,9 +29,13 @@ class Protection:
         contexts = ((f"the context {one.name} in {one.file}", one.protect) for one in desired.contexts)
         return cls((*contexts, (PLAN_FILE, desired.protect)))
 
-    def of_vm(self, name: str, folder: Folder | None) -> Covering | None:
-        """Return what covers a VM, None if nothing does. A folder whose path is unread may be any."""
-        return next(self._of_vm(name, folder), None)
+    def of_vm(self, name: str, folder: Folder | None, manager: Manager | None = None) -> Covering | None:
+        """Return what covers a VM, None if nothing does. A folder whose path is unread may be any.
+
+        A VM that another product manages is covered whatever the files say.
+        """
+        managed = None if manager is None else Covering("the VM", manager.words, is_managed=True)
+        return managed or next(self._of_vm(name, folder), None)
 
     def of_cluster(self, cluster: Cluster | None) -> Covering | None:
         """Return what covers a cluster, None if nothing does. One that was not read may be any."""
@@ -60,16 +65,20 @@ class Protection:
 class Covering:
     """The part of `protect` that covers an object: `what` it names, and its `source`.
 
-    `unread` is the kind of thing whose place was not read: one of those that are protected may be it.
+    `unread` is the kind of thing whose place was not read: one of those that are protected may be it. With
+    `is_managed` the source is the product that manages the VM.
     """
 
     what: str
     source: str
     unread: str = ""
+    is_managed: bool = False
 
     @property
     def message(self) -> str:
         """Say that it is protected, and by whom."""
+        if self.is_managed:
+            return f"{self.what} is managed by {self.source}"
         if self.unread:
             return f"{self.what} could not be read, and {self.source} protects certain {self.unread}"
         return f"{self.what} is protected by {self.source}"
@@ -79,6 +88,8 @@ class Covering:
 
         A plan file cannot override a context.
         """
+        if self.is_managed:
+            return "; ".join(filter(None, (alone, "ask its owner to change it there")))
         if self.unread:
             return f"grant the account read access to {self.what} and its parent objects"
         if self.source == PLAN_FILE:

@@ -69,7 +69,7 @@ def plan_graphics_pause(
                 found.switched_off.append(vm)
                 continue
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
-            message = f"{vm.name} is running {what} on the host and does not belong to this plan"
+            message = f"{vm.name} is running {what} on the host and {_whose(vm)}"
             remedy = (
                 "ask its owner to power it off while the graphics service restarts; vgpu-cfg does not do this"
             )
@@ -122,6 +122,10 @@ def needed_options(
 def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
     """Whether the plan file names a VM that is marked as this plan's by its name, unlike a clone of one."""
     return is_marked(vm, desired.identity) and any(one.name == vm.name for one in desired.vms)
+
+
+def _whose(vm: Vm) -> str:
+    return "does not belong to this plan" if vm.manager is None else f"is managed by {vm.manager.words}"
 
 
 def _check_power_off(
@@ -237,7 +241,7 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
     if is_tied:
         is_whole = vm.detail is not None and bool(vm.detail.passthrough)
         what = "a passthrough device" if is_whole else "an SR-IOV virtual function"
-    message = f"{vm.name} is running with {what} on the host and does not belong to this plan"
+    message = f"{vm.name} is running with {what} on the host and {_whose(vm)}"
     remedy = (
         "ask its owner to power it off; vgpu-cfg does not do this"
         if is_tied

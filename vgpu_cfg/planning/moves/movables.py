@@ -177,7 +177,7 @@ class Movables:
         """Say what keeps a VM on its host whatever is done, empty where nothing does."""
         cluster = self.observed.cluster_of(host)
         folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
-        if covering := self.protection.of_vm(vm.name, folder):
+        if covering := self.protection.of_vm(vm.name, folder, vm.manager):
             return covering.message
         if covering := self.protection.of_cluster(cluster):
             return covering.message

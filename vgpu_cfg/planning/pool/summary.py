@@ -83,6 +83,15 @@ class IdleVm:
 
 
 @dataclass(frozen=True, slots=True)
+class Managed:
+    """The running VMs with GPU devices that another product manages: `manager` is it, in words."""
+
+    manager: str
+    vms: tuple[str, ...]
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
 class GpuPool:
     """The pool as a whole.
 
@@ -98,6 +107,7 @@ class GpuPool:
     cpu_untold: tuple[str, ...] = ()
     use_unread: str = ""
     past_unread: str = ""
+    managed: tuple[Managed, ...] = ()
 
 
 def read_pool(
@@ -124,6 +134,7 @@ def read_pool(
         ),
         use_unread=use.unread,
         past_unread=use.past_unread,
+        managed=tuple(_managed(held)),
     )
 
 
@@ -225,6 +236,15 @@ def with_devices(
             devices += [word for passed in vm.detail.passthrough if (word := _gpu_text(passed, host))]
             if devices:
                 yield vm, host, tuple(devices)
+
+
+def _managed(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Managed]:
+    found: dict[str, list[tuple[str, int]]] = {}
+    for vm, _, devices in held:
+        if vm.is_on and vm.manager is not None:
+            found.setdefault(vm.manager.words, []).append((vm.name, len(devices)))
+    for words, vms in sorted(found.items()):
+        yield Managed(words, tuple(name for name, _ in vms), sum(count for _, count in vms))
 
 
 def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:

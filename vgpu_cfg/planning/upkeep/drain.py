@@ -186,7 +186,7 @@ class _Draining:
     def _switched_off(self, vm: Vm, host: Host, why: str) -> list[Change]:
         folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         self.reasons[vm.moid] = why
-        if covering := self.protection.of_vm(vm.name, folder):
+        if covering := self.protection.of_vm(vm.name, folder, vm.manager):
             self.reasons[vm.moid] = covering.message
             remedy = covering.remedy(alone="the VM is neither moved nor powered off")
             self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)
@@ -216,7 +216,8 @@ class _Draining:
 
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        self.findings.add(code, subject, f"{message} ({owner_text(vm)})", remedy)
+        owner = "" if vm.manager is not None and vm.manager.words in message else f" ({owner_text(vm)})"
+        self.findings.add(code, subject, f"{message}{owner}", remedy)
 
 
 def _arrived(vm: Vm, home: Home) -> Change:
@@ -228,7 +229,7 @@ def owner_text(vm: Vm) -> str:
     """Return the owner of a VM, as far as its owner mark shows."""
     mark = vm.mark
     if mark is None or not _is_of_a_plan(vm):
-        return "not owned by a plan"
+        return "not owned by a plan" if vm.manager is None else f"managed by {vm.manager.words}"
     return f"of plan {mark.plan}{(f', made by {mark.made_by}' if mark.made_by else '')}"
 
 

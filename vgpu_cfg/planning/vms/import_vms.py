@@ -147,7 +147,7 @@ def _is_refused(
     findings: Findings,
 ) -> bool:
     """Return why a VM cannot be imported; False if nothing prevents it."""
-    covering = protection.of_vm(found.name, folder)
+    covering = protection.of_vm(found.name, folder, found.manager)
     if covering is not None and covering.source != PLAN_FILE:
         findings.refuse_vm(Code.PROTECTED, wanted, covering.message, covering.remedy())
         return True

@@ -56,6 +56,7 @@ def pool_data(
         "spares": [_spare(one) for one in spares],
         "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
+        "managed": [asdict(one) for one in pool.managed],
         "idle_below": pool.idle_below,
         "idle": [asdict(one) | {"past": _past(one.past)} for one in pool.idle],
         "reclaim": [asdict(step) for step in reclaim_steps(pool)],

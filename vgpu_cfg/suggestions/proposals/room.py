@@ -145,7 +145,7 @@ def _other_boards(situation: Situation, like: Host) -> Iterator[Candidate]:
 def is_protected(situation: Situation, vm: Vm) -> bool:
     """Whether the plan file or a context keeps a VM from being touched."""
     folder = situation.observed.folder_by_moid.get(vm.folder_moid or "")
-    return Protection.of(situation.desired).of_vm(vm.name, folder) is not None
+    return Protection.of(situation.desired).of_vm(vm.name, folder, vm.manager) is not None
 
 
 def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate:

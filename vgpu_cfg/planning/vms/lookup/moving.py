@@ -49,10 +49,14 @@ def running_vms(host: Host, observed: Inventory) -> list[Vm]:
         (
             vm
             for vm in observed.vms_by_host.get(host.moid, ())
-            if vm.is_on and not vm.is_template and not vm.name.startswith(_SYSTEM_VM)
+            if vm.is_on and not vm.is_template and not _is_agent(vm)
         ),
         key=lambda vm: (as_counted(vm.name), vm.moid),
     )
+
+
+def _is_agent(vm: Vm) -> bool:
+    return vm.name.startswith(_SYSTEM_VM) or (vm.manager is not None and vm.manager.is_agent)
 
 
 def holds_devices(detail: VmDetail) -> bool:

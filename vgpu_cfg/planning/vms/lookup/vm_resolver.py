@@ -115,7 +115,7 @@ class VmResolver:
         covering = self.protection.of_vm(vm.name, folder) if folder is not None else None
         if covering is None and existing is not None:
             where = self.observed.folder_by_moid.get(existing.folder_moid or "")
-            covering = self.protection.of_vm(existing.called or existing.name, where)
+            covering = self.protection.of_vm(existing.called or existing.name, where, existing.manager)
         if covering is not None:
             remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
             self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)

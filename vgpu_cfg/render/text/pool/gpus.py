@@ -18,7 +18,7 @@ from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE, ShareUse
 from vgpu_cfg.planning.pool.spare import ClusterSpare
-from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, PoolRow, reclaim_steps
+from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, Managed, PoolRow, reclaim_steps
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -126,7 +126,7 @@ def render_pool(
         if use is not None:
             lines += render_use(pool, use, width, most=most)
         lines += [*render_shares(shares[0], width, most), *_spares(shares[1], width)]
-        lines += render_cordons(cordons, width, most)
+        lines += [*_managed(pool.managed, width), *render_cordons(cordons, width, most)]
         return [*lines, *render_off(pool, width, most), *render_idle(pool, width, most)]
 
     return first_screen(rendered, hosts, with_all=with_all)
@@ -134,6 +134,15 @@ def render_pool(
 
 def _spares(found: Sequence[ClusterSpare], width: int) -> list[Text]:
     lines = [line for one in found for line in hanging("SPARE", one.words, width, indent=0)]
+    return [Text(""), *lines] if lines else []
+
+
+def _managed(found: Sequence[Managed], width: int) -> list[Text]:
+    """Say which other products hold GPUs, in a line each."""
+    lines: list[Text] = []
+    for one in found:
+        words = f"{one.manager}: {counted(len(one.vms), 'VM')} with {counted(one.devices, 'GPU device')}"
+        lines += hanging("" if lines else "OTHERS", words, width, indent=0)
     return [Text(""), *lines] if lines else []
 
 
