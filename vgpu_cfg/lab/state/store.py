@@ -67,7 +67,7 @@ class Store:
         self._digest = digest
         self._build = build
         self._stamp: tuple[int, int] | None = None
-        self._written: dict[str, tuple[int, str]] = {}
+        self._written: dict[str, tuple[int, bytes]] = {}
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -100,7 +100,7 @@ class Store:
     def save(self, state: LabState, now: float) -> None:
         """Replace the file. Raises DocumentError where it cannot be written; the old one is whole then."""
         changed = [thing for thing in state.objects.values() if thing.revision]
-        parts = ",\n".join(f"{json.dumps(thing.moid)}: {self._text_of(thing)}" for thing in changed)
+        parts = b",\n".join(self._text_of(thing) for thing in changed)
         head = {
             "format": FORMAT,
             "estate": self._estate,
@@ -108,20 +108,20 @@ class Store:
             "saved_at": now,
             "state": encode_values({name: getattr(state, name) for name in PLAIN_FIELDS}),
         }
-        text = json.dumps(head)[:-1] + ',\n"objects": {\n' + parts + "\n}}\n"
+        begin = json.dumps(head)[:-1] + ',\n"objects": {\n'
         scratch = self.path.with_suffix(".new")
         try:
-            scratch.write_text(text, encoding="utf-8")
+            scratch.write_bytes(b"".join([begin.encode(), parts, b"\n}}\n"]))
             os.replace(scratch, self.path)  # noqa: PTH105 - the same as Path.replace, named for what it is
         except OSError as error:
             raise self._unwritable(error) from error
         self._stamp = self._stamp_now()
 
-    def _text_of(self, thing: Managed) -> str:
+    def _text_of(self, thing: Managed) -> bytes:
         known = self._written.get(thing.moid)
         if known is not None and known[0] == thing.revision:
             return known[1]
-        text = json.dumps(encode_object(thing))
+        text = f"{json.dumps(thing.moid)}: {json.dumps(encode_object(thing))}".encode()
         self._written[thing.moid] = (thing.revision, text)
         return text
 
