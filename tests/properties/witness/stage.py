@@ -111,7 +111,7 @@ class Stage:
         own = {vm.moid for vm in vms if _is_own(vm)}
         shown: list[Shown] = []
         with self.patch.context() as patch:
-            patch.setattr(Run, "carry_out", _noting(Run.carry_out, shown))
+            patch.setattr(Run, "carry_out", noting(Run.carry_out, shown))
             patch.setattr(run_flow, "_read_back", lambda *_: None)  # a quarter of the time
             ran = self.vgpu_cfg(*words)
         after = self._look()
@@ -177,7 +177,7 @@ def _endings(vm: VirtualMachine) -> Iterator[str]:
         yield from ["processes on the GPU"] * one.uses_gpu
 
 
-def _noting(carry_out: Callable[[Run], Report], shown: list[Shown]) -> Callable[[Run], Report]:
+def noting(carry_out: Callable[[Run], Report], shown: list[Shown]) -> Callable[[Run], Report]:
     """Return `carry_out`, noting what standard output held when it began."""
 
     def noted(run: Run) -> Report:
