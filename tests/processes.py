@@ -22,5 +22,5 @@ def killed_at_the_end(process: subprocess.Popen[str], seconds: float | None = No
     finally:
         if timer is not None:
             timer.cancel()
-            timer.join(timeout=30)
+            timer.join(timeout=120)
         process.kill()

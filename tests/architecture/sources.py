@@ -14,7 +14,7 @@ PACKAGE = ROOT / "vgpu_cfg"
 def project_files() -> tuple[Path, ...]:
     """List the project's files; those that git ignores are not the project's."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
     return tuple(sorted(path for path in paths if path.is_file()))
 

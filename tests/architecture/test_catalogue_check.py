@@ -135,7 +135,7 @@ def test_a_git_repository_is_read_at_its_head(
     name = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     for words in (["init", "-q"], ["add", "."], [*name, "commit", "-qm", "IDs"]):
         command = ["git", "-C", str(repository), *words]
-        subprocess.run(command, check=True, timeout=30)
+        subprocess.run(command, check=True, timeout=120)
     (repository / "pci.ids").unlink()
     assert script.main(["--pci-ids", str(repository), "--profiles", str(profiles)]) == 1
     told = capsys.readouterr().out

@@ -22,7 +22,7 @@ SUBJECTS = [
 
 def git(*words: str) -> str:
     command = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout.strip()
 
 
 def ways() -> dict[str, str]:

@@ -31,7 +31,7 @@ BUILDER = "#!/bin/sh\nmkdir dist && touch dist/built\n"
 def git(folder: Path, *words: str) -> None:
     person = ["-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
     command = ["git", *person, *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
 
 
 def write(folder: Path, name: str, text: str) -> None:
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
 
 def release(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [str(folder / "script" / "release")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def commit(folder: Path, name: str, text: str) -> None:

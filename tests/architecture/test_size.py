@@ -232,4 +232,4 @@ def test_a_commit_is_measured_as_it_was(size: Any, project: Path) -> None:
 
 def git(folder: Path, *words: str) -> None:
     command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)

@@ -248,7 +248,7 @@ def test_a_command_ends_without_a_last_search_for_garbage() -> None:
         "main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.endswith("True\n")
 
@@ -280,7 +280,7 @@ def loaded_by(words: str, *names: str, exit_code: int = 0) -> list[str]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
             env={**os.environ, "VGPU_CFG_STATE_FOLDER": folder},
         )
     assert done.returncode == exit_code, done.stderr

@@ -32,7 +32,7 @@ def denied(tmp_path: Path) -> Denied:
         path = tmp_path / "input.json"
         path.write_text(json.dumps(document), encoding="utf-8")
         words = [str(BUILT), "data.main.deny", str(path), str(POLICY)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
         return list(json.loads(done.stdout))
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ther
 def make_key(folder: Path, name: str) -> str:
     """Make a key pair, and return the public half."""
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=120)
     return (folder / f"{name}.pub").read_text(encoding="ascii").rsplit(" ", 1)[0]
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_signed_as_asked_is_refused(signed: CommandLine) -> None:
     # The remedy, word by word.
     assert "`ssh-keygen -Y sign -n vgpu-cfg -f KEY plan.json`" in told
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "vgpu-cfg", "-f", "jane", "plan.json"]
-    subprocess.run(words, cwd=signed.folder, check=True, timeout=60)
+    subprocess.run(words, cwd=signed.folder, check=True, timeout=120)
     signed.done("apply", "--yes", "plan.json", *asked)
 
 
@@ -72,7 +72,7 @@ def test_a_signature_of_others_or_for_something_else_is_none(signed: CommandLine
         make_key(signed.folder, signer)
     (signed.folder / "plan.json.sig").unlink()
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", purpose, "-f", signer, "plan.json"]
-    subprocess.run(words, cwd=signed.folder, check=True, timeout=60)
+    subprocess.run(words, cwd=signed.folder, check=True, timeout=120)
     told = refusal(signed, "plan.json", "--require-signature", "signers")
     assert "--require-signature does not allow the signer, or the plan was changed after signing" in told
 

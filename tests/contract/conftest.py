@@ -83,7 +83,7 @@ def running_vcsim(arguments: Sequence[str] = ()) -> Iterator[Server]:
         assert process.stdin is not None
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, f"vcsim ended with {process.wait(timeout=30)} before it was ready"
+        assert line, f"vcsim ended with {process.wait(timeout=120)} before it was ready"
         ready: dict[str, Any] = json.loads(line)
         yield Server(
             url=ready["url"],
@@ -95,7 +95,7 @@ def running_vcsim(arguments: Sequence[str] = ()) -> Iterator[Server]:
             certificate=ready["certificate"],
         )
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 @pytest.fixture(scope="session")
@@ -140,7 +140,7 @@ def govc(home: Path) -> Callable[[Server], Govc]:
         def run(*words: str) -> str:
             command = [str(binary), *words]
             done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=60, check=False
+                command, env=environment, capture_output=True, text=True, timeout=120, check=False
             )
             assert done.returncode == 0, f"{' '.join(words)}: {done.stderr or done.stdout}"
             return done.stdout

@@ -138,7 +138,7 @@ def running_ssh_server(port: int = 0) -> Iterator[SshServer]:
         # A blocked accept is not woken by closing alone.
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-    acceptor.join(timeout=60)
+    acceptor.join(timeout=120)
     for transport in transports:
         transport.close()
 

@@ -19,7 +19,7 @@ def test_requests_and_bytes_are_counted_and_the_answer_is_the_servers() -> None:
         proxy_to(f"127.0.0.1:{lab.port}") as proxy,
     ):
         context = ssl.create_default_context(cadata=proxy.certificate.certificate_pem.decode())
-        client = http.client.HTTPSConnection(proxy.address, context=context, timeout=30)
+        client = http.client.HTTPSConnection(proxy.address, context=context, timeout=120)
         client.request("GET", VERSIONS)
         versions = client.getresponse().read()
         client.request("POST", "/nothing", body=iter([b"two ", b"chunks"]), encode_chunked=True)

@@ -52,7 +52,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     (folder / "crt.pem").write_bytes(certificate.certificate_pem)
     (folder / "key.pem").write_bytes(certificate.key_pem)
     words = [str(ENV / "python"), "-c", _HASH]
-    made = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    made = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
     (folder / "htpasswd").write_text(f"admin:{made.stdout.strip()}\n", encoding="ascii")
     config = folder / "config.py"
     config.write_text(

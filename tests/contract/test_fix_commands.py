@@ -41,7 +41,7 @@ def test_govc_knows_the_commands_and_flags_of_fixes() -> None:
     assert len(known) >= 8
     for command, *flags in known:
         done = subprocess.run(
-            [str(binary), command, "-h"], capture_output=True, text=True, timeout=60, check=False
+            [str(binary), command, "-h"], capture_output=True, text=True, timeout=120, check=False
         )
         told = done.stdout + done.stderr
         assert f" {command} [OPTIONS]" in told, command

@@ -204,7 +204,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(office: Office) -> 
         closing = threading.Thread(target=hang_up, args=(silent,), daemon=True)
         closing.start()
         office.connect(addresses=("127.0.0.2", "127.0.0.1")).close()
-        closing.join(timeout=60)
+        closing.join(timeout=120)
 
 
 def test_the_ssh_configuration_may_say_where_a_vm_is(office: Office) -> None:

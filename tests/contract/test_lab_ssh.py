@@ -61,7 +61,7 @@ def connect(
     client.load_host_keys(str(folder / KNOWN_HOSTS))
     try:
         client.connect(
-            *where, username=user, password=password, allow_agent=False, look_for_keys=False, timeout=30
+            *where, username=user, password=password, allow_agent=False, look_for_keys=False, timeout=120
         )
     except BaseException:
         client.close()
@@ -78,7 +78,7 @@ def ask(client: paramiko.SSHClient, line: str) -> tuple[int, str, str]:
 
 def is_listening(where: tuple[str, int]) -> bool:
     try:
-        socket.create_connection(where, timeout=60).close()
+        socket.create_connection(where, timeout=120).close()
     except ConnectionRefusedError:
         return False
     return True
@@ -169,7 +169,7 @@ def test_a_host_that_goes_takes_its_connections_along(lab: Lab, server: LabSshSe
             host_of(lab, HOST).connection = "notResponding"
             lab.state.touch(host_of(lab, HOST))
         assert server.wait_until(HOST, is_open=False)
-        transport.join(timeout=30)
+        transport.join(timeout=120)
         assert not transport.is_active()
     assert not is_listening(server.endpoints[HOST])
 
@@ -275,7 +275,7 @@ def openssh(lab: Lab, tmp_path: Path) -> Iterator[list[str]]:
     if client is None or keygen is None:
         pytest.skip("OpenSSH's client is not on this machine")
     key = tmp_path / "id"
-    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=120)
     public = " ".join(key.with_suffix(".pub").read_text(encoding="ascii").split()[:2])
     with serve_ssh(lab, tmp_path, access=ShellAccess(keys={public})):
         yield [
@@ -287,7 +287,7 @@ def openssh(lab: Lab, tmp_path: Path) -> Iterator[list[str]]:
 
 def run_ssh(words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
     )
 
 

@@ -29,7 +29,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         )
     folder = tmp_path_factory.mktemp("packer")
     key = folder / "key"
-    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=60)
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=120)
     return str(BUILT), str(key)
 
 
@@ -47,7 +47,7 @@ def judged(judge: tuple[str, str], path: Path, **values: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
 
 
@@ -88,7 +88,7 @@ def test_what_the_build_runs_in_the_guest_is_shell(tmp_path: Path) -> None:
     ]
     script = tmp_path / "inline.sh"
     script.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
-    assert subprocess.run(["/bin/sh", "-n", script], check=False, timeout=60).returncode == 0
+    assert subprocess.run(["/bin/sh", "-n", script], check=False, timeout=120).returncode == 0
     shellcheck = shutil.which("shellcheck")
     if shellcheck is not None:
-        assert subprocess.run([shellcheck, script], check=False, timeout=60).returncode == 0
+        assert subprocess.run([shellcheck, script], check=False, timeout=120).returncode == 0

@@ -24,7 +24,7 @@ from tests.proof.hosts import NotPermitted
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vgpu-cfg" / "guest-roots"
 ROOT = CACHE / "trixie" / "root"
 STORE = "/var/lib/guestinfo"
-SECONDS = 120.0
+SECONDS = 300.0
 
 PROGRAMS = {
     "/usr/bin/systemd-detect-virt": """#!/bin/sh
@@ -322,10 +322,10 @@ def _machine(
         finally:
             machine.terminate()
             try:
-                machine.wait(timeout=30)
+                machine.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 machine.kill()
-                machine.wait(timeout=30)
+                machine.wait(timeout=120)
 
 
 def _leader(machine: subprocess.Popen[bytes]) -> int:
@@ -344,7 +344,7 @@ def _leader(machine: subprocess.Popen[bytes]) -> int:
 
 def wait_for_boot(guest: Booted) -> None:
     """Return once cloud-init and the boot have ended. Raises NotPermitted, with what was shown."""
-    done = guest.execute("timeout", "270", "sh", "-c", WAIT, seconds=280)
+    done = guest.execute("timeout", "570", "sh", "-c", WAIT, seconds=580)
     if done.returncode:
         tail = guest.console.read_text(errors="replace")[-1500:]
         raise NotPermitted(f"{guest.name} does not come up: {done.stdout}{done.stderr}{tail}")
@@ -358,6 +358,6 @@ WAIT = (
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise NotPermitted(f"{' '.join(words)}: {done.stderr.strip()}")

@@ -167,11 +167,11 @@ class Guests:
     def unplugged(self, name: str) -> Iterator[None]:
         """Take a host's training NIC down."""
         link = ["ip", "-n", self[name].namespace, "link", "set", "eth1"]
-        subprocess.run([*link, "down"], check=True, timeout=30)
+        subprocess.run([*link, "down"], check=True, timeout=120)
         try:
             yield
         finally:
-            subprocess.run([*link, "up"], check=True, timeout=30)
+            subprocess.run([*link, "up"], check=True, timeout=120)
 
     @contextmanager
     def stranger_at(self, name: str) -> Iterator[None]:
@@ -242,7 +242,7 @@ def open_guests(folder: Path) -> Iterator[Guests]:
             seed_guest(one, stager.seed(spec))
             booting.append(one.start("sh", "-c", BOOT))
         for one, spec, boot in zip(hosts, specs.values(), booting, strict=True):
-            boot.wait(timeout=300)
+            boot.wait(timeout=600)
             one.name = spec.vm
         for one, spec in zip(hosts, specs.values(), strict=True):
             guests.host_keys[one.name] = stage(one, spec)

@@ -35,7 +35,7 @@ exec sleep infinity
 """
 """What keeps a host's namespaces open: `$1` is a folder for it, `$2` the host's name."""
 
-SECONDS = 120.0
+SECONDS = 300.0
 """The time limit of a command; a hung one must not hang the tests."""
 
 
@@ -110,7 +110,7 @@ HOME = ("HOME=/root", "LANG=C.UTF-8", "TERM=dumb")
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise NotPermitted(f"{' '.join(words)}: {done.stderr.strip()}")
 
@@ -193,7 +193,7 @@ def _child_of(pid: int) -> int:
 def _end(keeper: subprocess.Popen[str], made: Host) -> None:
     # The first process of a PID namespace takes all others with it.
     keeper.kill()
-    keeper.communicate(timeout=30)
+    keeper.communicate(timeout=120)
     for daemon in made.daemons:
         daemon.kill()
-        daemon.communicate(timeout=30)
+        daemon.communicate(timeout=120)

@@ -152,7 +152,7 @@ def open_site(folder: Path, login: str) -> Iterator[Site]:
 
 def _route(guest: Host) -> None:
     words = ["ip", "-n", guest.namespace, "route", "add", "default", "via", WORLD]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise NotPermitted(done.stderr)
 
@@ -181,7 +181,7 @@ def make_repository(folder: Path, packages: Mapping[str, Mapping[str, str]]) -> 
             (root / inside).write_text(program)
             (root / inside).chmod(0o755)
         words = ["dpkg-deb", "--root-owner-group", "--build", str(root), str(pool / f"{name}_1.0_all.deb")]
-        subprocess.run(words, check=True, capture_output=True, timeout=60)
+        subprocess.run(words, check=True, capture_output=True, timeout=120)
     index = []
     for name in packages:
         path = pool / f"{name}_1.0_all.deb"
@@ -223,10 +223,10 @@ def _sign(release: Path) -> bytes:
             "",
         ]
         who = ["--quick-generate-key", "the site <site@example.com>", "ed25519", "sign", "1d"]
-        subprocess.run([*gpg, *who], check=True, capture_output=True, timeout=60)
+        subprocess.run([*gpg, *who], check=True, capture_output=True, timeout=120)
         signed = release.with_name("InRelease")
-        subprocess.run([*gpg, "--clearsign", "--output", str(signed), str(release)], check=True, timeout=60)
-        key = subprocess.run([*gpg, "--export"], check=True, capture_output=True, timeout=60).stdout
+        subprocess.run([*gpg, "--clearsign", "--output", str(signed), str(release)], check=True, timeout=120)
+        key = subprocess.run([*gpg, "--export"], check=True, capture_output=True, timeout=120).stdout
         ended = ["gpgconf", "--homedir", home, "--kill", "all"]
-        subprocess.run(ended, check=False, timeout=60)
+        subprocess.run(ended, check=False, timeout=120)
     return key

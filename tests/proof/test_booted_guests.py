@@ -132,7 +132,7 @@ def with_a_ca(folder: Path) -> Path:
         "-subj",
         "/CN=a site",
     ]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
     return Path(shutil.copy(PLAN, folder))
 
 

@@ -121,7 +121,7 @@ class Cluster:
 
     def run(self, *words: str) -> str:
         """Run a command where slurmctld is."""
-        done = self.hosts[0].execute(*words, seconds=60)
+        done = self.hosts[0].execute(*words, seconds=120)
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         return done.stdout
 
@@ -146,7 +146,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     plan.write_text(plan_of(installed_mib()), encoding="utf-8")
     words = ("hand-over", str(plan), "--format", "slurm", "--to", str(folder))
     subprocess.run(
-        [sys.executable, "-m", "vgpu_cfg", *words], check=True, capture_output=True, timeout=60, cwd=folder
+        [sys.executable, "-m", "vgpu_cfg", *words], check=True, capture_output=True, timeout=120, cwd=folder
     )
     with ExitStack() as leaving:
         between = leaving.enter_context(switch([NETWORK]))

@@ -65,7 +65,7 @@ def offline() -> list[str]:
     words = ["unshare", "--user", "--map-root-user", "--net"]
     if shutil.which("unshare") is None:
         return []
-    tried = subprocess.run([*words, "true"], capture_output=True, check=False, timeout=60)
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False, timeout=120)
     return words if tried.returncode == 0 else []
 
 
@@ -100,7 +100,7 @@ def test_the_health_of_a_new_build_is_looked_at_once_and_what_is_broken_each_nig
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         return done.returncode, done.stdout
 

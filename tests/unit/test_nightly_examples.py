@@ -32,7 +32,7 @@ def verify(root: Path, **changed: str) -> str:
         text = changed.get(name, (EXAMPLES / name).read_text(encoding="utf-8"))
         (root / "etc/systemd/system" / name).write_text(text)
     words = [tool("systemd-analyze"), "verify", f"--root={root}", "--man=no", "--recursive-errors=no", *UNITS]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     return done.stderr + done.stdout + (f"status {done.returncode}" if done.returncode else "")
 
 

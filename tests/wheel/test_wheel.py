@@ -43,7 +43,7 @@ def find_python(version: str) -> Path | None:
     on_path = shutil.which(f"python{version}")
     kept = sorted(PYENV.glob(f"versions/{version}.*/bin/python{version}"))
     for place in (*([Path(on_path)] if on_path else []), *kept):
-        told = subprocess.run([place, "--version"], capture_output=True, text=True, check=False, timeout=60)
+        told = subprocess.run([place, "--version"], capture_output=True, text=True, check=False, timeout=120)
         if told.stdout.startswith(f"Python {version}."):
             return place
     return None

@@ -80,7 +80,7 @@ def run_all(server: Server, names: Mapping[str, str], home: Path) -> dict[str, t
         words = shlex.split(string.Template(line).substitute(meant))
         done = subprocess.run(
             [str(built("govc")), *words],
-            env=environment, input="", capture_output=True, text=True, timeout=60, check=False,
+            env=environment, input="", capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
@@ -129,7 +129,9 @@ def rewrite(column: int, found: Mapping[str, str]) -> None:
 
 @pytest.mark.long("vcsim and govc, which Go builds: tests/contract")
 def test_every_command_that_govc_has_is_run_or_has_a_reason() -> None:
-    done = subprocess.run([str(built("govc")), "-h"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [str(built("govc")), "-h"], capture_output=True, text=True, timeout=120, check=False
+    )
     told = set(re.findall(r"^  ([a-z]+(?:\.[a-z]+)*)$", done.stdout + done.stderr, flags=re.MULTILINE))
     assert len(told) > 300
     run = {words.split()[0] for _, _, words in commands()}

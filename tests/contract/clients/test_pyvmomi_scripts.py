@@ -122,7 +122,7 @@ def test_a_file_is_uploaded_found_and_deleted(server: Server, instance: Any) -> 
     instance.content.fileManager.MakeDirectory(f"[{store.name}] notes", center)
     path = f"/folder/notes/a.txt?dcPath={center.name}&dsName={store.name}"
     trusting = ssl.create_default_context(cadata=server.certificate)
-    connection = HTTPSConnection(server.host, server.port, context=trusting, timeout=30)
+    connection = HTTPSConnection(server.host, server.port, context=trusting, timeout=120)
     connection.request("PUT", path, b"hello", {"Cookie": instance._stub.cookie.partition(";")[0]})
     assert connection.getresponse().status == 201
     connection.close()

@@ -263,7 +263,7 @@ def test_open_mpi_reads_the_host_file(plan: HostList, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,  # 4.1 says where each process would be, and breaks off
-        timeout=60,
+        timeout=120,
     )
     for one in plan.workers:
         counts = f"{one.slots}\tMax slots: 0\tNum procs: {one.slots}"
@@ -300,7 +300,7 @@ def test_each_horovod_reads_the_host_file(version: str, tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         read = ",".join(f"{one.host_name}:{one.slots}" for one in plan.workers)

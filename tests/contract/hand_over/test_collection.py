@@ -140,11 +140,11 @@ def test_what_is_documented_is_what_is_taken(module: str, collections: Path) -> 
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections), "LC_ALL": "C.UTF-8"}
     words = [str(ANSIBLE / "ansible-doc"), "-j", "-t", "module", f"vgpu_cfg.vsphere.{module}"]
     printed = subprocess.run(
-        words, check=True, capture_output=True, text=True, env=environment, timeout=60
+        words, check=True, capture_output=True, text=True, env=environment, timeout=120
     ).stdout
     documented = json.loads(printed)[f"vgpu_cfg.vsphere.{module}"]["doc"]["options"]
     words = [str(ANSIBLE / "python"), "-c", SPECIFICATION, str(collections), module]
-    taken = json.loads(subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stderr)
+    taken = json.loads(subprocess.run(words, check=False, capture_output=True, text=True, timeout=120).stderr)
     for key, missing in (("type", None), ("default", None), ("required", False), ("elements", None)):
         assert {name: option.get(key, missing) for name, option in documented.items()} == {
             name: option.get(key, missing) for name, option in taken.items()

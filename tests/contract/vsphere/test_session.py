@@ -213,7 +213,7 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
         thread.start()
         yield server.getsockname()[1], heard
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(timeout=60)
+        thread.join(timeout=120)
 
 
 @pytest.mark.parametrize("trust", [Trust(), Trust(thumbprint="ab" * 32)], ids=["authorities", "pin"])
@@ -250,7 +250,7 @@ def test_a_port_that_speaks_no_tls_is_unreachable() -> None:
         transport = HttpsTransport(f"127.0.0.1:{server.getsockname()[1]}", trust=Trust(insecure=True))
         with pytest.raises(Unreachable):
             Session(transport, "vc", "anna", "x", outage=Outage(pause=lambda _: None)).open()
-        thread.join(timeout=60)
+        thread.join(timeout=120)
 
 
 def test_a_read_survives_dropped_connections_and_the_task_of_a_write_is_found_again() -> None:

@@ -24,7 +24,9 @@ BY_GOVC = [
 
 @cache
 def help_of(verb: str) -> str:
-    run = subprocess.run([built("govc"), verb, "-h"], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        [built("govc"), verb, "-h"], capture_output=True, text=True, timeout=120, check=False
+    )
     assert run.stderr == "" or "Usage" in run.stderr, f"govc has no command {verb}"
     return run.stdout + run.stderr
 

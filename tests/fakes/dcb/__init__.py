@@ -193,7 +193,7 @@ def _preloaded() -> Path:
         pytest.skip("no C compiler is here: install the package gcc")
     made = Path(tempfile.mkdtemp(prefix="dcb-")) / "netlink.so"
     words = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(HERE / "netlink.c"), "-ldl"]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=120)
     return made
 
 

@@ -307,7 +307,7 @@ def test_importing_the_catalogue_reads_no_yaml() -> None:
         "import sys, vgpu_cfg.catalog; vgpu_cfg.catalog.load_catalog(); print('ruamel.yaml' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == "False"
 

@@ -81,7 +81,7 @@ def test_finding_a_board_reads_no_nic() -> None:
         "import sys; from vgpu_cfg.catalog import load_catalog; load_catalog().board('A100');"
         "assert 'vgpu_cfg.catalog.nic_file' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,6 @@ def test_a_statement_is_one_short_sentence() -> None:
 def test_the_command_line_starts_without_beliefs() -> None:
     code = "import vgpu_cfg.cli.app, sys; print('vgpu_cfg.knowledge.beliefs' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == "False\n"

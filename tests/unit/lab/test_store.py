@@ -89,7 +89,7 @@ def test_one_holds_the_state_at_a_time(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(timeout=0.1)
         said.append("this one")
-    waiting.join(timeout=60)
+    waiting.join(timeout=120)
     assert said == ["this one", "the other"]
 
 
@@ -105,7 +105,7 @@ def test_a_lock_file_that_was_removed_holds_nobody(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(timeout=0.1)
         path.unlink()
-    waiting.join(timeout=60)
+    waiting.join(timeout=120)
     assert said == ["the other"]
 
 

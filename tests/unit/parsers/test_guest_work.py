@@ -32,7 +32,7 @@ def test_what_is_printed_says_what_works(printed: str, work: tuple[str, ...] | N
 
 def asked() -> tuple[str, ...] | None:
     answer = subprocess.run(
-        ["/bin/sh", "-c", QUESTION], capture_output=True, text=True, timeout=60, check=False
+        ["/bin/sh", "-c", QUESTION], capture_output=True, text=True, timeout=120, check=False
     )
     return parse_guest_work(answer.stdout)
 

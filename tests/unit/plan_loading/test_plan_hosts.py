@@ -379,7 +379,7 @@ def test_what_is_asked_is_the_same_in_every_process(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=120,
         ).stdout
         for seed in ("1", "2", "3", "4")
     }

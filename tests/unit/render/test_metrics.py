@@ -211,7 +211,7 @@ def promtool(*words: str, stdin: str = "") -> int:
     if program is None:
         pytest.skip("promtool is not here: apt-get install prometheus")
     done = subprocess.run(
-        [program, *words], input=stdin, capture_output=True, text=True, check=False, timeout=60
+        [program, *words], input=stdin, capture_output=True, text=True, check=False, timeout=120
     )
     return done.returncode
 

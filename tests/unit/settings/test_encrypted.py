@@ -37,7 +37,7 @@ def program(name: str) -> str:
 
 def run(*words: str | Path, told: str = "") -> str:
     done = subprocess.run(
-        list(map(str, words)), input=told, capture_output=True, text=True, timeout=60, check=True
+        list(map(str, words)), input=told, capture_output=True, text=True, timeout=120, check=True
     )
     return done.stdout
 

@@ -30,7 +30,7 @@ class LocalChannel:
         self.lines.append(line)
         given = stdin[: len(stdin) - self.cuts] if stdin else stdin
         done = subprocess.run(
-            ["/bin/sh", "-c", line], input=given, capture_output=True, check=False, timeout=60
+            ["/bin/sh", "-c", line], input=given, capture_output=True, check=False, timeout=120
         )
         return Executed(done.returncode, done.stdout, done.stderr)
 

@@ -164,7 +164,7 @@ class Sandbox:
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=120,
         )
         told = self.why_file.read_text().splitlines()
         return Ran(done.returncode, told[-1] if told else "", done.stdout + done.stderr, warned.exists())

@@ -211,11 +211,11 @@ def test_apt_takes_no_driver_from_the_repository(guest: Sandbox, tmp_path: Path)
     ]
     options = [part for word in words for part in ("-o", word)]
     updated = subprocess.run(
-        [tool("apt-get"), *options, "update"], capture_output=True, text=True, check=False, timeout=60
+        [tool("apt-get"), *options, "update"], capture_output=True, text=True, check=False, timeout=120
     )
     assert updated.returncode == 0, updated.stderr
     done = subprocess.run(
-        [policy, *options, "policy", *PACKAGES], capture_output=True, text=True, check=True, timeout=60
+        [policy, *options, "policy", *PACKAGES], capture_output=True, text=True, check=True, timeout=120
     )
     found: dict[str, str] = {}
     name = ""

@@ -131,7 +131,7 @@ def test_torchruns_script_starts_what_it_is_given_with_the_workers_settings(
             check=True,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
         first, *rest = ran.stdout.splitlines()
         assert first == ("rank" if has_rank else "torchrun")
@@ -256,7 +256,7 @@ def read_by_shell(text: str) -> None:
     """Let a shell and shellcheck read a script; a rank's own words are expanded where the rank runs."""
     for judge in (["sh", "-n"], ["shellcheck", "-s", "sh", "-e", "SC2016", "-"]):
         if shutil.which(judge[0]) is not None:
-            subprocess.run(judge, input=text, text=True, check=True, timeout=60)
+            subprocess.run(judge, input=text, text=True, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name in MARKED])
@@ -285,7 +285,7 @@ def test_kubernetes_labels_are_such_as_it_takes(hosts: HostList, tmp_path: Path)
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     words = ran.stdout.splitlines()
     labels = [word for word in words if "/" in word]
@@ -352,7 +352,7 @@ def test_kubectl_makes_the_licences_secret_from_the_tokens_file(tmp_path: Path) 
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
     secret = json.loads(ran.stdout)
     assert (secret["metadata"]["name"], secret["metadata"]["namespace"]) == (

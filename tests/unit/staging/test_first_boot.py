@@ -65,7 +65,7 @@ def read_by_cloud_init(folder: Path, seed: Mapping[str, str]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -128,7 +128,7 @@ def test_what_cloud_init_writes_and_runs_stages_the_guest(guest: Sandbox, tmp_pa
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + guest.read("/var/log/vgpu-cfg.log")
     report = GuestReport.model_validate_json(guest.read("/guestinfo").split(" ", 2)[2])

@@ -60,7 +60,7 @@ class Staging:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         self.output = done.stdout + done.stderr
         return done.returncode
@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_leaves_a_valid_report(staging: Staging) -> None:
         env={"PATH": str(staging.guest.bin), "VGPU_CFG_ROOT": str(staging.guest.root)},
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     last = os.read(told, 65536).decode().splitlines()[-1]
     os.close(told)
@@ -385,7 +385,7 @@ def test_a_secret_is_in_no_log_and_no_report(guest: Sandbox) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done
     holding = [

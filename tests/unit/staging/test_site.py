@@ -62,7 +62,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> str:
         "-nodes",
     ]
     words += ["-keyout", "/dev/null", "-out", str(path), "-days", "1", "-subj", "/CN=the site's CA"]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
     return path.read_text()
 
 
@@ -70,7 +70,7 @@ def read_as_sh(path: Path) -> dict[str, str]:
     """Return the proxy's variables as a shell reads them."""
     done = subprocess.run(
         [tool("dash"), "-c", 'set -a; . "$1"; env -0', "sh", str(path)],
-        env={}, capture_output=True, text=True, check=True, timeout=60,
+        env={}, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     pairs = (line.partition("=") for line in done.stdout.split("\0") if "proxy" in line.lower())
     return {name: value for name, _, value in pairs}
@@ -330,7 +330,7 @@ def test_the_real_update_ca_certificates_takes_what_is_written(systems_own: Path
         "--etccertsdir", str(systems_own / "etc"), "--certsdir", str(systems_own / "share"),
         "--certsconf", str(systems_own / "ca-certificates.conf"), "--hooksdir", "/nonexistent",
     ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     bundle = (systems_own / "etc/ca-certificates.crt").read_text()
     # The line by which the module's check knows the certificate.

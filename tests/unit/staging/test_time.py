@@ -44,7 +44,7 @@ def test_chronyd_reads_the_file(guest: Sandbox) -> None:
         guest.stand_in(name)
     guest.bring(guest.stage(MODULE))
     words = [chronyd, "-p", "-f", str(guest.path("/etc/chrony/chrony.conf"))]
-    read = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    read = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert (read.returncode, read.stderr) == (0, "")
     assert "server ntp1.example.com iburst" in read.stdout
 

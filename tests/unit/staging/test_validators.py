@@ -111,7 +111,7 @@ def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
     )
 

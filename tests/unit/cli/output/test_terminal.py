@@ -44,7 +44,7 @@ class Terminal:
             patch.setattr(sys, "stdin", stdin)
             beside.start()
             answer = confirm(QUESTION)
-        beside.join(timeout=30)
+        beside.join(timeout=120)
         return answer
 
 
@@ -103,7 +103,7 @@ def test_a_signal_that_says_nothing_is_no_answer(terminal: Terminal) -> None:
     def person() -> None:
         terminal.read_until("[y/N]: ")
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-        came.wait(timeout=30)
+        came.wait(timeout=120)
         terminal.type("y\n")
 
     try:

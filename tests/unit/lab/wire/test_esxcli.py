@@ -226,7 +226,7 @@ def test_lab_and_client_declare_the_same_types_in_any_order(order: tuple[str, ..
         + "print(v.GuessWsdlType('ReflectManagedMethodExecuterSoapArgument')(name='a', val='b').val)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout.strip()) == (0, "b"), done.stderr
 

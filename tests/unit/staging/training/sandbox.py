@@ -104,7 +104,7 @@ class Sandbox:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
             cwd=self.root,
         )
 

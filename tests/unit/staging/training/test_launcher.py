@@ -680,7 +680,7 @@ def test_a_slow_reader_loses_nothing(both: Sandbox, stream: int) -> None:
     (both.root / "begun").read_text()
     with process.stdout as pipe:  # type: ignore[union-attr]  # it is a pipe
         text = b"".join(iter(lambda: os.read(pipe.fileno(), 64), b""))
-    assert process.wait(timeout=60) == 0, text[-500:]
+    assert process.wait(timeout=120) == 0, text[-500:]
     # Two workers write at once, and a line may be cut by another's: bytes are counted, not lines.
     assert text.count(b"@") == 2 * lines
 

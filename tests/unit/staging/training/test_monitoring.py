@@ -126,7 +126,7 @@ def check_config(text: str, guest: Sandbox) -> subprocess.CompletedProcess[str]:
         pytest.skip("promtool is not here: apt-get install prometheus")
     path = guest.write("/prometheus.yml", text)
     words = [promtool, "check", "config", str(path)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_promtool_takes_the_scrape_configuration(guest: Sandbox) -> None:
@@ -169,7 +169,7 @@ def test_promtool_takes_every_question_of_the_dashboard(guest: Sandbox) -> None:
             pytest.skip("promtool is not here: apt-get install prometheus")
         path = guest.write("/rules.yml", json.dumps({"groups": [{"name": "panels", "rules": listed}]}))
         words = [promtool, "check", "rules", str(path)]
-        return subprocess.run(words, capture_output=True, check=False, timeout=60).returncode
+        return subprocess.run(words, capture_output=True, check=False, timeout=120).returncode
 
     assert check(rules) == 0
     assert check([{"record": "panel:0", "expr": "rate(node_network_receive_bytes_total[)"}]) != 0
@@ -284,11 +284,13 @@ def test_nvidia_smis_words_become_dcgms(guest: Sandbox) -> None:
     promtool = shutil.which("promtool")
     if promtool is not None:
         words = [promtool, "check", "metrics"]
-        checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
+        checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=120)
         # Its advice on names is DCGM's to take.
         assert "error while linting" not in checked.stderr
         broken = text.replace("} 97", "} many")
-        checked = subprocess.run(words, input=broken, capture_output=True, text=True, check=False, timeout=60)
+        checked = subprocess.run(
+            words, input=broken, capture_output=True, text=True, check=False, timeout=120
+        )
         assert "error while linting" in checked.stderr
     drawn = {name for name in metrics_of(dashboard()) if name in text}
     assert drawn >= {
@@ -304,7 +306,7 @@ def lint(text: str) -> str:
     if promtool is None:
         return ""
     words = [promtool, "check", "metrics"]
-    checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
+    checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=120)
     return checked.stderr
 
 

@@ -126,11 +126,11 @@ def test_dash_parses_every_script() -> None:
     assert len(texts) > 40
     for name, text in texts.items():
         done = subprocess.run(
-            [dash, "-n"], input=text, capture_output=True, text=True, check=False, timeout=30
+            [dash, "-n"], input=text, capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, f"{name}: {done.stderr}"
     broken = subprocess.run(
-        [dash, "-n"], input="if x; then", capture_output=True, text=True, check=False, timeout=30
+        [dash, "-n"], input="if x; then", capture_output=True, text=True, check=False, timeout=120
     )
     assert broken.returncode != 0
 
@@ -151,7 +151,7 @@ def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
     assert done.stdout == ""
     faulty = tmp_path / "faulty"
     faulty.write_text("[ $x == 1 ]\n", encoding="utf-8")
-    done = subprocess.run([*words, str(faulty)], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*words, str(faulty)], capture_output=True, text=True, check=False, timeout=120)
     assert "SC3014" in done.stdout
 
 

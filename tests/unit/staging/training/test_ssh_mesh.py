@@ -121,7 +121,7 @@ def test_a_private_key_that_is_gone_is_asked_for_by_name(guest: Sandbox) -> None
 
 def sshd_test(path: Path) -> subprocess.CompletedProcess[str]:
     words = ["/usr/sbin/sshd", "-t", "-f", str(path)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_sshd_takes_its_configuration(guest: Sandbox) -> None:
@@ -140,14 +140,16 @@ def test_sshd_takes_its_configuration(guest: Sandbox) -> None:
 def test_ssh_reads_how_a_peer_is_reached(guest: Sandbox, name: str) -> None:
     staged(guest, mesh())
     words = ["ssh", "-G", "-F", str(here(guest, "ssh_config")), name]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert told["hostname"] == "10.111.0.12"
     assert (told["user"], told["port"]) == ("root", "2222")
     assert told["stricthostkeychecking"] in ("true", "yes")
     assert told["identityfile"] == f"{guest.root}{MESH}/id"
     assert told["userknownhostsfile"] == f"{guest.root}{MESH}/known_hosts"
-    other = subprocess.run([*words[:-1], "elsewhere"], capture_output=True, text=True, check=True, timeout=30)
+    other = subprocess.run(
+        [*words[:-1], "elsewhere"], capture_output=True, text=True, check=True, timeout=120
+    )
     assert "port 22\n" in other.stdout
 
 
@@ -157,12 +159,12 @@ def test_ssh_reads_how_a_peer_is_reached(guest: Sandbox, name: str) -> None:
 def test_the_host_key_is_known_by_every_name_and_port(guest: Sandbox, name: str) -> None:
     staged(guest, mesh())
     words = ["ssh-keygen", "-F", name, "-f", f"{guest.root}{MESH}/known_hosts"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     vm = "hvd-01" if "hvd-01" in name else "hvd-02"
     assert done.returncode == 0
     assert TOLD[vm] in done.stdout
     words[2] = "hvd-03"
-    assert subprocess.run(words, capture_output=True, check=False, timeout=30).returncode == 1
+    assert subprocess.run(words, capture_output=True, check=False, timeout=120).returncode == 1
 
 
 def test_a_guest_that_has_told_no_key_has_no_line(guest: Sandbox) -> None:

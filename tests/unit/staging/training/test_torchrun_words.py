@@ -38,7 +38,9 @@ def words_for(settings: str) -> list[str]:
     """Return the words that the second worker's shell runs, torchrun's own behind `exec`."""
     quoted = 'quoted() { for word in "$@"; do printf \'%s \' "$word"; done; }'
     script = f"{quoted}\n. {LINE}\n{GIVEN} {settings}\nline_torchrun 1 10.0.0.2 4 python train.py --lr 1"
-    done = subprocess.run(["/bin/sh", "-euc", script], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        ["/bin/sh", "-euc", script], capture_output=True, text=True, check=True, timeout=120
+    )
     program, *words = shlex.split(done.stdout.splitlines()[-1].removeprefix("exec "))
     assert program == "torchrun"
     return words

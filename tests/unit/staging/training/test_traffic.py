@@ -36,7 +36,7 @@ def namespace(guest: Sandbox) -> Iterator[str]:
         furnish(guest)
         yield name
     finally:
-        subprocess.run([tool("ip"), "netns", "del", name], check=True, timeout=30)
+        subprocess.run([tool("ip"), "netns", "del", name], check=True, timeout=120)
 
 
 def tool(name: str) -> str:
@@ -49,7 +49,7 @@ def tool(name: str) -> str:
 def make(words: list[str]) -> None:
     """Do what wants rights and a kernel that knows it; where either is missing, the test is skipped."""
     line = [tool(words[0]), *words[1:]]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         pytest.skip(f"this machine does not let {' '.join(words)}: {done.stderr.strip()}")
 

@@ -81,7 +81,7 @@ def test_dockers_own_client_takes_every_word(guest: Sandbox) -> None:
     def said(*inserted: str) -> str:
         line = [docker, *listed[:1], *inserted, *listed[1:]]
         return subprocess.run(
-            line, env=environment, capture_output=True, text=True, check=False, timeout=60
+            line, env=environment, capture_output=True, text=True, check=False, timeout=120
         ).stderr.lower()
 
     answers = ("cannot connect", "failed to connect", "unknown server os")
@@ -286,7 +286,7 @@ def test_exportfs_reads_the_line_and_finds_a_fault_in_it(guest: Sandbox) -> None
             f"{exportfs} -ra; {exportfs} -s"
         )
         words = [unshare, "--mount", "--net", "sh", "-c", script]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
         if "Operation not permitted" in done.stderr or "failed: " in done.stderr:
             pytest.skip(f"no namespace can be made here: {done.stderr.strip()}")
         return done.stdout + done.stderr
@@ -320,7 +320,7 @@ def test_units_are_named_as_systemd_names_them(path: str) -> None:
     escape = shutil.which("systemd-escape")
     if escape is None:
         pytest.skip("systemd-escape is not here: apt-get install systemd")
-    done = subprocess.run([escape, "--path", path], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([escape, "--path", path], capture_output=True, text=True, check=True, timeout=120)
     assert unit_name(path) == done.stdout.strip()
 
 
