@@ -13,7 +13,6 @@ from tests.cli.command_line import CommandLine
 WORDS = (
     ("plan", "plans/small.yaml"),
     ("plan", "plans/small.yaml", "--output", "json"),
-    ("inventory", "--server", "lab:two-a100"),
     ("lab", "list"),
     ("--help",),
 )
