@@ -379,7 +379,7 @@ def _firsts(hosts: Sequence[AffectedHost], patient: Patient, target: Target) -> 
 
 
 def _images_first(hosts: Sequence[AffectedHost], observed: Inventory, target: Target) -> Iterator[First]:
-    """Yield the import that images need, and the components that their hosts change besides."""
+    """Yield the import that images need, and other components that their hosts change."""
     lacking: set[str] = set()
     also: dict[str, list[str]] = {}
     for host in hosts:
