@@ -21,6 +21,8 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache"
 BUILT = CACHE / "hand-over"
 ANSIBLE = CACHE / "ansible"
+AGES = ("newest", "oldest")
+"""Folders of the schemas: of the newest release, and of the oldest that is supported."""
 pytestmark = pytest.mark.long("what judges hand-overs: script/build-hand-over fetches it")
 
 WHOLE = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
@@ -171,12 +173,13 @@ def test_ansible_reads_the_inventory(judge: Judge, plan: HostList, tmp_path: Pat
 
 def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path: Path) -> None:
     files = put(tmp_path, "kubernetes", plan)
-    wanted = {"kueue.yaml", *(["mpijob.yaml", "pytorchjob.yaml"] if plan.image else [])}
+    wanted = {"kueue.yaml", *(["mpijob.yaml", "trainjob.yaml", "pytorchjob.yaml"] if plan.image else [])}
     assert wanted <= files.keys()
     for file in wanted:
-        done = judge("schema", BUILT / "schemas", files[file])
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[:-1] == []
+        for age in AGES:
+            done = judge("schema", BUILT / age, files[file])
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.splitlines()[:-1] == [], age
 
 
 @pytest.mark.parametrize(
@@ -186,6 +189,8 @@ def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path
         ("mpijob.yaml", ("slotsPerWorker: 1", "slotsPerWorker: one"), "'one'"),
         ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
         ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
+        ("trainjob.yaml", ("numNodes: 2", "numNodes: two"), "two"),
+        ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtimeref"),
         ("kueue.yaml", ("nominalQuota: 2", "nominalQuota: two"), "two"),
         ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
     ],
@@ -197,18 +202,18 @@ def test_kubernetes_refuses_what_is_broken(
     text = path.read_text(encoding="utf-8")
     assert words[0] in text
     path.write_text(text.replace(*words), encoding="utf-8")
-    told = judge("schema", BUILT / "schemas", path).stdout.splitlines()[:-1]
+    told = judge("schema", BUILT / "newest", path).stdout.splitlines()[:-1]
     assert told
     assert said in told[0]
 
 
 LATER = {"driver.licensingConfig.secretName"}
-"""Values of charts after the one that is at hand."""
+"""Values of charts after the one that is at hand: v25.10.0 has it."""
 
 
 def test_the_operators_values_are_those_of_its_chart(judge: Judge, plan: HostList, tmp_path: Path) -> None:
     assert judge("ansible-inventory", "--version").returncode == 0, "the judges are there"
-    chart = data_of(BUILT / "schemas" / "gpu-operator-values.yaml")
+    chart = data_of(BUILT / "newest" / "values.yaml")
     values = data_of(put(tmp_path, "kubernetes", plan)["gpu-operator-values.yaml"])
 
     def unknown(values: Any, known: Any, path: str = "") -> set[str]:

@@ -396,6 +396,12 @@ def test_jobs_run_in_the_plans_image_in_the_nodes_network_with_the_workers_setti
     hosts = WITH_HEAD.model_copy(update={**CONTAINED, "environment": {"NCCL_DEBUG": "INFO"}})
     exported = written("kubernetes", hosts)
     mpi, torch = (yaml_of(exported.files[file]) for file in ("mpijob.yaml", "pytorchjob.yaml"))
+    runtime, job = all_of(exported, "trainjob.yaml")
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    its_pod = node["template"]["spec"]["template"]["spec"]
+    assert (its_pod["hostNetwork"], its_pod["containers"][0]["name"]) == (True, "node")
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    assert job["spec"]["trainer"] == {"numNodes": 2, "numProcPerNode": 1}
     replicas = mpi["spec"]["mpiReplicaSpecs"] | torch["spec"]["pytorchReplicaSpecs"]
     assert list(replicas) == ["Launcher", "Worker", "Master"]
     assert {one["replicas"] for one in replicas.values()} == {1}
@@ -412,6 +418,9 @@ def test_jobs_run_in_the_plans_image_in_the_nodes_network_with_the_workers_setti
     assert "securityContext" not in worker
     (launcher,) = mpi["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
     assert launcher["command"][:4] == ["mpirun", "--allow-run-as-root", "-np", "2"]
+    assert "-o ConnectionAttempts=10 -p 22022" in launcher["command"], (
+        "mpi-operator's own option, and the port"
+    )
 
 
 def test_a_job_of_one_worker_has_a_master_only_and_a_plan_without_an_image_has_none() -> None:

@@ -5,7 +5,8 @@ and `.`, and begins and ends with a letter or a digit (kubernetes.io, "Labels an
 NVIDIA's GPU feature discovery (`nvidia.com/...`) are made in the cluster from the node's devices, and are
 left to it: these labels hold facts that only the plan has. A node is called as its host.
 
-Kueue's objects for a plan (kueue.x-k8s.io/v1beta1): a flavour for each kind of GPU, and queues.
+Kueue's objects for a plan (kueue.x-k8s.io/v1beta2, of Kueue 0.15 and later): a flavour for each kind of GPU,
+and queues.
 
 A ResourceFlavor names nodes by their labels, a ClusterQueue says how much of each there is, and jobs ask for
 a LocalQueue of their namespace (kueue.sigs.k8s.io, "Concepts"). Every flavour of a group lists the resources
@@ -19,13 +20,16 @@ builds and keeps in a registry of his own, since NVIDIA's may not be published. 
 from a secret with gridd.conf and client_configuration_token.tok (docs.nvidia.com, GPU Operator, "Using NVIDIA
 vGPU": driver.licensingConfig.secretName; older charts take a ConfigMap, by configMapName).
 
-Jobs that train on a plan's nodes: MPIJob (kubeflow.org/v2beta1) and PyTorchJob (kubeflow.org/v1).
+Jobs that train on a plan's nodes: MPIJob (kubeflow.org/v2beta1), TrainJob with the TrainingRuntime that it
+refers to (trainer.kubeflow.org/v1alpha1), and its predecessor PyTorchJob (kubeflow.org/v1).
 
 Their pods are in the node's network: NCCL's settings on a worker name interfaces and devices that no other
 network has. So the sshd that mpi-operator starts in workers listens at a port of its own, which the
-launcher's mpirun gets as an option. For a PyTorchJob the operator sets nodes, ranks and processes by PET_*,
-which torchrun reads, but the master by MASTER_ADDR, which it does not (training-operator's source,
-envvar.go). With RDMA a pod is privileged, since /dev/infiniband is none of its devices otherwise.
+launcher's mpirun gets as an option. It replaces the operator's option ConnectionAttempts (ompiEnvVars in
+mpi_job_controller.go), so mpirun gets both. A TrainJob cannot use the node's network, but its runtime can;
+the trainer sets all of PET_*, which torchrun reads (torch.go). For a PyTorchJob the operator sets nodes,
+ranks and processes by PET_*, but the master by MASTER_ADDR, which torchrun does not read (training-operator's
+source, envvar.go). With RDMA a pod is privileged, since /dev/infiniband is none of its devices otherwise.
 
 Belief: mpi-operator-workers, gpu-operator-licence-secret, gpu-operator-without-driver.
 """
@@ -58,7 +62,8 @@ from vgpu_cfg.staging.export.parts import (
     yaml_of,
 )
 
-_API = "kueue.x-k8s.io/v1beta1"
+_API = "kueue.x-k8s.io/v1beta2"
+_TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 
 LICENCE_SECRET, NAMESPACE = "licensing-config", "gpu-operator"
 VALUES = "gpu-operator-values.yaml"
@@ -218,14 +223,15 @@ def _secret(host_list: HostList) -> str:
 
 
 def write_jobs(host_list: HostList, _options: ExportOptions) -> Exported:
-    """Write both jobs; none of a plan without an image, since a pod needs one."""
+    """Write all jobs; none of a plan without an image, since a pod needs one."""
     if not host_list.image:
         return Exported({}, ("no job is exported because the plan has no image: training: {image: IMAGE}",))
-    notes = [f"mpijob.yaml and pytorchjob.yaml run {_TRAIN} from the image: replace it with your own command"]
+    notes = [f"the jobs run {_TRAIN} from the image: replace it with your own command"]
     if len({host.slots for host in host_list.workers}) > 1:
         notes.append("the workers have different GPU counts: the jobs use the lowest count on every worker")
     files = {
         "mpijob.yaml": yaml_of(host_list, _mpi_job(host_list)),
+        "trainjob.yaml": yaml_of(host_list, *_train_job(host_list)),
         "pytorchjob.yaml": yaml_of(host_list, _pytorch_job(host_list)),
     }
     return Exported(files, tuple(notes))
@@ -252,7 +258,7 @@ def _mpi_job(host_list: HostList) -> dict[str, Any]:
             "--map-by",
             "slot",
         ],
-        *["--mca", "plm_rsh_args", f"-p {SSH_PORT}"],
+        *["--mca", "plm_rsh_args", f"-o ConnectionAttempts=10 -p {SSH_PORT}"],
         *(word for name in sorted(host_list.environment) for word in ("-x", name)),
         *[*_SHELL, RANK, "rank", "python3", _TRAIN],
     ]
@@ -268,6 +274,34 @@ def _mpi_job(host_list: HostList) -> dict[str, Any]:
                 "Launcher": {"replicas": 1, "template": _pod(host_list, mpirun, "mpi", is_worker=False)},
                 "Worker": {"replicas": count, "template": _pod(host_list, sshd, "mpi", is_worker=True)},
             },
+        },
+    }
+
+
+def _train_job(host_list: HostList) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make the runtime, with the pods, and the job that refers to it by name."""
+    name, count = queue_of(host_list), len(host_list.workers)
+    pod = _pod(host_list, [*_SHELL, RANK, "rank", "torchrun", _TRAIN], "node", is_worker=True)
+    job = {
+        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+        "spec": {"template": pod},
+    }
+    runtime = {
+        "apiVersion": _TRAINER_API,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "spec": {
+            "mlPolicy": {"numNodes": count, "torch": {}},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
+        },
+    }
+    return runtime, {
+        "apiVersion": _TRAINER_API,
+        "kind": "TrainJob",
+        "metadata": _metadata(host_list),
+        "spec": {
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
+            "trainer": {"numNodes": count, "numProcPerNode": _slots(host_list)},
         },
     }
 
