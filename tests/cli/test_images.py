@@ -114,6 +114,26 @@ def test_a_draft_with_other_changes_is_kept(owner: str, images: Images) -> None:
         assert images.versions == [OLD, OLD]
 
 
+def test_a_component_that_the_plan_did_not_show_reaches_no_host(
+    images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another admin adds it to the image while the first host goes down."""
+    watch = watch_labs(monkeypatch)
+
+    def add(name: str) -> None:
+        if name == "EnterMaintenanceMode_Task" and "tool" not in images.image.components:
+            images.change(lambda image: image.components.update({"tool": "1.0"}))
+
+    watch.before_call = add
+    ran = images.run("apply", "--yes", "plan.yaml")
+    assert ran.code == 6
+    assert "also changes tool of esx-01.lab, which the plan did not show" in ran.told
+    assert not watch.restarts
+    assert "tool: absent -> 1.0" in images.run("plan", "plan.yaml").told
+    images.run.done("apply", "--yes", "plan.yaml")
+    assert images.versions == [NEW, NEW]
+
+
 SDDC = "vcenter: {extensions: [com.vmware.sddcManager]}\n"
 UPGRADE = ("upgrade", "--driver", "580.95", "--output", "json")
 

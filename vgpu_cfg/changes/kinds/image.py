@@ -81,6 +81,7 @@ class RemediateHost(HostChangeBase):
 
     `settles` must hold then. The end-user licence agreement of the image is accepted. `also` are other
     components that differ from the image, and change with it. `compliance` is the last check before the plan.
+    `changes` names all components that may change: if the image brings others by then, the run fails.
     """
 
     face = Face("restart", "remediated", sign=" ", restart=Restart.REBOOT)
@@ -90,6 +91,7 @@ class RemediateHost(HostChangeBase):
     cluster_name: str
     settles: tuple[SettingTarget, ...] = ()
     also: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     compliance: str = ""
 
     @property

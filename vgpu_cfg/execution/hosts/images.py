@@ -16,6 +16,7 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.ports import ImageAction
 
 _TASK_SECONDS = 14400.0
@@ -52,6 +53,7 @@ def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:
     view = yield from hosts.read_awake(ref, change.settles)
     if not hosts.is_in_force(change, view):
         check_down(view, hosts)
+        _check_changes(change, hosts)
         hosts.run.check_going_on()
         hosts.marks.keep(ref.moid, restart="reboot")
         hosts.shells.restarts(ref.moid)
@@ -73,18 +75,32 @@ def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:
 
 
 def _has_components(change: SetImage, hosts: HostSession) -> bool:
-    facts = hosts.run.reader.read_facts(change.hosts[:1], frozenset({FactGroup.IMAGE}))
-    found = facts.clusters.get(change.cluster_moid)
-    if found is None or found.image is None or found.image.unread or found.image.manager:
-        why = (
-            found.image.unread or found.image.manager if found is not None and found.image is not None else ""
-        )
+    image = _read_image(change.hosts[0], change.cluster_moid, change.subject.name, hosts)
+    return change.components.items() <= image.components.items()
+
+
+def _check_changes(change: RemediateHost, hosts: HostSession) -> None:
+    """See that the image brings no component to a host that the plan did not show."""
+    name = change.cluster_name
+    found = _read_image(change.host.moid, change.cluster_moid, name, hosts).hosts.get(change.host.moid)
+    others = set(found.differs if found is not None else ()) - {*change.changes}
+    if others:
         raise NotConfirmed(
-            f"the image of {change.subject.name} cannot be edited: {why or 'none manages the cluster'}",
-            subject=change.subject.name,
+            f"the image of {name} also changes {', '.join(sorted(others))} of {change.host.name}, "
+            "which the plan did not show",
+            subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
-    return change.components.items() <= found.image.components.items()
+
+
+def _read_image(host_moid: str, cluster: str, name: str, hosts: HostSession) -> ClusterImage:
+    """Read an image that can be edited, with the last check of its hosts. Raises NotConfirmed for another."""
+    facts = hosts.run.reader.read_facts([host_moid], frozenset({FactGroup.IMAGE})).clusters.get(cluster)
+    image = facts.image if facts is not None else None
+    if image is None or image.unread or image.manager:
+        why = image.unread or image.manager if image is not None else "none manages the cluster"
+        raise NotConfirmed(f"the image of {name} cannot be edited: {why}", subject=name, remedy=PLAN_AGAIN)
+    return image
 
 
 def _await_others(cluster: str, name: str, hosts: HostSession) -> Waiting[None]:

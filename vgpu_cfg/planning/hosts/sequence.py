@@ -348,9 +348,10 @@ class HostSequence:
         image = view.cluster_facts.image or ClusterImage()
         wanted = {name for drift in drifts for name in components_of(image, drift.desired)}
         last = image.hosts.get(view.host.moid)
+        differs = last.differs if last is not None else {}
         also = (
             f"{name}: {before or 'absent'} -> {after or 'removed'}"
-            for name, (before, after) in sorted(last.differs.items() if last is not None else ())
+            for name, (before, after) in sorted(differs.items())
             if name not in wanted
         )
         return RemediateHost(
@@ -359,6 +360,7 @@ class HostSequence:
             cluster_name=view.cluster.name if view.cluster is not None else "",
             settles=settles,
             also=tuple(also),
+            changes=tuple(sorted({*wanted, *differs})),
             compliance=last.words if last is not None and not last.is_compliant else "",
             edits=tuple(_edit(drift) for drift in drifts),
             impact=Impact.HOST_REBOOT,
