@@ -303,6 +303,14 @@ class PlaceEntry(Frozen):
     pack: bool = key(
         "Whether to place the VMs in this item on as few hosts as possible; a preference.", LIVE, value=False
     )
+    max_per_host: Stated[Annotated[int, Field(ge=1, le=10_000)]] = key(
+        "The most VMs in this item on one host.", LIVE, "no limit"
+    )
+    max_hosts: Stated[Annotated[int, Field(ge=1, le=10_000)]] = key(
+        "The most hosts that VMs in this item use. The hosts of its existing VMs count first.",
+        LIVE,
+        "no limit",
+    )
     hosts: Texts = key(
         "Globs of host names; only matching hosts are used.", LIVE, "every host of `cluster`", value=tuple
     )

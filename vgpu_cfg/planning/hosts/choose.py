@@ -19,6 +19,7 @@ from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
 from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.few_hosts import on_few_hosts
 from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, place
@@ -217,7 +218,7 @@ class Chooser:
         hosts = self._hosts(chosen)
         for host in hosts:
             host.cost = 0
-        demands = made_alike(hosts, self._demands)
+        demands = made_alike(hosts, on_few_hosts(hosts, self._demands))
         return place_startable(hosts, demands, PLACERS, starting_of(self.resolved_vms))
 
     def _hosts(self, chosen: Chosen) -> list[HostState]:

@@ -18,8 +18,9 @@ Variant = tuple[VgpuNeed, ...]
 class Shape:
     """The needs of similar VMs. `hosts` are indexes of hosts with the rank of their cluster.
 
-    `variants` are tried in order; with none there are no vGPUs. `line` is set only if VMs of one line must or
-    should run apart, or together (`pack`). `nics` are the functions of NICs that it needs. `keep_free` of the
+    `variants` are tried in order; with none there are no vGPUs. `line` is set only if VMs of one line depend
+    on each other: apart, together (`pack`), at most `most_per_host` on a host, or on at most `max_hosts` (0:
+    no limit). `nics` are the functions of NICs that it needs. `keep_free` of the
     hosts stay without any GPU VM. `unfit` are other hosts by name, each with its unsupported requirement.
     """
 
@@ -35,6 +36,8 @@ class Shape:
     must: bool = True
     pack: bool = False
     keep_free: int = 0
+    max_per_host: int = 0
+    max_hosts: int = 0
     line: str = ""
     nics: tuple[NicNeed, ...] = ()
     unfit: tuple[tuple[str, str], ...] = ()
@@ -42,6 +45,11 @@ class Shape:
     def __hash__(self) -> int:
         """Leave out the hosts, which may be thousands: shapes that differ in nothing else are few."""
         return hash((self.variants, self.fixed, self.cpus, self.memory_mib, self.line, self.nics))
+
+    @property
+    def most_per_host(self) -> int:
+        """The most VMs of the line on one host; 0 is no limit."""
+        return 1 if self.spread is Spread.HOSTS and self.must else self.max_per_host
 
     @property
     def has_gpus(self) -> bool:

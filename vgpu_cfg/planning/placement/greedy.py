@@ -89,7 +89,7 @@ def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]
     the line that are there already, other sizes that the plan puts there; then whole GPUs, free 4g starts and
     whole sets of NVLink peers that it would cost.
     """
-    together = host.residents.get(shape.line, 0) if shape.line else 0
+    together = host.residents.get(shape.line, 0) if shape.spread is not None or shape.pack else 0
     variant = shape.variants.index(fit.variant) if fit.variant else 0
     is_mixed = int(bool(fit.variant) and host.mixes(fit.variant))
     return (

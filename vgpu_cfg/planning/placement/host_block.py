@@ -166,7 +166,7 @@ class BlockMaker:
         """Add a column for each way to spread a VM over NUMA nodes."""
         shape, host = wanted.shape, self.host
         needs = shape.variants[variant] if shape.variants else ()
-        most = 1 if shape.spread is Spread.HOSTS and shape.must else wanted.count
+        most = min(shape.most_per_host or wanted.count, wanted.count)
         most = min(most, max(0, host.free_mib) // shape.memory_mib) if shape.memory_mib else most
         cost = 10_000.0 * host.cost + 1000.0 * wanted.rank + 100.0 * variant
         if len(shape.dynamic) > 1 and (fit := host.fit(shape)) is not None:
@@ -331,15 +331,15 @@ class BlockMaker:
         return supply
 
     def _spread(self) -> None:
-        for spread in (Spread.HOSTS, Spread.NUMA):
+        for is_host in (True, False):
             lines: dict[str, list[Choice]] = {}
             for choice in self.block.choices:
                 shape = self._shape(choice)
-                if shape.spread is spread and shape.must:
+                if shape.most_per_host if is_host else shape.spread is Spread.NUMA and shape.must:
                     lines.setdefault(shape.line, []).append(choice)
             for line, chosen in lines.items():
-                is_host = spread is Spread.HOSTS
-                room = 1 - self.host.residents.get(line, 0) if is_host else self._free_nodes(line, chosen)
+                most = min(self._shape(choice).most_per_host for choice in chosen)
+                room = most - self.host.residents.get(line, 0) if is_host else self._free_nodes(line, chosen)
                 if room is not None:
                     self.block.row([(choice.column, 1.0) for choice in chosen], max(0, room))
                 for node in self.host.nodes if not is_host else ():

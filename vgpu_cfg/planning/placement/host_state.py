@@ -256,7 +256,7 @@ class HostState:
         known = {node.node_id for node in self.nodes}
         if shape.numa is NumaPolicy.NODE and not known.issuperset(shape.numa_nodes):
             return Code.NUMA_NODE_ABSENT
-        if shape.spread is Spread.HOSTS and shape.must and self.residents.get(shape.line):
+        if 0 < shape.most_per_host <= self.residents.get(shape.line, 0):
             return Code.SPREAD_IMPOSSIBLE
         is_apart = shape.spread is Spread.NUMA and shape.must and bool(self.nodes)
         if is_apart and all(self.is_on_node(shape.line, node.node_id) for node in self.nodes):

@@ -178,7 +178,9 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.NUMA_NODE_ABSENT:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:
-            return "only one VM of this line per host"
+            return (
+                f"only {'one VM' if shape.most_per_host <= 1 else shape.most_per_host} of this line per host"
+            )
         case _:
             return code.summary
 
@@ -258,6 +260,14 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
             limit = Limit(Code.SPREAD_IMPOSSIBLE, f"one of {shape.keep_free} hosts kept free")
             found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
             kept -= 1
+    if 0 < shape.max_hosts < len(found):
+        ranks = [rank for _, rank in shape.hosts]
+        best = sorted(
+            range(len(found)), key=lambda one: (not found[one].count, ranks[one], -found[one].count)
+        )
+        limit = Limit(Code.SPREAD_IMPOSSIBLE, f"the item may use only {counted(shape.max_hosts, 'host')}")
+        for place in best[shape.max_hosts :]:
+            found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
     return tuple(found)
 
 

@@ -284,7 +284,8 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
         case _:
-            return "already has a VM from this item"
+            has = "a VM" if shape.most_per_host <= 1 else counted(shape.most_per_host, "VM")
+            return f"already has {has} from this item"
 
 
 def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:

@@ -315,6 +315,10 @@ def _places(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.unplaced:
         if vm.place.hosts:
             yield from _ask(situation, vm, "on any host in its clusters", ("place.hosts", None))
+        if vm.place.max_hosts:
+            yield from _ask(situation, vm, "on any number of hosts", ("place.max_hosts", None))
+        if vm.place.max_per_host:
+            yield from _ask(situation, vm, "with any number per host", ("place.max_per_host", None))
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
         if vm.place.keep_free:
             yield from _ask(situation, vm, "without keeping hosts free", ("place.keep_free", None))

@@ -309,8 +309,19 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
 
 def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], findings: Findings) -> None:
     """Report VMs of a line that should run apart and share a host; `residents` is by line and host name."""
-    for (_, host_name), resolved_vms in residents.items():
-        if len(resolved_vms) < 2 or resolved_vms[0].desired.place.spread is not Spread.HOSTS:
+    used: dict[str, list[str]] = {}
+    for (line, host_name), resolved_vms in residents.items():
+        used.setdefault(line, []).append(host_name)
+        limit = resolved_vms[0].desired.place.max_hosts
+        if limit and len(used[line]) > limit:
+            message = (
+                f"it is on {host_name}, but `max_hosts` limits these VMs to {listed(used[line][:limit])}"
+            )
+            for resolved in resolved_vms:
+                findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, "move them manually")
+        place = resolved_vms[0].desired.place
+        most = 1 if place.spread is Spread.HOSTS else place.max_per_host or len(resolved_vms)
+        if len(resolved_vms) <= most:
             continue
         names = listed((resolved.name for resolved in resolved_vms), shown=6)
         is_must = any(resolved.desired.place.must for resolved in resolved_vms)
@@ -318,7 +329,9 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
             findings.add_vm(
                 Code.SPREAD_UNMET,
                 resolved.desired,
-                f"{names} should run on different hosts but are all on {host_name}",
+                f"{names} should run on different hosts but are all on {host_name}"
+                if most == 1
+                else f"{host_name} should have at most {most} of these VMs: {names}",
                 "move one manually, or specify more hosts",
                 None if is_must else Severity.INFO,
             )

@@ -15,6 +15,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
+from vgpu_cfg.planning.placement.few_hosts import on_few_hosts
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
@@ -152,5 +153,5 @@ def place_demands(
     states: Sequence[HostState], demands: Sequence[Demand], starting: Collection[str]
 ) -> Placed:
     """Place the demands on the expected GPUs; VMs `starting` are to run."""
-    demands = made_alike(states, demands)
+    demands = made_alike(states, on_few_hosts(states, demands))
     return expect_gpus(place_startable(states, demands, PLACERS, starting), demands)

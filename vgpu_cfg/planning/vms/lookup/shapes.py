@@ -38,6 +38,8 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
         must=vm.place.must,
         pack=vm.place.pack and is_chosen,
         keep_free=vm.place.keep_free if is_chosen else 0,
+        max_per_host=(vm.place.max_per_host or 0) if is_chosen else 0,
+        max_hosts=(vm.place.max_hosts or 0) if is_chosen else 0,
         line=line_of(resolved),
         nics=(*nic_needs(resolved.nics, resolved.kept_devices, resolved.host), *own_needs(resolved.others)),
     )
@@ -84,4 +86,5 @@ def starting_of(resolved_vms: Iterable[ResolvedVm]) -> set[str]:
 def line_of(resolved: ResolvedVm) -> str:
     """Name the line where its VMs depend on one another."""
     place = resolved.desired.place
-    return resolved.desired.line if place.spread is not None or place.pack else ""
+    depends = place.spread is not None or place.pack or place.max_per_host or place.max_hosts
+    return resolved.desired.line if depends else ""
