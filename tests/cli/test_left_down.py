@@ -44,7 +44,10 @@ def test_the_plans_own_commands_name_the_host_and_the_way_back(
 ) -> None:
     ran = left(*words, "plan.yaml", ESXI_PW="x")
     assert WORDS in ran.told
-    assert "to return the host to use, run `vgpu-cfg uncordon host:e3.lab`" in ran.told
+    assert (
+        "to return the host to use, run `vgpu-cfg uncordon host:e3.lab --restore --server=lab:estate.yaml`"
+        in ran.told
+    )
 
 
 @pytest.mark.parametrize("words", [("plan",), ("status",)])
@@ -58,7 +61,7 @@ def test_a_host_that_has_left_the_plan_file_is_named_too(left: CommandLine, word
     [
         ("destroy", "plan.yaml", "--yes"),
         ("forget", "plan.yaml", "--yes"),
-        ("uncordon", "host:e3.lab", "--yes", "--server", "lab:estate.yaml"),
+        ("uncordon", "host:e3.lab", "--restore", "--yes", "--server", "lab:estate.yaml"),
     ],
     ids=["destroy", "forget", "uncordon"],
 )
@@ -98,7 +101,7 @@ def test_a_host_that_nobody_took_down_is_none_of_them(vgpu_cfg: CommandLine) -> 
 
 
 def test_an_alarm_that_cannot_be_removed_once_is_by_the_same_command(left: CommandLine) -> None:
-    words = ("uncordon", "host:e3.lab", "--yes", "--server", "lab:estate.yaml")
+    words = ("uncordon", "host:e3.lab", "--restore", "--yes", "--server", "lab:estate.yaml")
     refused = {"method": "RemoveAlarm", "kind": "call", "fault": "SystemError", "message": "no"}
     left.script("estate.yaml", refused)
     assert left(*words).code == 6

@@ -202,7 +202,7 @@ def test_who_is_no_administrator_is_asked_about_once(user: str, questions: int, 
         ("apply", "--yes", PAIR),
         ("destroy", "--yes", PAIR),
         ("cordon", HOST, "--reason=memory"),
-        ("uncordon", HOST, "--yes"),
+        ("uncordon", HOST, "--restore", "--yes"),
     ):
         asked = site.lab.counters["HasPrivilegeOnEntities"]
         site.done(*words, user=user)

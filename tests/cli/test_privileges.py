@@ -99,7 +99,7 @@ def test_work_on_hosts_takes_just_its_role(vgpu_cfg: CommandLine) -> None:
     words = {
         "cordon": ["cordon", f"host:{host}", "--reason=memory"],
         "drain": ["drain", host, "--reason=memory", "--yes", "--power-off=hvd-01", "--power-off=hvd-02"],
-        "uncordon": ["uncordon", f"host:{host}", "--yes"],
+        "uncordon": ["uncordon", f"host:{host}", "--restore", "--yes"],
     }
     for command, typed in words.items():
         given = Given(vgpu_cfg, plan, f"--for={command}", "--required")

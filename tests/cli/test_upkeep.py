@@ -160,7 +160,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     lab = vgpu_cfg.lab(ESTATE)
     next(host for host in lab.state.all(Host) if host.name == FIRST).build = "24999999"
     lab.save()
-    back = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes")
+    back = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes")
     assert "was cordoned: patch 8.0.3e" in back.told
     assert places(vgpu_cfg) == before
     assert "Nothing to do for uncordon" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER).told
@@ -185,10 +185,10 @@ def test_what_must_be_off_is_named_first_and_comes_home_by_name(vgpu_cfg: Comman
     assert places(vgpu_cfg)["t1"] == (SECOND, False)
     assert "t1: started" in vgpu_cfg.done("drain", FIRST, SERVER, "--yes").told
     assert set(places(vgpu_cfg).values()) == {(SECOND, True)}
-    stays = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes")
+    stays = vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes")
     assert "VG548" in stays.told
     assert places(vgpu_cfg) == {"plain-db": (FIRST, True), "t1": (SECOND, True)}
-    vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1")
+    vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes", "--power-off=t1")
     assert set(places(vgpu_cfg).values()) == {(FIRST, True)}
 
 
@@ -205,7 +205,7 @@ def cold_and_drained(vgpu_cfg: CommandLine) -> None:
 
 def test_a_vm_whose_shutdown_is_refused_once_comes_home_the_next_time(vgpu_cfg: CommandLine) -> None:
     cold_and_drained(vgpu_cfg)
-    home = ("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1")
+    home = ("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes", "--power-off=t1")
     vgpu_cfg.script(
         ESTATE,
         {"method": "ShutdownGuest", "kind": "call", "fault": "SystemError"},
@@ -220,7 +220,7 @@ def test_a_vm_whose_shutdown_is_refused_once_comes_home_the_next_time(vgpu_cfg: 
 def test_a_drain_undoes_what_an_uncordon_began(vgpu_cfg: CommandLine) -> None:
     cold_and_drained(vgpu_cfg)
     vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "message": "no"})
-    assert vgpu_cfg("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1").code == 6
+    assert vgpu_cfg("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes", "--power-off=t1").code == 6
     vgpu_cfg.script(ESTATE)
     assert places(vgpu_cfg)["t1"] == (FIRST, False)
     vgpu_cfg.done("drain", FIRST, SERVER, "--yes", "--others")
@@ -239,7 +239,7 @@ def _lock(vgpu_cfg: CommandLine, holder: LockHolder) -> None:
 COMMANDS = (
     ("cordon", f"host:{FIRST}", "--reason", "DIMM", SERVER),
     ("drain", FIRST, SERVER, "--yes", "--others"),
-    ("uncordon", f"host:{FIRST}", SERVER, "--yes"),
+    ("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes"),
 )
 
 
@@ -284,7 +284,7 @@ def test_a_vm_bound_to_its_host_is_switched_off_and_started_again(vgpu_cfg: Comm
     lab.state.touch(database)
     lab.save()
     tasks = len(vgpu_cfg.look(ESTATE).tasks)
-    assert "p: started" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes").told
+    assert "p: started" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--restore", "--yes").told
     assert len(vgpu_cfg.look(ESTATE).tasks) == tasks + 1
     assert vgpu_cfg("plan", pinned, "--exit-code").code == 0
 

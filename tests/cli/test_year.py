@@ -124,7 +124,7 @@ def test_a_year(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     host = year.host_of("old-02")
     year.step("cordon", f"host:{host}", "--reason", "new DIMM")
     year.step("drain", host, "--reason", "patches")
-    year.step("uncordon", f"host:{host}")
+    year.step("uncordon", f"host:{host}", "--restore")
 
     # A VM is given up.
     year.edit("old-{01..02}", "old-02")

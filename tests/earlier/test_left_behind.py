@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 HOSTS, TEAM = "estates/work-on-hosts.yaml", "estates/team.yaml"
 LAB = f"--server=lab:{HOSTS}"
 DRAIN = ("drain", "esx-01.lab", LAB, "--yes", "--power-off=plain-db")
-UNCORDON = ("uncordon", "host:esx-01.lab", LAB, "--yes")
+UNCORDON = ("uncordon", "host:esx-01.lab", LAB, "--restore", "--yes")
 PARTS = ("1", "2", "3")
 
 

@@ -86,7 +86,7 @@ LISTED = (
     Listed("drain", "upkeep", panels.HOSTS,
            "Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."),
     Listed("uncordon", "upkeep", panels.HOSTS,
-           "Return cordoned hosts or GPUs to use, and move drained VMs back."),
+           "Return cordoned hosts or GPUs to use; with --restore, also move drained VMs back."),
     Listed("support-bundle", "support_bundle", panels.HOSTS, (
         "Collect a GPU's serial, nvidia-smi, Xids, host and BMC logs, and history for an RMA. Read-only."
     )),

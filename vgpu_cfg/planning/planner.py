@@ -29,6 +29,7 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.left_down import report_all_left
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -114,7 +115,8 @@ def make_plan(
     if is_waiting(desired, observed):
         return _plan_until_it_begins(desired, as_named(desired, observed), catalog)
     desired = with_choices(desired, as_named(desired, observed), catalog)
-    plan = _Planning(with_nearness(desired), observed, catalog, options or PlanOptions()).run()
+    told = meant_at(options or PlanOptions(), desired, observed)
+    plan = _Planning(with_nearness(desired), observed, catalog, told).run()
     return plan.model_copy(update={"desired": desired})
 
 

@@ -167,6 +167,8 @@ class Connection:
     login: SecretStr | None = None
     log_calls: Path | None = None
     locks: LocksEntry = field(default_factory=LocksEntry)
+    of_plan: str = ""
+    """The option that names it to a command without the plan file, if only the plan file does."""
 
     @property
     def is_lab(self) -> bool:
@@ -287,7 +289,16 @@ def resolve_connection(
         quotas=_quotas(chosen, flags, environment, config),
         log_calls=flags.log_calls,
         locks=_locks(chosen, config),
+        of_plan=_of_plan(flags, environment, plan_server, chosen, config),
     )
+
+
+def _of_plan(
+    flags: ConnectionFlags, environment: Environment, plan_server: str | None, chosen: str, config: ConfigFile
+) -> str:
+    if flags.server or flags.context or environment.server or environment.context or not plan_server:
+        return ""
+    return f"--context={plan_server}" if plan_server in config.contexts else f"--server={chosen}"
 
 
 def _locks(server: str, config: ConfigFile) -> LocksEntry:

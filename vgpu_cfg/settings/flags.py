@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+_REPEATED = (
+    "server", "context", "user", "password_file", "token_file", "datacenter", "ca_file", "thumbprint",
+    "insecure", "log_calls",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
@@ -29,6 +34,16 @@ class ConnectionFlags:
     log_calls: Path | None = None
     contexts: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The stated options, for another command at the same vCenter."""
+        said = {name.replace("_", "-"): getattr(self, name) for name in _REPEATED}
+        said["timeout"] = self.timeout_seconds
+        stated = {
+            f"--{name}": value for name, value in said.items() if value is not None and value is not False
+        }
+        return tuple(flag if value is True else f"{flag}={value}" for flag, value in stated.items())
 
     @property
     def is_of_several(self) -> bool:

@@ -37,7 +37,7 @@ WORK = of_the_lab((ROOT / "tests/cli/plans/work-on-hosts.yaml").read_text(encodi
 HOST = "esx-01.lab"
 OFF: Words = ("--power-off=t1", "--power-off=t2")
 DRAIN: Words = ("drain", HOST, "--yes", "--others", SERVER)
-UNCORDON: Words = ("uncordon", f"host:{HOST}", "--yes", SERVER)
+UNCORDON: Words = ("uncordon", f"host:{HOST}", "--restore", "--yes", SERVER)
 CORDON: Words = ("cordon", f"host:{HOST}", "gpu:esx-02.lab/21:00.0", "--reason", "DIMM", SERVER)
 
 TIMED = KNOWN.replace("vms:", "from: 2020-01-01T08:00Z\nuntil: 2099-01-31T18:00Z\nvms:")
@@ -307,7 +307,7 @@ COMMANDS: dict[str, Scenario] = {
         environment={"ESXI_PASSWORD": LAB_PASSWORD},
     ),
     "left down": _left_down("`uncordon` of a host that a failed run has left in maintenance mode",
-                            "uncordon", f"host:{DOWN_HOST}", "--yes", SERVER),
+                            "uncordon", f"host:{DOWN_HOST}", "--restore", "--yes", SERVER),
     "left down, destroyed": _left_down("`destroy` of a plan that has left a host in maintenance mode",
                                        "destroy", "--yes", "second.yaml"),
     "left down, forgotten": _left_down("`forget` of a plan that has left a host in maintenance mode",

@@ -320,7 +320,7 @@ def upkeep_cases(draw: st.DrawFn) -> Case:
     server = "--server=lab:estate.yaml"
     off = draw(st.lists(st.sampled_from(["erp-1", "web-1", "own-1", "own-2"]), unique=True, max_size=2))
     words = ["drain", host, "--yes", *(["--others"] * draw(truths)), *(f"--power-off={name}" for name in off)]
-    back = ["uncordon", f"host:{host}", "--yes", *(["--stay"] * draw(truths))]
+    back = ["uncordon", f"host:{host}", "--yes", draw(st.sampled_from(("--stay", "--restore")))]
     plan = own_plan()
     return Case(
         draw(st.sampled_from(OWN_ESTATES)),

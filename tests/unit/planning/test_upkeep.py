@@ -21,7 +21,7 @@ from vgpu_cfg.model.wording import shown
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
-from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
+from vgpu_cfg.planning.upkeep.give_back import DrainedVms, make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
 from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
 
@@ -146,7 +146,8 @@ def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
         return make_uncordon_plan(targets_of(["host:esx-01"], estate_), estate_, load_catalog(), **more)
 
     assert kinds(given_back(observed)) == ["relocate_vm a", "set_attributes a"]
-    assert kinds(given_back(observed, stays=True)) == ["set_attributes a"]
+    assert kinds(given_back(observed, drained=DrainedVms.STAY)) == ["set_attributes a"]
+    assert findings(given_back(observed, drained=DrainedVms.WAIT)) == [("VG548", "esx-01")]
     elsewhere = with_home(estate(3, {"a": small("esx-03", **OWN)}), "a", home)
     assert kinds(given_back(elsewhere)) == ["set_attributes a"]
     cold = with_home(estate(3, {"a": small("esx-02", **OWN)}, migrates=False), "a", home)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, refuse_of_several
+from vgpu_cfg.cli.options.shared import (
+    ClustersOption,
+    HostsOption,
+    OutputFormat,
+    OutputOption,
+    connected,
+    refuse_of_several,
+)
 from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -45,12 +52,8 @@ def register(app: typer.Typer) -> None:
 @connected(recordings=True, several=True, quotas=True)
 def inventory(
     *,
-    hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
-    ] = None,
-    clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
-    ] = None,
+    hosts: HostsOption = None,
+    clusters: ClustersOption = None,
     gpus: Annotated[
         bool, typer.Option("--gpus", help="Show the GPUs as a pool: slots used, free, and stranded.")
     ] = False,
@@ -207,6 +210,7 @@ def _show_reservations(
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import NotFound
+    from vgpu_cfg.planning.estate.named import cluster_globs
     from vgpu_cfg.planning.findings.options import matches_any
     from vgpu_cfg.planning.pool.calendar import read_calendar
     from vgpu_cfg.render.data.pool import reservations_data
@@ -216,11 +220,12 @@ def _show_reservations(
     if observed.reservations is None:
         message = "a recording does not contain reservations"
         raise NotFound(message, subject=server, remedy="run the command against the vCenter itself")
+    globs = cluster_globs(clusters, observed)
     found = read_calendar(
         observed,
         load_catalog(),
         observed.reservations,
-        lambda name: not clusters or matches_any(name, clusters),
+        lambda name: not globs or matches_any(name, globs),
     )
     if html is not None:
         write_whole(html, render_reservations_page(found, server, reservations_data(found, server)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, bare, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def explain(
     *,
     vm: Annotated[
         str | None,
-        typer.Option("--vm", help="Explain the last failed task of this VM.", show_default=False),
+        typer.Option(
+            "--vm", help="Explain the last failed task of this VM.", show_default=False, callback=bare("vm")
+        ),
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,

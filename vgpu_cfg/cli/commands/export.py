@@ -33,7 +33,8 @@ def register(app: typer.Typer) -> None:
 def export(
     *,
     clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only objects in clusters that match this glob.")
+        list[str] | None,
+        typer.Option("--cluster", metavar="WHAT", help="Only objects in these clusters (gpu*)."),
     ] = None,
     folders: Annotated[
         list[str] | None,
@@ -42,10 +43,12 @@ def export(
         ),
     ] = None,
     vms: Annotated[
-        list[str] | None, typer.Option("--vm", help="Only VMs whose names match this glob.")
+        list[str] | None,
+        typer.Option("--vm", metavar="WHAT", help="Only these VMs (train-*), or those of KIND:NAME."),
     ] = None,
     hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and their VMs.")
+        list[str] | None,
+        typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*) and their VMs."),
     ] = None,
     name: Annotated[
         str | None,

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned, refuse_of_several
+from vgpu_cfg.cli.options.shared import (
+    ClustersOption,
+    HostsOption,
+    OutputFormat,
+    OutputOption,
+    bare,
+    connected,
+    planned,
+    refuse_of_several,
+)
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -47,14 +56,13 @@ def fit(
         Path | None, typer.Option("--plan", help="Count VMs of this plan file instead.", show_default=False)
     ] = None,
     vm: Annotated[
-        str | None, typer.Option("--vm", help="The VM or line of the plan file.", show_default=False)
+        str | None,
+        typer.Option(
+            "--vm", help="The VM or line of the plan file.", show_default=False, callback=bare("vm")
+        ),
     ] = None,
-    clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
-    ] = None,
-    hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
-    ] = None,
+    clusters: ClustersOption = None,
+    hosts: HostsOption = None,
     add: Annotated[
         list[str] | None,
         typer.Option(

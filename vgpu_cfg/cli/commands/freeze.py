@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options.running import occasioned
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -34,6 +34,7 @@ def freeze(
         ),
     ] = None,
     thaw: Annotated[bool, typer.Option("--thaw", help="End the freeze now.")] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -45,6 +46,6 @@ def freeze(
     if thaw == (until is not None):
         raise typer.BadParameter("specify --until with --reason, or --thaw", param_hint="--until")
     if until is None:
-        freeze_flow.thaw(connection, occasion, output, yes=yes)
+        freeze_flow.thaw(connection, occasion, output, yes=yes, dry_run=dry_run)
     else:
-        freeze_flow.freeze(connection, until, occasion, output)
+        freeze_flow.freeze(connection, until, occasion, output, yes=yes, dry_run=dry_run)

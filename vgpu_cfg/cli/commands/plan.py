@@ -327,6 +327,7 @@ def plan(
 def apply(
     path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
@@ -390,6 +391,10 @@ def apply(
     )
     if expired:
         _refuse_beside_expired(options, how)
+    if dry_run:
+        apply_flow.show_only(request, connection, options.plan_options, how)
+        return
+    if expired:
         raise typer.Exit(apply_flow.shut_down_expired(request, connection, options.plan_options, how))
     raise typer.Exit(apply_flow.apply(request, connection, options.plan_options, how))
 

@@ -144,7 +144,7 @@ def _show_room(
         desired, observed = flow.read_of(request, connection)
         clusters = list(dict.fromkeys(name for vm in desired.vms for name in vm.clusters))
     else:
-        observed, clusters = flow.read_all(resolve_connection(connection)), [of]
+        observed, clusters = flow.read_all(resolve_connection(connection)), [of.removeprefix("cluster:")]
     is_wanted = wanted_hosts(observed, hosts=(), clusters=clusters)
     hosts: Sequence[Host] = [host for host in observed.hosts if is_wanted(host.name)]
     found = standing_hosts(hosts, load_catalog(), load_board_power(), load_servers())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, bare, connected
 from vgpu_cfg.cli.options.steps import steps_of
 from vgpu_cfg.planning.doctor.trials import Step
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -41,7 +41,8 @@ def trial(
         typer.Option(help="Clone VMs from this template; without it they are created.", show_default=False),
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="The cluster of throw-away VMs.", show_default=False)
+        str | None,
+        typer.Option(help="The cluster of throw-away VMs.", show_default=False, callback=bare("cluster")),
     ] = None,
     datastore: Annotated[
         str | None, typer.Option(help="The datastore of throw-away VMs.", show_default=False)
@@ -58,7 +59,13 @@ def trial(
     ] = None,
     move_to: Annotated[
         str | None,
-        typer.Option("--move-to", metavar="HOST", help="Move its VM here by vMotion.", show_default=False),
+        typer.Option(
+            "--move-to",
+            metavar="HOST",
+            help="Move its VM here by vMotion.",
+            show_default=False,
+            callback=bare("host"),
+        ),
     ] = None,
     save: Annotated[
         Path | None,

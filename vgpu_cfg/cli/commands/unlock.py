@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -32,6 +32,7 @@ def unlock(
             help=("Remove the locks of a run even if it was active recently; only use this if it has ended."),
         ),
     ] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -42,4 +43,4 @@ def unlock(
     if run is None:
         unlock_flow.list_locks(connection, output)
     else:
-        unlock_flow.unlock(connection, run, output, force=force, yes=yes)
+        unlock_flow.unlock(connection, run, output, force=force, yes=yes, dry_run=dry_run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import ClustersOption, HostsOption, OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -54,12 +54,8 @@ def upgrade(
             "--esxi", metavar="BUILD", help="The ESXi build that all hosts are to have.", show_default=False
         ),
     ] = "",
-    hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
-    ] = None,
-    clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
-    ] = None,
+    hosts: HostsOption = None,
+    clusters: ClustersOption = None,
     window: Annotated[
         str,
         typer.Option(

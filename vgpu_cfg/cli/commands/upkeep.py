@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options.running import notified, occasioned
-from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, bare, connected
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -23,7 +23,10 @@ _Targets = Annotated[
 _PowerOffOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--power-off", metavar="VM", help="Allow this VM to be powered off if it cannot be migrated live."
+        "--power-off",
+        metavar="VM",
+        help="Allow this VM to be powered off if it cannot be migrated live.",
+        callback=bare("vm"),
     ),
 ]
 
@@ -35,14 +38,19 @@ def register(app: typer.Typer) -> None:
         'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"'
     )(cordon)
     app.command(epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01")(drain)
-    app.command(epilog="vgpu-cfg uncordon host:esx-01")(uncordon)
+    app.command(epilog="vgpu-cfg uncordon host:esx-01\n\nvgpu-cfg uncordon host:esx-01 --restore --dry-run")(
+        uncordon
+    )
 
 
 @connected()
 @occasioned
+@notified
 def cordon(
     targets: _Targets,
     *,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     occasion: Occasion,
@@ -50,7 +58,7 @@ def cordon(
     """Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
-    raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output))
+    raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output, yes=yes, dry_run=dry_run))
 
 
 @connected()
@@ -84,19 +92,37 @@ def drain(
 def uncordon(
     targets: _Targets,
     *,
-    power_off: _PowerOffOption = None,
-    stay: Annotated[
-        bool, typer.Option("--stay", help="Leave VMs on their current hosts; forget their original ones.")
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore", help="Also end maintenance mode that a run left, and move drained VMs back."
+        ),
     ] = False,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Leave drained VMs where they are; forget their original hosts.")
+    ] = False,
+    power_off: _PowerOffOption = None,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Return cordoned hosts or GPUs to use, and move drained VMs back."""
+    """Return cordoned hosts or GPUs to use; with --restore, also move drained VMs back."""
     from vgpu_cfg.cli.flows import upkeep_flow
+    from vgpu_cfg.planning.upkeep.give_back import DrainedVms
 
+    if stay and (restore or power_off):
+        raise typer.BadParameter("cannot be combined with --restore and --power-off", param_hint="--stay")
+    drained = DrainedVms.STAY if stay else DrainedVms.RETURN if restore or power_off else DrainedVms.WAIT
     code = upkeep_flow.uncordon(
-        connection, targets, occasion, output, power_off=power_off or (), stays=stay, yes=yes
+        connection,
+        targets,
+        occasion,
+        output,
+        drained=drained,
+        power_off=power_off or (),
+        yes=yes,
+        dry_run=dry_run,
     )
     raise typer.Exit(code)

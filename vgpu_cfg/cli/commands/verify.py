@@ -57,10 +57,12 @@ def verify(
         bool, typer.Option("--all", help="Also check the licenses of other VMs on the plan's hosts.")
     ] = False,
     hosts: Annotated[
-        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and their VMs.")
+        list[str] | None,
+        typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*) and their VMs."),
     ] = None,
     vms: Annotated[
-        list[str] | None, typer.Option("--vm", help="Only VMs that match this glob, and their hosts.")
+        list[str] | None,
+        typer.Option("--vm", metavar="WHAT", help="Only these VMs (hvd-*) and their hosts."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Skip bandwidth measurements.")] = False,
     threshold: Annotated[

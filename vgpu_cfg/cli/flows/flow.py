@@ -23,6 +23,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import DoesNotFit, NotFound
@@ -55,7 +56,10 @@ def server_of(flags: ConnectionFlags, desired: DesiredPlan | None = None) -> Con
     """Decide which server is asked, by a plan where there is one."""
     if desired is None:
         return resolve_connection(flags)
-    return resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+    found = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+    if found.of_plan:
+        typed.at_server(found.of_plan)
+    return found
 
 
 def meant_at(connection: Connection, desired: DesiredPlan) -> DesiredPlan:

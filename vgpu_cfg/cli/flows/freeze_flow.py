@@ -26,8 +26,16 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
 
 
-def freeze(flags: ConnectionFlags, until: str, occasion: Occasion, output: OutputFormat) -> None:
-    """Keep a freeze in vCenter. Runs that hold locks continue, and are shown.
+def freeze(
+    flags: ConnectionFlags,
+    until: str,
+    occasion: Occasion,
+    output: OutputFormat,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Keep a freeze in vCenter, or only show it. Runs that hold locks continue, and are shown.
 
     Raises Locked if a freeze is in force, NotPermitted if the account may create no alarms.
     """
@@ -57,6 +65,11 @@ def freeze(flags: ConnectionFlags, until: str, occasion: Occasion, output: Outpu
             raise typer.BadParameter(f"it is {over} characters too long", param_hint="--reason")
         refuse_frozen(found)
         refuse_missing(estate.locks, to="freeze a vCenter", to_remove=False)
+        if dry_run:
+            shown = KeptFreeze(moid="", freeze=made, account=connection.user)
+            show_history.freeze(found.model_copy(update={"freezes": (shown,)}), output)
+            return
+        ask(f"Freeze {found.server} until {until}?", yes=yes or not sys.stdin.isatty())
         for ended in found.freezes:
             estate.locks.remove(ended.moid)
         is_first = estate.locks.freeze(made)
@@ -69,7 +82,9 @@ def freeze(flags: ConnectionFlags, until: str, occasion: Occasion, output: Outpu
     show_history.freeze(found, output)
 
 
-def thaw(flags: ConnectionFlags, occasion: Occasion, output: OutputFormat, *, yes: bool) -> None:
+def thaw(
+    flags: ConnectionFlags, occasion: Occasion, output: OutputFormat, *, yes: bool, dry_run: bool
+) -> None:
     """Show the freeze, ask, and end it. Nothing is done if there is none.
 
     Raises NotPermitted if the account may remove no alarms.
@@ -81,6 +96,9 @@ def thaw(flags: ConnectionFlags, occasion: Occasion, output: OutputFormat, *, ye
     with compose.connect_writer(connection) as estate:
         found = estate.locks.read()
         if found.freezes:
+            if dry_run:
+                show_history.freeze(found, output)
+                return
             if output is OutputFormat.TEXT or not yes:
                 show_history.freeze(found, OutputFormat.TEXT, sys.stderr if output == "json" else None)
             refuse_missing(estate.locks, to="end a freeze", to_remove=True)

@@ -13,6 +13,7 @@ from vgpu_cfg.cli.flows.flow import Planned, meant_at, read_for, scope_of
 from vgpu_cfg.cli.flows.preparing.host_facts import with_facts, with_move_facts, with_open_shells
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.kept.whole_file import write_whole
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.errors import VgpuCfgError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def find_fixes(request: PlanRequest, connection: Server, refused: Planned) -> Su
             variables=request.variables,
             variable_files=request.variable_files,
         )
-        return suggest(source)
+        return typed.with_fixes(suggest(source))
 
 
 class _Estate:

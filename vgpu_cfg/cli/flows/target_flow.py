@@ -36,6 +36,7 @@ def plan_branch(
     with GPUs is selected.
     """
     from vgpu_cfg.model.compatibility import BranchPlan
+    from vgpu_cfg.planning.estate.named import host_names, vm_names
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of
     from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
@@ -49,6 +50,7 @@ def plan_branch(
         specs = verify_flow.specs_of(desired, observed)
         ways = verify_flow.Ways(desired, observed, estate, specs, {}, secrets)
         own = own_vms(desired, observed)
+        vms, hosts = vm_names(vms, observed, [vm.name for vm in desired.vms]), host_names(hosts, observed)
         stacks = []
         for vm in desired.vms:
             there = own.get(vm.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.occasion import Occasion
+    from vgpu_cfg.planning.upkeep.give_back import DrainedVms
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
 
-_EVERY_VM = ReadScope(everything=True)
+_EVERY_VM, _HOSTS_ONLY = ReadScope(everything=True), ReadScope()
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
     """A request for hosts: `plan_for` returns its plan, `scope` is the reading it needs.
 
-    `hosts_of` are its hosts, `command` is the typed command. `asks` is whether it is shown and confirmed
-    before, `is_dry` whether it is only shown. `drained` is the host that must then be empty, `back`
-    the command that gives it back.
+    `hosts_of` are its hosts, `command` is the typed command, `is_dry` is whether it is only shown. `drained`
+    is the host that must then be empty, `back` the command that gives it back.
     """
 
     command: str
@@ -50,14 +51,21 @@ class Upkeep:
     plan_for: Callable[[Inventory], Plan]
     scope: ReadScope
     occasion: Occasion
-    asks: bool = False
     drained: Callable[[Inventory], Host | None] = lambda _: None
     back: str = ""
     yes: bool = False
     is_dry: bool = False
 
 
-def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, output: OutputFormat) -> int:
+def cordon(
+    flags: ConnectionFlags,
+    targets: Sequence[str],
+    occasion: Occasion,
+    output: OutputFormat,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> int:
     """Keep new VMs off hosts and GPUs."""
     from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
@@ -72,9 +80,8 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, o
     def plan_for(observed: Inventory) -> Plan:
         return make_cordon_plan(targets_of(targets, observed), observed, reason)
 
-    return _work(
-        Upkeep("cordon", hosts_of, plan_for, ReadScope(), occasion), resolve_connection(flags), flags, output
-    )
+    work = Upkeep("cordon", hosts_of, plan_for, _HOSTS_ONLY, occasion, yes=yes, is_dry=dry_run)
+    return _work(work, resolve_connection(flags), flags, output)
 
 
 def uncordon(
@@ -83,11 +90,12 @@ def uncordon(
     occasion: Occasion,
     output: OutputFormat,
     *,
+    drained: DrainedVms,
     power_off: Sequence[str],
-    stays: bool,
     yes: bool,
+    dry_run: bool,
 ) -> int:
-    """Give hosts and GPUs back, with the VMs that a drain took from them."""
+    """Give hosts and GPUs back; `drained` is the fate of the VMs that a drain took from them."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
@@ -97,9 +105,9 @@ def uncordon(
 
     def plan_for(observed: Inventory) -> Plan:
         found = targets_of(targets, observed)
-        return make_uncordon_plan(found, observed, load_catalog(), power_off=power_off, stays=stays)
+        return make_uncordon_plan(found, observed, load_catalog(), power_off=power_off, drained=drained)
 
-    work = Upkeep("uncordon", hosts_of, plan_for, _EVERY_VM, occasion, asks=True, yes=yes)
+    work = Upkeep("uncordon", hosts_of, plan_for, _EVERY_VM, occasion, yes=yes, is_dry=dry_run)
     return _work(work, resolve_connection(flags), flags, output)
 
 
@@ -131,15 +139,15 @@ def drain(
     def drained(observed: Inventory) -> Host:
         return one_host(name, observed)
 
+    given_back = Path(f"host:{name.removeprefix('host:')}")
     work = Upkeep(
         "drain",
         lambda observed: [one_host(name, observed)],
         plan_for,
         _EVERY_VM,
         occasion,
-        asks=True,
         drained=drained,
-        back=CommandOptions(flags).command("uncordon", Path(f"host:{name.removeprefix('host:')}")),
+        back=CommandOptions(flags).command("uncordon", given_back, "--restore"),
         yes=yes,
         is_dry=dry_run,
     )
@@ -274,15 +282,16 @@ def _as_work(
 def _decide_and_run(
     asked: Upkeep, work: Work, estate: Estate, flags: ConnectionFlags, output: OutputFormat
 ) -> int:
-    takes_leave = asked.asks and any(change.kind != "set_cordon" for change in work.plan.changes)
+    # Scripts of the previous release cordon without --yes: without a terminal, only VMs require it.
+    is_light = all(change.kind == "set_cordon" for change in work.plan.changes)
     how = ApplyOptions(
         path=Path(),
-        yes=asked.yes or not takes_leave,
+        yes=asked.yes or (is_light and not sys.stdin.isatty()),
         parallel=PARALLEL,
         per_host=PER_HOST,
         output=output,
         options=CommandOptions(flags, occasion=asked.occasion),
     )
-    if takes_leave:
+    if not (is_light and how.yes):
         show_plan(work.plan, how)
     return decide_and_run(work, estate, how)

@@ -46,6 +46,13 @@ class Wanted:
     all_licences: bool = False
     baseline: Baseline | None = None
 
+    def meant(self, desired: DesiredPlan, observed: Inventory) -> Wanted:
+        """Return the same with its VMs and hosts in names of this estate."""
+        from vgpu_cfg.planning.estate.named import host_names, vm_names
+
+        vms = vm_names(self.vms, observed, [vm.name for vm in desired.vms])
+        return replace(self, vms=vms, hosts=host_names(self.hosts, observed))
+
 
 def verify_plan(
     request: PlanRequest,
@@ -84,6 +91,7 @@ def verify_in(
 
     begun, clock = estate.clock.now(), _vcenter_clock(estate)
     observed = read_plan(desired, estate)
+    wanted = wanted.meant(desired, observed)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
     open_shells = _open_shells(desired, observed)

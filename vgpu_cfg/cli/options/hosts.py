@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import NotFound
+from vgpu_cfg.planning.estate.named import cluster_globs, host_names, hosts_of, split
 from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
@@ -37,42 +38,42 @@ def wanted_hosts(
 
 
 class HostChoice:
-    """The values of `--host` and `--cluster` for one or several vCenters: a glob must match at one."""
+    """The values of `--host` and `--cluster` for one or several vCenters: a word must match at one."""
 
     def __init__(self, hosts: Sequence[str], clusters: Sequence[str]) -> None:
         self._hosts, self._clusters = hosts, clusters
-        self._cluster_of: list[tuple[str, str]] = []
+        self._met: set[str] = set()
+        self._known: dict[str, set[str]] = {"host": set(), "cluster": set()}
+        self._has_any = False
 
     def at(self, observed: Inventory) -> Callable[[str], bool]:
         """Return a predicate on names of wanted hosts of a vCenter; any thread may call it."""
         by_moid = cluster_names(observed)
         cluster_of = {host.name: by_moid.get(host.moid, "") for host in observed.hosts}
-        self._cluster_of += cluster_of.items()
-        return lambda name: self._is_wanted(name, cluster_of.get(name, ""))
+        self._known["host"] |= cluster_of.keys()
+        self._known["cluster"] |= {*cluster_of.values()} - {""}
+        self._met |= {f"host {word}" for word in self._hosts if hosts_of(word, observed)}
+        clusters = cluster_globs(self._clusters, observed)
+        for word in self._clusters:
+            if any(matches_any(name, cluster_globs([word], observed)) for name in cluster_of.values()):
+                self._met.add(f"cluster {word}")
+        hosts = host_names(self._hosts, observed)
 
-    def _is_wanted(self, name: str, cluster: str) -> bool:
-        return (not self._hosts or matches_any(name, self._hosts)) and (
-            not self._clusters or matches_any(cluster, self._clusters)
-        )
+        def is_wanted(name: str) -> bool:
+            in_cluster = not clusters or matches_any(cluster_of.get(name, ""), clusters)
+            return in_cluster and (not hosts or matches_any(name, hosts))
+
+        self._has_any |= any(map(is_wanted, cluster_of))
+        return is_wanted
 
     def refuse_vain(self, subject: str) -> None:
-        """Raise NotFound for a glob that named nothing of all that was asked, and where together they did."""
-        for globs, known, noun in (
-            (self._clusters, sorted({cluster for _, cluster in self._cluster_of if cluster}), "cluster"),
-            (self._hosts, [name for name, _ in self._cluster_of], "host"),
-        ):
-            for glob in globs:
-                if not any(matches_any(name, [glob]) for name in known):
-                    remedy = did_you_mean(glob, known, noun=f"{noun}s")
-                    raise NotFound(
-                        f"no {noun} matches {glob}",
-                        subject=subject,
-                        remedy=remedy
-                        or "run `vgpu-cfg inventory` without --host and --cluster to list them all",
-                    )
-        if (self._hosts or self._clusters) and not any(self._is_wanted(*pair) for pair in self._cluster_of):
-            raise NotFound(
-                f"no host matches {' '.join([*self._clusters, *self._hosts])}",
-                subject=subject,
-                remedy="run `vgpu-cfg inventory` without --host and --cluster to list them all",
-            )
+        """Raise NotFound for a word that named nothing of all that was asked, and where together they did."""
+        listing = "run `vgpu-cfg inventory` to list them all"
+        for words, noun in ((self._clusters, "cluster"), (self._hosts, "host")):
+            for word in words:
+                if f"{noun} {word}" not in self._met:
+                    remedy = did_you_mean(split(word)[1], sorted(self._known[noun]), noun=f"{noun}s")
+                    raise NotFound(f"no {noun} matches {word}", subject=subject, remedy=remedy or listing)
+        if (self._hosts or self._clusters) and not self._has_any:
+            asked = " ".join([*self._clusters, *self._hosts])
+            raise NotFound(f"no host matches {asked}", subject=subject, remedy=listing)

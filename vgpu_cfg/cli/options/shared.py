@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.ranges import is_glob
@@ -55,6 +56,20 @@ class PlanFormat(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     JUNIT = "junit"
+
+
+def bare(kind: str) -> Callable[[Any], Any]:
+    """Return a callback for an option that names objects of one kind: with `kind:` before the name or not."""
+
+    def strip(value: Any) -> Any:
+        if value is None or isinstance(value, (list, tuple)):
+            return value and [strip(one) for one in value]
+        said, colon, name = value.partition(":")
+        if colon and said in ("host", "vm", "gpu", "cluster") and said != kind:
+            raise typer.BadParameter(f"{value!r} is not a {kind.replace('vm', 'VM')}; use {kind}:NAME")
+        return name if colon and said == kind else value
+
+    return strip
 
 
 OutputOption = Annotated[OutputFormat, typer.Option("--output", help="Print text or JSON.")]
@@ -113,6 +128,7 @@ DeleteOption = Annotated[
         help="Also delete this VM that the plan owns but the plan file no longer lists, or this "
         "unmanaged disk together with its VM.",
         show_default=False,
+        callback=bare("vm"),
         rich_help_panel=_SCOPE,
     ),
 ]
@@ -151,11 +167,22 @@ OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        metavar="GLOB",
-        help="Only these VMs (hvd-*), or those on a host (host:esx-01).",
+        metavar="WHAT",
+        help="Only these VMs (hvd-*), or those of host:NAME, cluster:NAME or gpu:HOST/PCI.",
+        show_default=False,
         rich_help_panel=_SCOPE,
     ),
 ]
+HostsOption = Annotated[
+    list[str] | None,
+    typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*), or those of KIND:NAME."),
+]
+ClustersOption = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or those of KIND:NAME."),
+]
+
+
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
 PlansArgument = Annotated[
     Path, typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False)
@@ -330,13 +357,7 @@ class CommandOptions:
         if verb in ("apply", "destroy", "import", "forget"):
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)
-        said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}
-        said["timeout"] = said.pop("timeout_seconds")
-        for name, value in said.items():
-            if value is not None and value is not False:
-                flag = f"--{name.replace('_', '-')}"
-                words.append(flag if value is True else f"{flag}={value}")
-        return shlex.join(words)
+        return shlex.join([*words, *self.connection.words])
 
 
 def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[str, ...]:
@@ -375,7 +396,9 @@ def connected(
         if servers:
             words = values["server"] or []
             values |= {"server": words[0] if len(words) == 1 else None, "servers": tuple(words[1:] and words)}
-        return {"connection": ConnectionFlags(**values)}
+        flags = ConnectionFlags(**values)
+        typed.begin(flags.words)
+        return {"connection": flags}
 
     return adding(options, gather, handed="connection")
 

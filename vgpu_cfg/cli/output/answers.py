@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
@@ -182,6 +183,7 @@ def status(
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import differing, view_status
 
+    made = typed.advised(made)
     view = view_status(made, observed, differences)
 
     def data() -> Data:
@@ -234,6 +236,8 @@ def plan(
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.findings import render_fixes
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    made = typed.advised(made)
 
     def lines(width: int) -> Iterable[Text]:
         yield from render_plan(made, width, PlanShown(command, is_only_shown=True, with_all=verbose))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.wording import as_json, shown
@@ -57,6 +58,7 @@ def error(found: VgpuCfgError, output: OutputFormat, *, of: str = "") -> None:
 
     `of` names its subject among several.
     """
+    found.remedy = typed.completed(found.remedy)
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.error import error_data
 
@@ -90,6 +92,7 @@ def plan(
     """
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
+    made = typed.advised(made)
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import plan_data
 
@@ -103,7 +106,7 @@ def plan_after(then: Plan) -> None:
     """Print the changes of `apply` after those shown before."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
-    shown = PlanShown(is_only_shown=True)
+    then, shown = typed.advised(then), PlanShown(is_only_shown=True)
     head = "THEN   what `apply` would change next; errors below do not affect the changes above"
     lines(lambda width: [_text(""), *fold(_text(head), width, hang=7), _text("")])
     lines(lambda width: render_plan(then, width, shown))
@@ -132,7 +135,7 @@ def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False, with_all=False, occasion=occasion)
-    lines(lambda width: render_plan(made, width, shown), sys.stderr)
+    lines(lambda width: render_plan(typed.advised(made), width, shown), sys.stderr)
 
 
 def rollback(made: Plan, *, is_json: bool) -> None:
@@ -195,6 +198,7 @@ def upkeep(
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
 
+    made = typed.advised(made)
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import report_data
 

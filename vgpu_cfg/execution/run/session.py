@@ -327,8 +327,7 @@ class RunSession:
                 f"{found.name} is not deleted: deletion of this imported VM is not allowed",
                 subject=vm.name,
                 remedy=(
-                    f"to allow it, use `vgpu-cfg import` with --may-destroy --only {vm.name}; then delete "
-                    "the VM"
+                    f"to allow it, run `vgpu-cfg import --may-destroy --only {vm.name}`, then delete the VM"
                 ),
             )
         return found

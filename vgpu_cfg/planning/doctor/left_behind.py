@@ -52,7 +52,7 @@ def maintenance(host: Host, patient: Patient) -> Ailment:
     when = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
     by = f" by {entered.by}" if entered is not None and entered.by else ""
     own = mark is not None or host.cordon is not None
-    command = patient.type_("uncordon", f"host:{host.name}")
+    command = patient.type_("uncordon", f"host:{host.name}", "--restore")
     leave = command if own else f"govc host.maintenance.exit {host.name}"
     says = f"{counted(len(host.gpus), 'GPU')} unavailable{when}{by}"
     owner = f"plan {mark.plan}" if mark is not None else ""

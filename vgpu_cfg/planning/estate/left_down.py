@@ -22,7 +22,7 @@ def exit_id(host: str) -> str:
 
 def way_back(host: str) -> str:
     """Return the commands that return a host in its present state, without the rest of its plan."""
-    return f"`{shlex.join(['vgpu-cfg', 'uncordon', f'host:{host}'])}`"
+    return f"`{shlex.join(['vgpu-cfg', 'uncordon', f'host:{host}', '--restore'])}`"
 
 
 def report_left(host: Host, mark: HostMark, findings: Findings, remedy: str) -> None:

@@ -239,8 +239,7 @@ def refuse_to_delete(vm: Vm, findings: Findings) -> None:
     if vm.mark is not None and vm.mark.is_imported:
         message = "deletion of this imported VM is not allowed"
         remedy = (
-            f"to allow it, use `vgpu-cfg import` with --may-destroy --only {quote(vm.name)}; then delete "
-            "the VM"
+            f"to allow it, run `vgpu-cfg import --may-destroy --only {quote(vm.name)}`, then delete the VM"
         )
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:

@@ -6,7 +6,7 @@ The DRS rules that a plan file can express: kept apart, or kept on a host group;
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpu_cfg.documents import did_you_mean
@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import read_members, runs_of
 from vgpu_cfg.model.wording import as_counted
+from vgpu_cfg.planning.estate.named import cluster_globs, host_names, vm_names
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
 from vgpu_cfg.planning.findings.options import matches_any
@@ -29,6 +30,15 @@ class Choice:
     folders: tuple[str, ...] = ()
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+
+    def meant(self, observed: Inventory) -> Choice:
+        """Return the same in names of this estate."""
+        return replace(
+            self,
+            clusters=cluster_globs(self.clusters, observed),
+            vms=vm_names(self.vms, observed),
+            hosts=host_names(self.hosts, observed),
+        )
 
     @property
     def names_vms(self) -> bool:
@@ -53,6 +63,7 @@ def choose(choice: Choice, names: Names) -> Chosen:
     folders = {path for path in folder_of.values() if path}
     folders |= {path.rpartition("/")[0] for path in folders} - {""}
     clusters = names.site.clusters
+    choice = choice.meant(observed)
     known = {cluster.moid for cluster in clusters}
     hosts = [host for host in observed.hosts if host.owner_moid in known]
     for globs, nouns, there in (

@@ -15,6 +15,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.ownership import as_named, assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
@@ -119,7 +120,8 @@ def plan_rebalance(
 
     Hosts count in their present state; the plan's changes to them have not happened.
     """
-    return _Rebalancing(desired, as_named(desired, observed), catalog, options).run()
+    observed = as_named(desired, observed)
+    return _Rebalancing(desired, observed, catalog, meant_at(options, desired, observed)).run()
 
 
 @dataclass(slots=True)

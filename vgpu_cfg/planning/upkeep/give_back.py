@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import Change
@@ -19,8 +20,9 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.cordon import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
-from vgpu_cfg.planning.estate.left_down import bring_back
+from vgpu_cfg.planning.estate.left_down import bring_back, report_left
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -34,23 +36,37 @@ from vgpu_cfg.planning.vms.existing_vms import switch_off
 from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 
 
+class DrainedVms(StrEnum):
+    """The fate of VMs that a drain took from a host which is given back."""
+
+    WAIT = "wait"
+    """They remain, and can be moved back later."""
+    RETURN = "return"
+    STAY = "stay"
+    """They remain, and their original hosts are forgotten."""
+
+
 def make_uncordon_plan(
     targets: Sequence[Target],
     observed: Inventory,
     catalog: Catalog,
     *,
     power_off: Collection[str] = (),
-    stays: bool = False,
+    drained: DrainedVms = DrainedVms.RETURN,
 ) -> Plan:
-    """Plan to give these back; with `stays` VMs remain where a drain put them, and are forgotten.
+    """Plan to give these back; `drained` is the fate of drained VMs. Only their return ends maintenance mode.
 
     Raises NotFound and Ambiguous for a name in `power_off` that does not mean one VM.
     """
     refuse_unclear(power_off, observed)
-    given = _GivenBack(observed, catalog, power_off, stays=stays)
+    given = _GivenBack(observed, catalog, power_off, stays=drained is DrainedVms.STAY)
     changes: list[Change] = []
     for host, pci_ids in by_host(targets):
         opened = uncordon_host(host, pci_ids)
+        if drained is DrainedVms.WAIT:
+            changes += [opened] if opened is not None else []
+            given.tell_of_waiting(host, pci_ids)
+            continue
         up = bring_back(host, given.findings) if "" in pci_ids else ()
         # VMs come home once it is out of maintenance mode.
         home = host.model_copy(update={"is_in_maintenance_mode": False}) if up else host
@@ -87,6 +103,21 @@ class _GivenBack:
                 self.touched[vm.moid] = vm
                 yield in_turn(vm, found, self.observed)
 
+    def tell_of_waiting(self, host: Host, pci_ids: Collection[str]) -> None:
+        """Report the VMs that a drain took from a host, and a host that a run left in maintenance mode."""
+        if "" not in pci_ids:
+            return
+        again = shlex.join(_again(host))
+        subject = Subject(kind="host", name=host.name, moid=host.moid)
+        if host.mark is not None and host.mark.maintenance:
+            report_left(host, host.mark, self.findings, f"to end maintenance mode, run `{again}`")
+        away = [vm.name for vm in self.observed.vms if (home := home_of(vm)) and home.host == host.moid]
+        if away:
+            names = fold_names(sorted(away, key=as_counted))
+            message = f"drained VMs remain where they are: {names}"
+            remedy = f"`{again}` moves them back; --stay instead cancels the return"
+            self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
+
     def _without_room(self, vms: Sequence[Vm], host: Host, pci_ids: Collection[str]) -> Mapping[str, str]:
         """Say of VMs, by moid, why their host has no place for them as it will be given back."""
         cordons = tuple(one for one in host.cordons if one.pci_id not in pci_ids)
@@ -117,7 +148,7 @@ class _GivenBack:
         if not cold and vm.detail is not None:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
-            again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
+            again = shlex.join([*_again(host), f"--power-off={vm.name}"])
             remedy = f"with its owner's approval, `{again}` moves it back; --stay cancels the return"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
@@ -136,7 +167,11 @@ def _comes(vm: Vm, home: Home) -> bool:
     return home.is_there(vm) or (home.is_moving and not vm.is_on)
 
 
-_WAIT = "free its original location and uncordon again, or add --stay to cancel the return"
+def _again(host: Host) -> list[str]:
+    return ["vgpu-cfg", "uncordon", f"host:{host.name}", "--restore"]
+
+
+_WAIT = "free its original location and run `uncordon --restore` again, or add --stay to cancel the return"
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:
@@ -145,5 +180,5 @@ def _why_not_yet(host: Host) -> tuple[str, str]:
         message, first = f"{host.name} {host.connection.words}", "reconnect it"
     else:
         message, first = f"{host.name} is in maintenance mode", "take it out of maintenance mode"
-    again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}"])
+    again = shlex.join(_again(host))
     return f"it cannot be moved back: {message}", f"{first}; then `{again}` moves the VM back"

@@ -6,19 +6,19 @@ must mean one VM.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
+from vgpu_cfg.model.ranges import is_glob
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
+from vgpu_cfg.planning.estate.named import full_address, hosts_of, split
 from vgpu_cfg.planning.findings.options import is_host, matches_any
 from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
-
-_WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,9 @@ def hosts_named(glob: str, observed: Inventory) -> list[Host]:
 
 def one_host(word: str, observed: Inventory) -> Host:
     """Return the host that a word names, `host:` before it or not. Raises NotFound where it is not one."""
-    hosts = hosts_named(word.removeprefix("host:"), observed)
+    if split(word)[0] not in ("", "host"):
+        _refuse_kind(word, "a host", observed)
+    hosts = hosts_named(split(word)[1], observed)
     if len(hosts) > 1:
         raise NotFound(
             f"{word} matches {len(hosts)} hosts, but exactly one is required",
@@ -81,6 +83,8 @@ def away_of(word: str, observed: Inventory) -> Away:
         return one_gpu(word, observed)
     if rest and kind == "nic":
         return _one_nic(word, observed)
+    if rest and kind == "vm":
+        _refuse_kind(word, "a host, cluster, GPU or NIC", observed)
     raise NotFound(
         f"{word!r} does not identify a host, cluster, GPU or NIC",
         subject=observed.vcenter.address,
@@ -192,7 +196,7 @@ def _one_nic(word: str, observed: Inventory) -> AwayNic:
     facts = observed.facts.hosts.get(host.moid)
     devices = {pci.pci_id: "" for pci in host_functions(host)} | dict(facts.vmnics if facts else {})
     devices |= {nic.pci_id: nic.device for nic in host.nics}
-    address = _full(named)
+    address = full_address(named)
     for pci_id, device in devices.items():
         if pci_id == address or (device and device == named):
             return AwayNic(host, pci_id, device)
@@ -219,9 +223,21 @@ def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:
             )
 
 
+def _refuse_kind(word: str, wanted: str, observed: Inventory) -> NoReturn:
+    """Raise NotFound for an object of another kind, with the hosts that it is on."""
+    hosts = [f"host:{host.name}" for host in hosts_of(word, observed)[:6]]
+    raise NotFound(
+        f"{word} is not {wanted}",
+        subject=observed.vcenter.address,
+        remedy=f"specify {' or '.join(hosts)}" if hosts else "run `vgpu-cfg inventory` to list the hosts",
+    )
+
+
 def _targets(word: str, observed: Inventory) -> Iterator[Target]:
     word = _with_kind(word, observed)
     kind, _, rest = word.partition(":")
+    if kind == "vm" and rest:
+        _refuse_kind(word, "a host, a cluster or a GPU", observed)
     if kind not in ("host", "gpu", "cluster") or not rest:
         raise NotFound(
             f"{word!r} is not a host, a cluster or a GPU",
@@ -229,8 +245,11 @@ def _targets(word: str, observed: Inventory) -> Iterator[Target]:
             remedy="use host:NAME, cluster:NAME or gpu:HOST/PCI, for example gpu:esx-01/0000:17:00.0",
         )
     if kind == "cluster":
-        cluster = _one_cluster(rest, observed)
-        yield from (Target(host) for host in (*cluster.hosts, *cluster.silent))
+        hosts = sorted(hosts_of(word, observed), key=_by_name) if is_glob(rest) else []
+        if not hosts:
+            cluster = _one_cluster(rest, observed)
+            hosts = [*cluster.hosts, *cluster.silent]
+        yield from (Target(host) for host in hosts)
         return
     if kind == "host":
         yield from (Target(host) for host in hosts_named(rest, observed))
@@ -242,7 +261,7 @@ def _targets(word: str, observed: Inventory) -> Iterator[Target]:
             subject=observed.vcenter.address,
             remedy=f"use `gpu:{rest}/PCI` with the address that `vgpu-cfg inventory` shows",
         )
-    yield from _gpus(hosts_named(name, observed), _full(address), observed)
+    yield from _gpus(hosts_named(name, observed), full_address(address), observed)
 
 
 def _gpus(hosts: Sequence[Host], glob: str, observed: Inventory) -> Iterator[Target]:
@@ -263,12 +282,6 @@ def _addresses(host: Host) -> list[str]:
     """Return the addresses of a host's GPUs, and of those that were cordoned and are gone."""
     cordoned = (cordon.pci_id for cordon in host.cordons if cordon.pci_id)
     return list(dict.fromkeys([*(gpu.pci_id for gpu in host.gpus), *cordoned]))
-
-
-def _full(address: str) -> str:
-    """Return an address, or a glob of some, with its domain, in small letters."""
-    lower = address.strip().lower()
-    return f"0000:{lower}" if _WITHOUT_DOMAIN.fullmatch(lower) else lower
 
 
 def _by_name(host: Host) -> tuple[str, str]:

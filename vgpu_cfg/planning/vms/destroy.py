@@ -24,6 +24,7 @@ from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, is_in_folder, listed_disks, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -197,7 +198,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     or under `protect` is an error; one that only looks like the plan's is left alone with a warning. Rules
     and groups stay as long as they hold a VM that stays.
     """
-    chosen, observed = options or PlanOptions(), as_named(desired, observed)
+    observed = as_named(desired, observed)
+    chosen = meant_at(options or PlanOptions(), desired, observed)
     findings, silent = Findings.for_plan(desired), Findings()
     site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}

@@ -17,6 +17,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.lost import Intent, can_go
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -72,7 +73,8 @@ def with_expired_at_rest(desired: DesiredPlan, observed: Inventory) -> DesiredPl
 
 def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions | None = None) -> Plan:
     """Plan to shut down the plan's VMs that run past their date, and nothing else."""
-    chosen, findings = options or PlanOptions(), Findings.for_plan(desired)
+    chosen = meant_at(options or PlanOptions(), desired, observed)
+    findings = Findings.for_plan(desired)
     site, today = Site(desired, observed, findings), observed.read_at.date()
     own = own_vms(desired, observed)
     protection = Protection.of(desired)

@@ -18,6 +18,7 @@ from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, V
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
@@ -38,7 +39,7 @@ def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     Without `only` the plan's reservation is given back with them. One on a host that does not respond keeps
     its marks and its rules: nothing reaches it.
     """
-    findings = Findings.for_plan(desired)
+    findings, options = Findings.for_plan(desired), meant_at(options, desired, observed)
     site = Site(desired, observed, findings)
     chosen = chosen_own_vms(desired, observed, options)
     leaving, steps = can_go(chosen, observed, desired.identity, findings, GIVEN_UP)

@@ -23,6 +23,7 @@ from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.devices import all_devices
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
+from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.ownership import as_imported, marked_moids, own_vms
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -38,6 +39,7 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     One that is another's, a copy or a template is an error; one that is not there is none: `apply` makes it.
     """
     findings, taken, own = Findings.for_plan(desired), list[Vm](), list[str]()
+    options = meant_at(options, desired, observed)
     site = Site(desired, observed, findings)
     existing = own_vms(desired, observed)
     by_place = {(vm.folder_moid, (vm.called or vm.name).casefold()): vm for vm in observed.vms}
@@ -64,7 +66,7 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
 
 def make_allowance_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
     """Plan to allow that imported VMs of the plan are deleted, those that `only` selects."""
-    findings = Findings.for_plan(desired)
+    findings, options = Findings.for_plan(desired), meant_at(options, desired, observed)
     site = Site(desired, observed, findings)
     chosen = chosen_own_vms(desired, observed, options)
     if not chosen:

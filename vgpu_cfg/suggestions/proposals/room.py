@@ -87,7 +87,7 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
             FixKind.OUTSIDE,
             says,
             Cost.MOVE if home else Cost.NOTHING,
-            command=uncordon(host, *host.cordons),
+            command=uncordon(host, *host.cordons) + (" --restore" if home else ""),
             effect=together((set_in_host(host.moid, cordons=()), carried_out(changes, situation.catalog))),
             touches=tuple(moid for moid in dict.fromkeys(home) if moid),
         )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vgpu_cfg.cli.options import typed
+
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.model.desired import DesiredPlan
@@ -55,6 +57,7 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
 
     Raises DocumentError with every fault of the file.
     """
+    typed.of_plan(path)
     if path.is_dir():
         _refuse_folder(path)
     if path.suffix == ".json":

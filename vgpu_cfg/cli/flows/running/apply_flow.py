@@ -14,7 +14,9 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import (
     locate,
+    plan_once,
     read_for,
+    read_of,
     read_to_run,
     refuse_errors,
     scope_of,
@@ -122,6 +124,19 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         _refuse_closed_window(plan, observed)
         work = applying.work(plan, observed, "" if plan.digest == agreed else f"Make {these(plan)}?")
         return decide_and_run(replace(work, reviewed=reviewed), estate, how)
+
+
+def show_only(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> None:
+    """Plan and show; nothing is changed. Raises StalePlan if a reviewed plan no longer applies."""
+    from vgpu_cfg.planning.vms.expiry import make_expiry_plan
+
+    if how.options.expired:
+        plan = make_expiry_plan(*read_of(request, flags), options)
+    else:
+        plan = plan_once(request, flags, options).plan
+    show.plan(plan, how.output, command=how.command("apply"), verbose=False, occasion=how.occasion)
+    refuse_errors(plan)
+    check_reviewed(request.reviewed, plan)
 
 
 def _end(plan: Plan, observed: Inventory, applying: _Applying, *, is_shown: bool = False) -> int:

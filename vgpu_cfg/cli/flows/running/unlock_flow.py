@@ -28,7 +28,9 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
         show_history.locks(found, output, server=connection.server)
 
 
-def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
+def unlock(
+    flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool, dry_run: bool
+) -> None:
     """Remove the locks of one run, by its id or the beginning of it; vCenter's events then record the run.
 
     Nothing is done if they are removed already. Raises NotFound for an unknown id, Locked if the run was
@@ -46,11 +48,16 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
             show_history.removed(start, (), output)
             return
         is_json = output is OutputFormat.JSON
+        if dry_run and is_json:
+            show_history.locks(found, output, server=connection.server)
+            return
         if not is_json or not yes:
             show_history.of_run(found, run, to_people=is_json)
         refuse_frozen(found)
         _refuse_alive(found, run, force=force)
         refuse_missing(estate.locks, to="remove locks", to_remove=True)
+        if dry_run:
+            return
         count = len(found.of_run(run))
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night

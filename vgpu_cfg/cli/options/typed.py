@@ -1,0 +1,100 @@
+"""Commands in messages, completed so that they can be pasted: with the plan file and vCenter of this command.
+
+Findings and errors are worded without them: `vgpu-cfg uncordon host:esx-01`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vgpu_cfg.changes.plan import Plan
+    from vgpu_cfg.changes.suggestion import FixPart, Suggestion
+
+_QUOTED = re.compile(r"`(vgpu-cfg [^`]+)`")
+_OF_A_PLAN = ("plan", "apply", "destroy", "import", "forget", "verify", "runbook", "privileges", "hand-over")
+_OF_A_SERVER = (
+    "cordon", "drain", "uncordon", "unlock", "freeze", "inventory", "fit", "history", "doctor", "status",
+    "support-bundle", "record", "export", "metrics", "trial", "upgrade",
+)  # fmt: skip
+_NAMES_A_SERVER = ("--server", "--context", "--from")
+
+
+class _Said(threading.local):
+    """The words of the running command that a next one must repeat; each thread has a plan of its own."""
+
+    plan: str = ""
+    server: tuple[str, ...] = ()
+    """The option that names the plan file's vCenter to a command without the plan file."""
+
+
+_SAID = _Said()
+_WORDS: list[str] = []
+"""The command's own connection options."""
+
+
+def begin(words: Sequence[str]) -> None:
+    """Begin a command with these connection options."""
+    _WORDS[:] = words
+    _SAID.plan, _SAID.server = "", ()
+
+
+def of_plan(path: Path) -> None:
+    """Note the plan file of the command."""
+    _SAID.plan = str(path)
+
+
+def at_server(*words: str) -> None:
+    """Note the option that names the plan file's vCenter."""
+    _SAID.server = words
+
+
+def completed(text: str) -> str:
+    """Return a message with its quoted commands completed."""
+    return _QUOTED.sub(lambda match: f"`{completed_command(match[1])}`", text)
+
+
+def completed_command(command: str) -> str:
+    """Return a command of this program with its missing words; any other command unchanged."""
+    try:
+        program, verb, *rest = shlex.split(command)
+    except ValueError:  # an empty one, or another's with quotes of its own
+        return command
+    if program != "vgpu-cfg" or any(word.partition("=")[0] in _NAMES_A_SERVER for word in rest):
+        return command
+    if verb in _OF_A_PLAN:
+        names_a_plan = any(word.endswith((".yaml", ".yml", ".json")) or word == "PLAN" for word in rest)
+        if _SAID.plan:
+            rest = [_SAID.plan if word == "PLAN" else word for word in rest]
+            rest = rest if names_a_plan else [_SAID.plan, *rest]
+        more = (*_WORDS,)
+    else:
+        more = (*_SAID.server, *_WORDS) if verb in _OF_A_SERVER else ()
+    words = [program, verb, *rest, *more]
+    return command if words == shlex.split(command) else shlex.join(words)
+
+
+def with_fixes(found: Suggestion) -> Suggestion:
+    """Return fixes with their commands completed."""
+
+    def completed_part(part: FixPart) -> FixPart:
+        then = tuple(completed_command(line) for line in part.then)
+        return part.model_copy(update={"command": completed_command(part.command), "then": then})
+
+    fixes = (
+        fix.model_copy(update={"parts": tuple(completed_part(part) for part in fix.parts)})
+        for fix in found.fixes
+    )
+    return found.model_copy(update={"fixes": tuple(fixes)})
+
+
+def advised(plan: Plan) -> Plan:
+    """Return a plan with the commands in its findings completed."""
+    found = tuple(one.model_copy(update={"remedy": completed(one.remedy)}) for one in plan.diagnostics)
+    return plan.model_copy(update={"diagnostics": found})
