@@ -8,6 +8,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning import desired_plans as desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.fit import Gain, next_step
@@ -35,6 +36,14 @@ def test_copies_are_counted_until_there_is_no_place() -> None:
     found = fit("grid_a100-10c", {"gpus": [a100(), a100(B)]})
     assert found.total == 8
     assert [limit.text for limit in found.hosts[0].limits] == ["memory of 2 GPUs"]
+
+
+def test_gpu_memory_is_counted_with_the_smallest_profiles_that_have_a_place() -> None:
+    host = {"gpus": [a100(), a100(B)]}
+    observed = make_inventory({"hosts": {"esx-01": host}, "vms": {"a": runs("grid_a100-20c")}})
+    found = CurrentHosts(observed, CATALOG).fit_gpu(GpuEntry(memory=10240), lambda _: True)
+    assert (found.total, found.profiles) == (5, ("grid_a100-10c",))
+    assert dict(found.hosts[0].profiles) == {"grid_a100-10c": 4, "grid_a100-20c": 1}
 
 
 def test_a_size_that_runs_there_locks_its_gpu() -> None:

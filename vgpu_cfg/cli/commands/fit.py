@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.several.asking import Told
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.vgpu import VgpuProfile
+    from vgpu_cfg.model.plan_file import GpuEntry
     from vgpu_cfg.planning.pool.shapes import Fits
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.suggestions.added_hosts import Grown
@@ -49,7 +49,10 @@ def register(app: typer.Typer) -> None:
 @planned
 def fit(
     profile: Annotated[
-        str | None, typer.Argument(metavar="[PROFILE]", help="The vGPU profile.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[PROFILE]", help="The vGPU profile, or the GPU memory, as in 10GiB.", show_default=False
+        ),
     ] = None,
     *,
     plan: Annotated[
@@ -121,11 +124,11 @@ def fit(
         raise typer.BadParameter("requires --without", param_hint="--html")
     if (profile is None) == (plan is None):
         raise typer.BadParameter("specify a profile, or use --plan FILE --vm NAME", param_hint="PROFILE")
-    wanted: _OfProfile | _OfVm
+    wanted: _OfGpu | _OfVm
     if plan is None:
         if vm is not None or variables or variable_files:
             raise typer.BadParameter("--vm, --set and --vars require --plan", param_hint="--vm")
-        wanted = _OfProfile(_profile(profile or ""))
+        wanted = _OfGpu(profile or "", _gpu(profile or ""))
     else:
         question = read_request(plan, variables, variable_files)
         wanted = _OfVm(question.desired, _vm_of(question.desired, vm, plan))
@@ -170,10 +173,11 @@ def _with_allowed(one: Told) -> Told:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfProfile:
-    """A request for a profile."""
+class _OfGpu:
+    """A request for a profile, or for GPU memory, and its text."""
 
-    profile: VgpuProfile
+    text: str
+    gpu: GpuEntry
     plan: None = None
 
 
@@ -186,7 +190,7 @@ class _OfVm:
 
 
 def _answer(
-    wanted: _OfProfile | _OfVm,
+    wanted: _OfGpu | _OfVm,
     server: Connection,
     wants: Callable[[Inventory], Callable[[str], bool]],
     added: tuple[str, ...],
@@ -203,12 +207,12 @@ def _answer(
 
     lost: tuple[LostHost, ...] = ()
     match wanted:
-        case _OfProfile(profile):
+        case _OfGpu(request, gpu):
             observed = flow.read_all(server, for_planning=True, reservations=True)
-            request, quotas = profile.name, flow.quotas_of(server)
+            quotas = flow.quotas_of(server)
 
             def fits_in(estate: Inventory) -> Fits:
-                return CurrentHosts(estate, load_catalog()).fit_profile(profile, wants_host, quotas)
+                return CurrentHosts(estate, load_catalog()).fit_gpu(gpu, wants_host, quotas)
 
         case _OfVm(plan, line):
             desired = flow.meant_at(server, plan)
@@ -244,10 +248,15 @@ def _grown(observed: Inventory, asked: tuple[str, ...]) -> Grown:
         raise typer.BadParameter(str(error), param_hint="--add") from error
 
 
-def _profile(name: str) -> VgpuProfile:
-    """Return a profile of the catalogue. Raises NotFound with those that are close."""
+def _gpu(name: str) -> GpuEntry:
+    """Return a GPU of a size, or of a profile of the catalog. Raises NotFound with those that are close."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.errors import NotFound
+    from vgpu_cfg.model.plan_file import GpuEntry
+    from vgpu_cfg.model.plan_file.values import gpu_item, parse_size
+
+    if "memory" in gpu_item(name):
+        return GpuEntry(memory=parse_size(name))
 
     catalog = load_catalog()
     entries = catalog.by_profile(name)
@@ -258,7 +267,7 @@ def _profile(name: str) -> VgpuProfile:
             subject="catalogue",
             remedy=f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all",
         )
-    return entries[0].profile
+    return GpuEntry(profile=(entries[0].profile,))
 
 
 def _vm_of(desired: DesiredPlan, name: str | None, path: Path) -> DesiredVm:

@@ -5,6 +5,7 @@ The obstacles to one more VM on a host, in few words: similar GPUs are combined.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -229,7 +230,8 @@ class Gain:
 class HostFit:
     """How many fit on one host, and why no more.
 
-    `numa_tight` counts those that get a place on NUMA nodes promised to others, or too small.
+    `numa_tight` counts those that get a place on NUMA nodes promised to others, or too small. `profiles`
+    counts the vGPUs of each profile that they would get.
     """
 
     host: Host
@@ -237,14 +239,16 @@ class HostFit:
     limits: tuple[Limit, ...] = ()
     gains: tuple[Gain, ...] = ()
     numa_tight: int = 0
+    profiles: tuple[tuple[str, int], ...] = ()
 
 
 def fit_on(state: HostState, shape: Shape) -> HostFit:
     """Count the copies that fit on one host; `state` stays unchanged."""
     trial = state.copy()
-    count, tight = _fill(trial, shape)
+    count, tight, profiles = _fill(trial, shape)
     limits = find_limits(trial, shape)
-    return HostFit(state.host, count, limits, _gains(state, shape, count, limits), tight)
+    gains = _gains(state, shape, count, limits)
+    return HostFit(state.host, count, limits, gains, tight, tuple(profiles.items()))
 
 
 def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
@@ -258,7 +262,9 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
     for place in sorted((place for place in idle if found[place].count), key=lambda one: found[one].count):
         if kept > 0:
             limit = Limit(Code.SPREAD_IMPOSSIBLE, f"one of {shape.keep_free} hosts kept free")
-            found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
+            found[place] = replace(
+                found[place], count=0, limits=(limit,), gains=(), numa_tight=0, profiles=()
+            )
             kept -= 1
     if 0 < shape.max_hosts < len(found):
         ranks = [rank for _, rank in shape.hosts]
@@ -267,7 +273,9 @@ def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
         )
         limit = Limit(Code.SPREAD_IMPOSSIBLE, f"the item may use only {counted(shape.max_hosts, 'host')}")
         for place in best[shape.max_hosts :]:
-            found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
+            found[place] = replace(
+                found[place], count=0, limits=(limit,), gains=(), numa_tight=0, profiles=()
+            )
     return tuple(found)
 
 
@@ -288,14 +296,19 @@ def next_step(fits: Sequence[HostFit]) -> str:
     return "; ".join([f"nothing fits: {limit.text} ({fit.host.name})", *steps])
 
 
-def _fill(trial: HostState, shape: Shape) -> tuple[int, int]:
-    """Put copies on a host until it has no place; return how many, and how many of them are tight."""
+def _fill(trial: HostState, shape: Shape) -> tuple[int, int, Counter[str]]:
+    """Put copies on a host until it has no place.
+
+    Return how many, how many of them are tight, and their vGPUs by profile.
+    """
     count = tight = 0
+    profiles = Counter[str]()
     while count < MOST_COPIES and (found := trial.fit(shape)) is not None:
         trial.commit(Demand(COPY, shape.line, shape), found)
         tight += found.numa_level > 0
         count += 1
-    return count, tight
+        profiles.update(need.name for need in found.variant)
+    return count, tight, profiles
 
 
 def _gains(state: HostState, shape: Shape, count: int, limits: Sequence[Limit]) -> tuple[Gain, ...]:

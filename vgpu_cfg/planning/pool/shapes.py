@@ -22,6 +22,7 @@ from vgpu_cfg.planning.pool.quotas import HoldingReader
 from vgpu_cfg.planning.pool.rooms import Rooms, rooms_of_profile, rooms_of_vm
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_gpus
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, hosts_in_order, make_baseline
+from vgpu_cfg.planning.vms.lookup.gpu_choice import with_profiles
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 
@@ -70,18 +71,24 @@ class CurrentHosts:
     def fit_profile(
         self, profile: VgpuProfile, wants_host: Callable[[str], bool], quotas: Sequence[Quotas] = ()
     ) -> Fits:
-        """Count one more vGPU of a profile, on hosts that are wanted by name and usable.
+        """Count one more vGPU of a profile, on hosts that are wanted by name and usable."""
+        return self.fit_gpu(GpuEntry(profile=(profile,)), wants_host, quotas)
 
-        Only GPUs decide: a profile says nothing of CPUs and memory.
+    def fit_gpu(
+        self, gpu: GpuEntry, wants_host: Callable[[str], bool], quotas: Sequence[Quotas] = ()
+    ) -> Fits:
+        """Count one more vGPU of a profile, or of the smallest that has the requested memory.
+
+        Only GPUs decide: it says nothing of CPUs and memory of VMs.
         """
-        requested = (GpuEntry(profile=(profile,)),)
+        requested = (with_profiles(gpu, self.observed, self.catalog),)
         usable = tuple(
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
         shape = Shape(hosts=usable, variants=self.reader.variants(requested))
         found = how_many(self.states, shape)
         rooms = rooms_of_profile(self._copies(shape, self.states, found), quotas, _total(found))
-        return Fits(found, (profile.name,), rooms=rooms)
+        return Fits(found, tuple(one.name for one in requested[0].profile[:1]), rooms=rooms)
 
     def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:
         """Count one more VM like one of a plan file, as if none of them existed by that name.

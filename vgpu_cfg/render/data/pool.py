@@ -200,6 +200,7 @@ def _host(view: FitView, number: int) -> Data:
         "moid": fit.host.moid,
         "cluster": view.clusters.get(fit.host.moid, ""),
         "count": fit.count,
+        "profiles": dict(fit.profiles),
         "numa_tight": fit.numa_tight,
         "limits": [
             {"code": limit.code.value, "text": limit.text, "gpus": limit.gpus, "vms": list(limit.vms)}

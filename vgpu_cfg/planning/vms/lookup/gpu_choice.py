@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
@@ -29,6 +30,11 @@ def with_choices(desired: DesiredPlan, observed: Inventory, catalog: Catalog) ->
         return desired
     choices = _Choices(desired, observed, catalog)
     return desired.model_copy(update={"vms": tuple(map(choices.with_profiles, desired.vms))})
+
+
+def with_profiles(gpu: GpuEntry, observed: Inventory, catalog: Catalog) -> GpuEntry:
+    """Return one GPU of no VM with the profiles of this estate that serve its request for memory."""
+    return _Choices(DesiredPlan(name="", vcenter=""), observed, catalog).of_gpu(gpu)
 
 
 def profiles_of(observed: Inventory, catalog: Catalog) -> list[VgpuProfile]:
@@ -105,14 +111,15 @@ class _Choices:
             return vm
         key = (vm.line, vm.gpus)
         if key not in self._known:
-            self._known[key] = tuple(self._with_profiles(gpu, vm.line) for gpu in vm.gpus)
+            self._known[key] = tuple(self.of_gpu(gpu, self.held[vm.line]) for gpu in vm.gpus)
         return vm.model_copy(update={"gpus": self._known[key]})
 
-    def _with_profiles(self, gpu: GpuEntry, line: str) -> GpuEntry:
+    def of_gpu(self, gpu: GpuEntry, held: Mapping[str, int] = MappingProxyType({})) -> GpuEntry:
+        """Return a GPU with the profiles that serve; those that a line has, `held`, come first."""
         if gpu.memory is None:
             return gpu
         serving = [profile for profile in self.profiles if self._serves(profile, gpu)]
-        serving.sort(key=lambda one: -self.held[line][one.name])
+        serving.sort(key=lambda one: -held.get(one.name, 0))
         return gpu.model_copy(update={"profile": tuple(serving)})
 
     def _serves(self, profile: VgpuProfile, gpu: GpuEntry) -> bool:

@@ -42,7 +42,10 @@ def _rendered(view: FitView, width: int, most: Most) -> list[Text]:
     near = [fit for fit in view.fits.hosts if fit not in far]
     if near:
         told, left = foremost(near, lambda fit: not fit.count, most)
-        lines += [Text(""), *table(_COLUMNS, [_cells(fit, view) for fit in told], width)]
+        has_choice = len({name for fit in near for name, _ in fit.profiles}) > len(view.fits.profiles)
+        columns = (*_COLUMNS[:3], Column("PROFILES"), *_COLUMNS[3:]) if has_choice else _COLUMNS
+        cells = [_cells(fit, view, has_choice=has_choice) for fit in told]
+        lines += [Text(""), *table(columns, cells, width)]
         counts = Counter(fit.count for fit in left)
         lines += others("hosts", (f"with room for {count}" for count in counts.elements()), width)
     lines.append(Text(""))
@@ -80,7 +83,7 @@ def _is_far(fit: HostFit) -> bool:
     return bool(fit.limits) and fit.limits[0].code is Code.NO_SUCH_BOARD
 
 
-def _cells(fit: HostFit, view: FitView) -> list[Cell]:
+def _cells(fit: HostFit, view: FitView, *, has_choice: bool) -> list[Cell]:
     reasons = "; ".join(limit.text for limit in fit.limits)
     if fit.numa_tight:
         words = "on NUMA nodes that are in use or too small"
@@ -89,6 +92,7 @@ def _cells(fit: HostFit, view: FitView) -> list[Cell]:
         fit.host.name,
         view.clusters.get(fit.host.moid, ""),
         Text(str(fit.count), style="green" if fit.count else "red"),
+        *([", ".join(f"{count} x {name}" for name, count in fit.profiles)] if has_choice else []),
         reasons,
         _stranded(view.gpus.get(fit.host.moid, ())),
     ]
