@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-OF_A_FILE = ('scope="module"', "\n@cache\n")
+OF_A_FILE = ('scope="module"', "\n@cache\n", "from tests.architecture.usage import")
 """Signs of a file that makes something once for all of its tests, and that each worker would make anew."""
 BY_PARAMETER = "tests/wheel/"
 """Files whose fixture takes seconds for each of its parameters: one worker has all tests of a parameter."""
