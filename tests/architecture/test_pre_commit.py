@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,22 @@ def test_the_hooks_are_all_that_script_lint_checks() -> None:
 
 def test_script_lint_knows_no_other_word() -> None:
     assert run(ROOT, "script/lint", "stile").returncode == 2
+
+
+def test_the_hook_for_users_reports_each_plan_file_with_errors(tmp_path: Path) -> None:
+    (entry,) = re.findall(r"entry: (.*)", (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("version: 1\nname: a b\n", encoding="utf-8")
+    good = ROOT / "examples" / "four-10c.yaml"
+    surroundings = {"PATH": f"{PRE_COMMIT.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    for plans, code in (([good], 0), ([bad, good], 1)):
+        done = subprocess.run(
+            [*shlex.split(entry), *plans],
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == code, done.stderr
+        assert ("bad.yaml:2" in done.stderr) == (bad in plans)

@@ -30,6 +30,7 @@ def plan_file_schema() -> dict[str, Any]:
     }
     return {
         "$schema": _DIALECT,
+        "$id": "urn:vgpu-cfg:plan-file:1",
         "title": "vgpu-cfg plan file",
         "description": made["description"],
         "type": "object",
