@@ -24,8 +24,8 @@ CHANGELOG = """# Changelog
 
 ## 1.2.2 - 2029-01-02
 """
-# Builds nothing: what hatchling makes of the project is looked at where the wheel is tested.
-BUILDER = "#!/bin/sh\nmkdir dist && touch dist/built\n"
+# Builds nothing: script/release-files tries what it builds.
+BUILDER = '#!/bin/sh\nrm -rf dist && mkdir dist && touch "dist/built${1:-}"\n'
 
 
 def git(folder: Path, *words: str) -> None:
@@ -48,9 +48,8 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "clone"
     write(folder, "CHANGELOG.md", CHANGELOG.format(next="Nothing yet."))
     write(folder, "vgpu_cfg/__init__.py", f'__version__ = "{VERSION}"\n')
-    write(folder, ".gitignore", ".venv/\ndist/\n")
-    write(folder, "script/bootstrap", "#!/bin/sh\n")
-    write(folder, ".venv/bin/hatchling", BUILDER)
+    write(folder, ".gitignore", "dist/\n")
+    write(folder, "script/release-files", BUILDER)
     shutil.copy(ROOT / "script" / "release", folder / "script")
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
@@ -59,8 +58,8 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def release(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(folder / "script" / "release")]
+def release(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(folder / "script" / "release"), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -107,6 +106,19 @@ def test_a_tagged_commit_is_built_and_what_an_earlier_run_left_goes(project: Pat
     done = release(project)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (project / "dist").iterdir()] == ["built"]
+
+
+def test_a_key_is_handed_on(project: Path) -> None:
+    assert release(project, ".key").returncode == 0
+    assert (project / "dist" / "built.key").exists()
+
+
+def test_a_dry_run_builds_from_any_commit(project: Path) -> None:
+    retag(project)
+    write(project, "notes.txt", "x")
+    done = release(project, "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (project / "dist" / "built").exists()
 
 
 @pytest.mark.parametrize("what", REFUSED)
