@@ -14,6 +14,9 @@ from vgpu_cfg.model.frozen import Frozen
 UNITS = {"gbps": "Gb/s", "busbw_gigabytes": "GB/s", "port_gbps": "Gb/s"}
 """The figures that are kept, by their names in `measured`: of each more is better."""
 
+OF_PROGRAMS = frozenset({13, 31, 43, 45})
+"""Xids that a program on the GPU causes by its own fault, or by being stopped (NVIDIA's Xid catalogue)."""
+
 
 class CheckState(StrEnum):
     """What became of a check.
@@ -40,6 +43,19 @@ class CheckSubject(Frozen):
     vms: tuple[str, ...] = ()
 
 
+class Evidence(Frozen):
+    """One sign of a machine's health as its tools report it, before a rule judges it.
+
+    `gpu` is its PCI address on that machine, "" if the sign is of no GPU. `is_past`: it was logged since the
+    boot, and may be over by now.
+    """
+
+    kind: str
+    words: str
+    gpu: str = ""
+    is_past: bool = False
+
+
 class CheckResult(Frozen):
     """What one check of one subject came to.
 
@@ -61,6 +77,8 @@ class CheckResult(Frozen):
     measured: Mapping[str, float] = Field(default_factory=dict)
     is_asked: bool = True
     seconds: float = 0.0
+    evidence: tuple[Evidence, ...] = Field(default=(), exclude=True)
+    """For `verify --watch`; a plain run's results are complete without it."""
 
     @property
     def message(self) -> str:
@@ -94,6 +112,8 @@ class VmPlace(Frozen):
     vm: str
     host: str = ""
     profiles: tuple[str, ...] = ()
+    host_gpus: tuple[str, ...] = Field(default=(), exclude=True)
+    """The addresses of its GPUs on the host, as far as they are known."""
 
 
 class Figure(Frozen):

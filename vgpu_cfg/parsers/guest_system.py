@@ -35,6 +35,7 @@ from typing import Any
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.verification import OF_PROGRAMS
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content, pci_id_of
 
@@ -83,9 +84,6 @@ _ROW = re.compile(
 KIB_A_GIB = 1024 * 1024
 
 DMESG = "dmesg"
-OF_PROGRAMS = frozenset({13, 31, 43, 45})
-"""Xids that a program on the GPU causes by its own fault, or by being stopped (NVIDIA's Xid catalogue)."""
-
 MOST_CORRECTED = 10
 """From this number of corrected PCIe errors since the boot they are not chance; a number of this tool's own.
 """
@@ -290,11 +288,23 @@ def is_read_only(text: str) -> bool:
     return bool(options) and "ro" in options[-1]
 
 
+class Xid(Frozen):
+    """A line of NVIDIA's driver with an Xid; `gpu` is the PCI address."""
+
+    number: int
+    gpu: str
+    line: str
+
+
 class KernelLog(Frozen):
-    """The findings. `troubles` are whole lines, `of_programs` Xids that prove nothing of the GPU."""
+    """The findings. `troubles` are whole lines, `of_programs` Xids that prove nothing of the GPU.
+
+    `xids` are those of both kinds, the last of each number and GPU.
+    """
 
     troubles: tuple[str, ...] = ()
     of_programs: tuple[int, ...] = ()
+    xids: tuple[Xid, ...] = ()
 
 
 def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
@@ -332,7 +342,26 @@ def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
             troubles = {one: None for one in troubles if not one.startswith(bar["bar"])}
     if len(corrected) > MOST_CORRECTED:
         troubles[f"{len(corrected)} times {corrected[-1]}"] = None
-    return KernelLog(troubles=tuple(troubles), of_programs=tuple(dict.fromkeys(programs)))
+    return KernelLog(
+        troubles=tuple(troubles), of_programs=tuple(dict.fromkeys(programs)), xids=parse_xids(text)
+    )
+
+
+def parse_xids(text: str) -> tuple[Xid, ...]:
+    """Read the Xids of a kernel log, of a guest or a host, the last of each number and GPU.
+
+    Nonfatal ones are left out, and 154 once the driver no longer asks for a recovery.
+    """
+    found: dict[tuple[int, str], Xid] = {}
+    for line in text.splitlines():
+        seen = _XID.search(line)
+        if seen is None or _NONFATAL.search(line):
+            continue
+        number, gpu = int(seen["number"]), pci_id_of(seen["gpu"]) or pci_id_of(f"{seen['gpu']}.0") or ""
+        found.pop((number, gpu), None)
+        if not (number == RECOVERY and _RECOVERED.search(line)):
+            found[number, gpu] = Xid(number=number, gpu=gpu, line=line[seen.start() :].strip())
+    return tuple(found.values())
 
 
 def xids_of(text: str, pci_id: str) -> str:

@@ -130,7 +130,7 @@ def _take(header: Header, stated: FileHeader, folder: str) -> None:
     if "allow" in given:
         header.allow = tuple(dict.fromkeys((*header.allow, *stated.allow)))
     if "verify" in given:
-        said = stated.verify.model_dump(exclude_unset=True)
+        said = {name: getattr(stated.verify, name) for name in stated.verify.model_fields_set}
         header.verify = (header.verify or VerifyEntry()).model_copy(update=said)
 
 

@@ -13,6 +13,7 @@ from vgpu_cfg.verification.learned import baseline_of, figures_of, past_run
 from vgpu_cfg.verification.run import Channels, verify
 from vgpu_cfg.verification.table import CHECKS, Choice
 from vgpu_cfg.verification.views import GuestView, HostView, make_guest_views, make_host_views
+from vgpu_cfg.verification.watching import watch_choice
 
 __all__ = [
     "CHECKS",
@@ -26,4 +27,5 @@ __all__ = [
     "make_host_views",
     "past_run",
     "verify",
+    "watch_choice",
 ]

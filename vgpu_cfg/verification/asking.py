@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
-from vgpu_cfg.model.verification import CheckState
+from vgpu_cfg.model.verification import CheckState, Evidence
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.learned import Learned
 
@@ -74,6 +74,7 @@ class Verdict:
     measured: Mapping[str, float] = field(default_factory=dict)
     learned: Learned | None = None
     is_asked: bool = True
+    evidence: tuple[Evidence, ...] = ()
 
 
 Step: TypeAlias = Command | WriteFile | Pause | ReadClock

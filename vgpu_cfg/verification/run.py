@@ -98,7 +98,10 @@ def verify(  # noqa: PLR0913 - what a run is made of
     results = run.results
     if baseline is not None:
         results = list(held_against(baseline, results, choice.thresholds))
-    places = tuple(VmPlace(vm=guest.name, host=guest.host, profiles=guest.profiles) for guest in guests)
+    places = tuple(
+        VmPlace(vm=guest.name, host=guest.host, profiles=guest.profiles, host_gpus=guest.host_gpus)
+        for guest in guests
+    )
     return Verification(
         plan=plan,
         server=server,
@@ -131,11 +134,9 @@ class _Run:
         self._found: Found = {}
         self._channels = channels
         self._choice = choice
-        wanted = (check for check in CHECKS if not (check.measures and choice.is_quick))
+        wanted = [check for check in CHECKS if choice.takes(check)]
         needed = needed_for(check.key for check in wanted if choice.shows(check.key))
-        self._checks = tuple(
-            check for check in CHECKS if check.key in needed and not (check.measures and choice.is_quick)
-        )
+        self._checks = tuple(check for check in wanted if check.key in needed)
         self._stopped = threading.Event()
         self._guests: dict[str, GuestShell] = {}
         self._hosts: dict[str, HostShell] = {}
@@ -288,6 +289,7 @@ class _Run:
             why=bounded(verdict.why),
             measured=verdict.measured,
             is_asked=verdict.is_asked,
+            evidence=verdict.evidence,
             seconds=round(time.monotonic() - started, 3),
         )
         self._channels.on_result(result)

@@ -35,7 +35,8 @@ class CheckBase:
     """The properties of every check. `rests_on` names checks without which it is not asked.
 
     `measures` marks those that take the network for themselves, which `--quick` leaves out. If one could
-    prove nothing, `proven_by` may have: a check of more VMs that passed.
+    prove nothing, `proven_by` may have: a check of more VMs that passed. `watches`: it only collects signs
+    for `verify --watch`, and no other run asks it.
     """
 
     key: str
@@ -43,6 +44,7 @@ class CheckBase:
     rests_on: tuple[str, ...]
     measures: bool
     proven_by: str = field(default="", kw_only=True)
+    watches: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,14 @@ CHECKS: tuple[Check, ...] = (
         host_checks.ask_host_licences,
     ),
     HostCheck("host-gpu-health", "GPU health", ("host-driver",), False, machine_checks.ask_host_gpu_health),
+    HostCheck(
+        "host-kernel-log",
+        "Xids in the host's log",
+        ("connected",),
+        False,
+        machine_checks.ask_host_kernel_log,
+        watches=True,
+    ),
     HostCheck("tenants", "GPU sharing", ("connected",), False, host_checks.ask_tenants),
     HostCheck("near", "GPU and NIC", ("connected",), False, host_checks.ask_near),
     GuestCheck("reached", "guest responds", (), False, guest_checks.ask_reached),
@@ -108,6 +118,7 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck("rdma", "RDMA device", ("nics",), False, network_checks.ask_rdma),
     GuestCheck("port", "port speed", ("rdma",), False, link_checks.ask_port),
     GuestCheck("pcie", "PCIe link", ("port",), False, link_checks.ask_pcie),
+    GuestCheck("counters", "NIC counters", ("rdma",), False, link_checks.ask_counters, watches=True),
     GuestCheck("gid", "RoCE v2 GID", ("rdma",), False, network_checks.ask_gid),
     GuestCheck("roce", "RoCE settings", ("rdma",), False, network_checks.ask_roce),
     GuestCheck("nccl", "NCCL settings", ("gid",), False, nccl_checks.ask_nccl),
@@ -180,12 +191,18 @@ class Choice:
     """The user's selection. `only` are globs over names of checks; empty means all.
 
     `is_quick` leaves out what measures bandwidth. `parallel` is how many machines are asked at once.
+    `watches` adds the checks that collect signs.
     """
 
     only: tuple[str, ...] = ()
     is_quick: bool = False
     parallel: int = 8
     thresholds: Thresholds = field(default_factory=Thresholds)
+    watches: bool = False
+
+    def takes(self, check: CheckBase) -> bool:
+        """Whether a run of this kind may make a check at all."""
+        return not (check.measures and self.is_quick) and (self.watches or not check.watches)
 
     def shows(self, check: str) -> bool:
         """Whether a check was asked for by name."""

@@ -105,17 +105,19 @@ class HostView:
 class GuestView:
     """A VM whose guest is asked.
 
-    `gpus` is how many it was given, of which `vgpus` are vGPUs. `wanted` holds for each GPU the names that
-    the plan file accepts: profiles of a vGPU, a part of the name of a whole one, none if any will do.
-    `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins. `gpudirect` asks
-    for RDMA from GPU memory. `powered_on` is vCenter's state, `shall_run` the plan's; `host_state` is the
-    fault of its host, in words after the host's name, empty if there is none. `rates_gbps` maps a PCI device
-    id to what such a NIC can. `now` is when the run began.
+    `host_gpus` are the addresses of its GPUs on the host. `gpus` is how many it was given, of which `vgpus`
+    are vGPUs. `wanted` holds for each GPU the names that the plan file accepts: profiles of a vGPU, a part of
+    the name of a whole one, none if any will do. `framebuffers_mib` maps profiles to their size. `peers`
+    counts those that NVLink joins. `gpudirect` asks for RDMA from GPU memory. `powered_on` is vCenter's
+    state, `shall_run` the plan's; `host_state` is the fault of its host, in words after the host's name,
+    empty if there is none. `rates_gbps` maps a PCI device id to what such a NIC can. `now` is when the run
+    began.
     """
 
     name: str
     spec: GuestSpec
     host: str = ""
+    host_gpus: tuple[str, ...] = ()
     is_there: bool = True
     powered_on: bool = True
     shall_run: bool = True
@@ -339,6 +341,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
         name=vm.name,
         spec=spec if spec is not None else GuestSpec(plan="", vm=vm.name),
         host=host.name if host is not None else "",
+        host_gpus=_host_gpus(seen, host) if seen is not None and host is not None else (),
         host_state="" if host is None or host.connection is Connection.CONNECTED else host.connection.words,
         is_there=seen is not None,
         powered_on=seen is not None and seen.is_on,
@@ -349,6 +352,13 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
         gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
         profiles=tuple(device.profile for device in held),
     )
+
+
+def _host_gpus(seen: Vm, host: Host) -> tuple[str, ...]:
+    whole = seen.detail.passthrough_gpus if seen.detail is not None else ()
+    held = [gpu.pci_id for gpu in host.gpus if seen.moid in gpu.vm_moids]
+    passed = (device.pci_id or device.assigned_id for device in whole)
+    return tuple(dict.fromkeys([*held, *filter(None, passed)]))
 
 
 def _names_of(gpu: GpuEntry, host: Host | None, held: Sequence[VgpuDevice]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from vgpu_cfg.model.plan_file.entries import (
     VerifyEntry,
     VmEntry,
     VmKeys,
+    WatchEntry,
 )
 from vgpu_cfg.model.plan_file.guest_entries import (
     CudaEntry,
@@ -118,6 +119,7 @@ __all__ = [
     "VmEntry",
     "VmKeys",
     "VmknicEntry",
+    "WatchEntry",
     "check_domain",
     "check_host_name",
     "check_vm_name",

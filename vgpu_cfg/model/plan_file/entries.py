@@ -431,6 +431,20 @@ class ProtectEntry(Frozen):
     clusters: Texts = key("Clusters, by name or inventory path.", value=tuple)
 
 
+class WatchEntry(Frozen):
+    """The actions of `verify --watch`; without `cordon` it only reports."""
+
+    cordon: tuple[Literal["gpu-lost", "memory-failed", "gpu-reset"], ...] = key(
+        "The rules that cordon the GPU, or else its host.", value=tuple
+    )
+    per_cluster: Annotated[int, Field(ge=1, le=64)] = key(
+        "The maximum number of hosts in a cluster with cordons set by a watch.", value=1
+    )
+    after_minutes: Annotated[int, Field(ge=5, le=10_080)] = key(
+        "How long a GPU must report the state without interruption, in at least three readings.", value=10
+    )
+
+
 class VerifyEntry(Frozen):
     """What `verify` asks of measured bandwidth."""
 
@@ -455,6 +469,7 @@ class VerifyEntry(Frozen):
     licence_hours: Stated[Annotated[float, Field(ge=0, le=8760)]] = key(
         "The minimum remaining time on a vGPU's license.", default="12"
     )
+    watch: Stated[WatchEntry] = key("Actions that `verify --watch` may take.")
     loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
         "The share by which a measurement may fall below the baseline.", default="0.05"
     )

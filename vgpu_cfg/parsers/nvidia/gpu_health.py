@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.nvidia.smi import QUERY
@@ -25,25 +26,44 @@ from vgpu_cfg.parsers.text import lines_with_content, pci_id_of, value_or_none
 SOUND = "no errors, full clocks, all lanes"
 """The words for a GPU without troubles."""
 
-SLOWDOWNS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
-"""Reasons for lower clocks that need a repair; a power cap under load, and idling, do not."""
+SLOWDOWNS = {
+    "HW Slowdown": "slowdown",
+    "HW Thermal Slowdown": "thermal",
+    "HW Power Brake Slowdown": "brake",
+    "SW Thermal Slowdown": "thermal",
+}
+"""Reasons for lower clocks that need a repair, with their kind; a power cap under load, and idling, do not.
+"""
 
 _FLAGS = (
-    ("memory row remapping failed", ("Remapped Rows", "Remapping Failure Occurred")),
-    ("remapped memory rows are pending a reset", ("Remapped Rows", "Pending")),
-    ("retired memory pages are pending a restart", ("Retired Pages", "Pending Page Blacklist")),
-    ("GPU reset required", ("GPU Reset Status", "Reset Required")),
-    ("drain and reset recommended", ("GPU Reset Status", "Drain and Reset Recommended")),
-    ("the memory channel repair is pending a reset", ("ECC Errors", "Channel Repair Pending")),
-    ("the TPC repair is pending a reset", ("ECC Errors", "TPC Repair Pending")),
-    ("memory that cannot be repaired", ("ECC Errors", "Unrepairable Memory")),
-    ("the threshold of SRAM errors is exceeded", ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded")),
+    ("remap-failed", "memory row remapping failed", ("Remapped Rows", "Remapping Failure Occurred")),
+    ("remap-pending", "remapped memory rows are pending a reset", ("Remapped Rows", "Pending")),
+    (
+        "remap-pending",
+        "retired memory pages are pending a restart",
+        ("Retired Pages", "Pending Page Blacklist"),
+    ),
+    ("reset", "GPU reset required", ("GPU Reset Status", "Reset Required")),
+    ("reset", "drain and reset recommended", ("GPU Reset Status", "Drain and Reset Recommended")),
+    (
+        "remap-pending",
+        "the memory channel repair is pending a reset",
+        ("ECC Errors", "Channel Repair Pending"),
+    ),
+    ("remap-pending", "the TPC repair is pending a reset", ("ECC Errors", "TPC Repair Pending")),
+    ("remap-failed", "memory that cannot be repaired", ("ECC Errors", "Unrepairable Memory")),
+    (
+        "remap-failed",
+        "the threshold of SRAM errors is exceeded",
+        ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded"),
+    ),
 )
 _ERRORS = re.compile(
     r"unknown error|\bis lost\b|requires? (?:a )?(?:reset|restart)|err!|access blocked|corrupt|fallen off"
     r"|not in (?:a )?ready state|interrupt request issue|version mismatch|external power|\btimeout\b",
     re.IGNORECASE,
 )
+_GONE = re.compile(r"\bis lost\b|fallen off", re.IGNORECASE)
 _LEFT_OUT = frozenset({"Processes", "Host Max"})
 """The names of programs, and the PCIe generation that a VM cannot read."""
 _LOST = re.compile(r"Unable to determine the device handle for GPU ?(?P<address>[0-9A-Fa-f:.]+): ")
@@ -60,14 +80,26 @@ _MOST_FIELDS = 3
 _WIDTH = re.compile(r"(\d{1,2})x")
 
 
+class Trouble(NamedTuple):
+    """A trouble of a GPU: its kind, as rules name it, and its words for people."""
+
+    kind: str
+    words: str
+
+
 class GpuHealth(Frozen):
-    """A GPU's state. `troubles` are words for people; `is_told` is whether the output has any of it."""
+    """A GPU's state. `is_told` is whether the output has any of it."""
 
     pci_id: str
-    troubles: tuple[str, ...] = ()
+    found: tuple[Trouble, ...] = ()
     is_told: bool = False
     capped: str = ""
     """Its power limit and the board's own, if it is below that."""
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Its troubles in words for people."""
+        return tuple(one.words for one in self.found)
 
 
 def parse_health(text: str) -> tuple[GpuHealth, ...]:
@@ -79,7 +111,7 @@ def parse_health(text: str) -> tuple[GpuHealth, ...]:
     lost = _LOST.match(lines[0].text.strip()) if lines else None
     pci_id = pci_id_of(lost["address"]) if lost is not None else None
     if pci_id is not None:
-        return (GpuHealth(pci_id=pci_id, troubles=(lines[0].text.strip(),)),)
+        return (GpuHealth(pci_id=pci_id, found=(Trouble("lost", lines[0].text.strip()),)),)
     root = tree_of(QUERY, text)
     return tuple(_health(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
 
@@ -104,7 +136,7 @@ def _health(pci_id: str, block: Node) -> GpuHealth:
         block.text("Remapped Rows", "Pending"),
         _reasons(block) and next(iter(_values(_reasons(block))), None),
     )
-    return GpuHealth(pci_id=pci_id, troubles=tuple(troubles), is_told=any(told), capped=_capped(block))
+    return GpuHealth(pci_id=pci_id, found=tuple(troubles), is_told=any(told), capped=_capped(block))
 
 
 _WATTS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?) W")
@@ -132,23 +164,23 @@ def _watts(block: Node, *path: str) -> float | None:
     return float(found[1]) if found is not None else None
 
 
-def _memory(block: Node) -> Iterator[str]:
+def _memory(block: Node) -> Iterator[Trouble]:
     """Yield uncorrectable errors since the driver was loaded; older ones were dealt with then."""
     errors = block.find("ECC Errors", "Volatile")
     for node in errors.children if errors is not None else ():
         value = value_or_none(node.value or "")
         if "uncorrectable" in node.key.casefold() and value is not None and value.isdigit() and int(value):
-            yield f"{int(value)} errors, {node.key}"
+            yield Trouble("ecc", f"{int(value)} errors, {node.key}")
     older = block.find("ECC Errors", "Volatile", "Double Bit", "Total")  # Volta and before
     value = value_or_none(older.value or "") if older is not None else None
     if value is not None and value.isdigit() and int(value):
-        yield f"{int(value)} errors, Double Bit"
+        yield Trouble("ecc", f"{int(value)} errors, Double Bit")
 
 
-def _flags(block: Node) -> Iterator[str]:
-    for words, path in _FLAGS:
+def _flags(block: Node) -> Iterator[Trouble]:
+    for kind, words, path in _FLAGS:
         if (block.text(*path) or "").casefold() == "yes":
-            yield words
+            yield Trouble(kind, words)
 
 
 def is_error(value: str) -> bool:
@@ -156,14 +188,14 @@ def is_error(value: str) -> bool:
     return _ERRORS.search(value) is not None
 
 
-def _demand(block: Node) -> Iterator[str]:
+def _demand(block: Node) -> Iterator[Trouble]:
     """Yield the action that the driver asks for, whatever it is called."""
     action = block.text("GPU Recovery Action")
     if action is not None and action.casefold() not in ("none", "not supported") and not is_error(action):
-        yield f"the driver asks for recovery: {action}"
+        yield Trouble("reset", f"the driver asks for recovery: {action}")
 
 
-def _errors(block: Node) -> Iterator[str]:
+def _errors(block: Node) -> Iterator[Trouble]:
     """Yield each error that replaces readings, with the first fields that have it."""
     fields: dict[str, list[str]] = {}
     for path, value in _read(block):
@@ -171,7 +203,8 @@ def _errors(block: Node) -> Iterator[str]:
             fields.setdefault(value, []).append(path)
     for value, paths in fields.items():
         more = len(paths) - _MOST_FIELDS
-        yield f"{value} ({', '.join(paths[:_MOST_FIELDS])}{f' and {more} more' if more > 0 else ''})"
+        words = f"{value} ({', '.join(paths[:_MOST_FIELDS])}{f' and {more} more' if more > 0 else ''})"
+        yield Trouble("lost" if _GONE.search(value) else "error", words)
 
 
 def _read(node: Node) -> Iterator[tuple[str, str]]:
@@ -184,19 +217,19 @@ def _read(node: Node) -> Iterator[tuple[str, str]]:
             yield f"{child.key}/{path}", value
 
 
-def _fabric(block: Node) -> Iterator[str]:
+def _fabric(block: Node) -> Iterator[Trouble]:
     """Yield a GPU that has not joined NVSwitches' fabric, without which CUDA does not start on it."""
     health = block.find("Fabric", "Health")
     for node in health.children if health is not None else ():
         value, sound = value_or_none(node.value or ""), _FABRIC_SOUND.get(node.key.casefold())
         if value is not None and sound is not None and value.casefold() not in (sound, "not supported"):
-            yield f"NVSwitch fabric: {node.key} {value}"
+            yield Trouble("fabric", f"NVSwitch fabric: {node.key} {value}")
     state = block.text("Fabric", "State")
     status = block.text("Fabric", "Status")
     if state is not None and state.casefold() not in ("completed", "not supported"):
-        yield f"not joined to the NVSwitch fabric: {state}"
+        yield Trouble("fabric", f"not joined to the NVSwitch fabric: {state}")
     elif status is not None and status.casefold() != "success":
-        yield f"not joined to the NVSwitch fabric: {status}"
+        yield Trouble("fabric", f"not joined to the NVSwitch fabric: {status}")
 
 
 def _reasons(block: Node) -> Node | None:
@@ -210,15 +243,15 @@ def _values(node: Node | None) -> Iterator[Node]:
         yield from _values(child)
 
 
-def _slowdowns(block: Node) -> Iterator[str]:
+def _slowdowns(block: Node) -> Iterator[Trouble]:
     for node in _values(_reasons(block)):
         if node.key in SLOWDOWNS and (node.value or "").casefold() == "active":
-            yield f"{node.key} is active"
+            yield Trouble(SLOWDOWNS[node.key], f"{node.key} is active")
 
 
-def _link(block: Node) -> Iterator[str]:
+def _link(block: Node) -> Iterator[Trouble]:
     """Yield a link with fewer lanes than it could have; a slower one may be a GPU that saves power."""
     most = _WIDTH.fullmatch(block.text("PCI", "GPU Link Info", "Link Width", "Max") or "")
     now = _WIDTH.fullmatch(block.text("PCI", "GPU Link Info", "Link Width", "Current") or "")
     if most is not None and now is not None and int(now[1]) < int(most[1]):
-        yield f"the PCIe link has {now[1]} of {most[1]} lanes"
+        yield Trouble("lanes", f"the PCIe link has {now[1]} of {most[1]} lanes")

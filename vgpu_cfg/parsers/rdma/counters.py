@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content
@@ -106,7 +107,10 @@ def parse_hw_counters(text: str) -> dict[str, int]:
     return found
 
 
-def risen(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+_Count = TypeVar("_Count", int, float)
+
+
+def risen(before: Mapping[str, _Count], after: Mapping[str, _Count]) -> dict[str, _Count]:
     """Return by how much each counter rose; one that was set back meanwhile is left out."""
     return {
         name: after[name] - before[name] for name in before if name in after and after[name] >= before[name]

@@ -33,6 +33,7 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
+from vgpu_cfg.verification.checks.machine_checks import signs_of
 from vgpu_cfg.verification.views import GuestView
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -135,8 +136,9 @@ def ask_driver(view: GuestView) -> Asking:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
         with contextlib.suppress(UnreadableOutput):
-            if bad := troubles_of(parse_health(answer.stdout or answer.stderr)):
-                return failed(VerifyCode.GPU_UNSOUND, bad, SOUND)
+            seen_health = parse_health(answer.stdout or answer.stderr)
+            if bad := troubles_of(seen_health):
+                return replace(failed(VerifyCode.GPU_UNSOUND, bad, SOUND), evidence=signs_of(seen_health))
         return (yield from _why_no_driver(error.line or error.message, view))
     branches = view.driver.branches if view.driver is not None else ()
     refused = view.driver.refused if view.driver is not None else ()

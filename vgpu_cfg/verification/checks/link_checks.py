@@ -22,6 +22,7 @@ from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.rdma.counters import (
+    DISCARDED,
     GLOBAL_PAUSE,
     LINK_ERRORS,
     LOST,
@@ -161,6 +162,19 @@ def _link_fault(view: GuestView, nic: RdmaNic, link: PcieLink) -> str:
     return ", fewer lanes than supported" if is_narrow and view.thresholds.line_gbps is None else ""
 
 
+def ask_counters(view: GuestView) -> Asking:
+    """Collect the counters of each RDMA NIC that rise when its link or the network fails."""
+    if not view.learned.rdma:
+        return skipped("the VM has no RDMA NIC")
+    counts: dict[str, float] = {}
+    for nic in view.learned.rdma:
+        answer = yield Command(("ethtool", "-S", nic.interface))
+        for name, value in parse_statistics(answer.stdout).items():
+            if name in WATCHED:
+                counts[f"{nic.interface} {name}"] = value
+    return passed("read", measured=counts)
+
+
 def read_counters(view: PairView, rails: Sequence[Rail]) -> Generator[Step, ShellResult, Counters]:
     """Read the counters of the NICs of both ends; missing ones are left out."""
     found: Counters = {}
@@ -192,6 +206,8 @@ def counted(before: Counters, after: Counters) -> dict[str, float]:
 
 
 _PRIORITIES = range(8)
+WATCHED = frozenset([*LINK_ERRORS, *STORMS, *DISCARDED, *(pause_duration(number) for number in _PRIORITIES)])
+"""The counters of a NIC that `verify --watch` compares with its last reading."""
 _WATCHED = frozenset(
     [*LOST, *LINK_ERRORS, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE, *STORMS, *STALLED]
     + [

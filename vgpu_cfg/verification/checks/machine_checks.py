@@ -9,19 +9,23 @@ Belief: xids-of-programs.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from dataclasses import replace
 
 from vgpu_cfg.knowledge.faults import is_machine_fault
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import Evidence
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
     Tracking,
+    Xid,
     is_read_only,
     parse_kernel_log,
     parse_room,
     parse_time,
     parse_timedatectl,
     parse_tracking,
+    parse_xids,
 )
 from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, GpuHealth, parse_health, troubles_of
 from vgpu_cfg.ports import ShellResult
@@ -50,6 +54,8 @@ LEAST_SHARE, LEAST_GIB = 0.02, 2.0
 """A file system with less than both of them free is full, for what training writes."""
 
 _MOST_LINES = 3
+HOST_LOG = "/var/log/vmkernel.log"
+"""VMware, "ESXi Log File Locations"."""
 
 
 def ask_gpu_health(view: GuestView) -> Asking:
@@ -74,9 +80,16 @@ def ask_host_gpu_health(view: HostView) -> Asking:
     return _assess(tuple(one for one in seen if one.pci_id in view.vgpus))
 
 
+def signs_of(seen: Iterable[GpuHealth]) -> tuple[Evidence, ...]:
+    """Return the troubles of GPUs as signs."""
+    return tuple(
+        Evidence(kind=kind, words=words, gpu=one.pci_id) for one in seen for kind, words in one.found
+    )
+
+
 def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
     if bad := troubles_of(seen):
-        return failed(VerifyCode.GPU_UNSOUND, bad, SOUND)
+        return replace(failed(VerifyCode.GPU_UNSOUND, bad, SOUND), evidence=signs_of(seen))
     capped = [f"{one.pci_id}: {one.capped}" for one in seen if one.capped]
     if capped:
         return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
@@ -91,15 +104,41 @@ def ask_kernel_log(view: GuestView) -> Asking:  # noqa: ARG001 - asked of every 
     if answer.status != 0:
         return unproven(f"cannot read the kernel log: {said(answer)}")
     seen = parse_kernel_log(answer.stdout, is_machine_fault)
+    others = tuple(
+        Evidence(kind="kernel", words=line, is_past=True) for line in seen.troubles if "NVRM: Xid" not in line
+    )
+    signs = (*_xid_signs(seen.xids), *others)
     if seen.troubles:
         shown = list(seen.troubles[:_MOST_LINES])
         more = len(seen.troubles) - len(shown)
         words = "; ".join([*shown, *([f"{more} more"] if more else [])])
-        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no hardware errors in the log")
+        verdict = failed(VerifyCode.KERNEL_COMPLAINS, words, "no hardware errors in the log")
+        return replace(verdict, evidence=signs)
     numbers = ", ".join(map(str, seen.of_programs))
-    return passed(
+    verdict = passed(
         f"only Xid {numbers}, caused by applications" if numbers else "no hardware errors in the log"
     )
+    return replace(verdict, evidence=signs)
+
+
+def _xid_signs(xids: Iterable[Xid]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(kind=f"xid-{one.number}", words=one.line, gpu=one.gpu, is_past=True) for one in xids
+    )
+
+
+_NO_LINES = 1
+"""The status of grep if no line matches."""
+
+
+def ask_host_kernel_log(view: HostView) -> Asking:
+    """Collect the Xids of the host's driver since the log was last rotated."""
+    if not view.has_shell:
+        return skipped("readable only from the host's shell", is_asked=True)
+    answer = yield Command(("grep", "-iE", "NVRM: Xid", HOST_LOG))
+    if answer.status not in (0, _NO_LINES):
+        return unproven(f"cannot read {HOST_LOG}: {said(answer)}")
+    return replace(passed("read"), evidence=_xid_signs(parse_xids(answer.stdout)))
 
 
 def ask_room(view: GuestView) -> Asking:

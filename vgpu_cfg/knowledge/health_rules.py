@@ -1,0 +1,261 @@
+"""The rules of `verify --watch`: the signs of a machine's health that belong together, and the remedy.
+
+A sign's kind is an Xid (`xid-79`), a trouble that the driver reports now (`lost`), or a failed check's code.
+Xids follow the immediate action of NVIDIA's Xid catalog; the states of memory and the recovery action follow
+NVIDIA's "GPU Memory Error Management". No rule acts unless the plan file names it.
+
+Belief: watch-by-what-drivers-report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode as Code
+from vgpu_cfg.model.verification import OF_PROGRAMS
+
+_CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
+_MEMORY = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html"
+_SMI = "nvidia-smi manual page"
+
+CORDON = "vgpu-cfg cordon {target} --reason={rule} --server={server}"
+DRAIN = "vgpu-cfg drain {host} --server={server}"
+BUNDLE = "vgpu-cfg support-bundle {gpu} --plan {plan}"
+
+
+class Urgency(StrEnum):
+    """How soon a sign needs a person: now, in the next maintenance window, or not at all."""
+
+    NOW = "now"
+    SOON = "soon"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRule:
+    """A kind of trouble: its signs and its remedy, one command or step a line.
+
+    `may_cordon`: the plan file can let it cordon, by a state that the driver reports and never by a log line.
+    It is reported once it has lasted `patience_minutes`: resets, restarts and upgrades pass through it.
+    """
+
+    key: str
+    title: str
+    kinds: frozenset[str]
+    urgency: Urgency
+    do: tuple[str, ...]
+    source: str
+    may_cordon: bool = False
+    patience_minutes: int = 0
+
+
+def _xids(*numbers: int) -> frozenset[str]:
+    return frozenset(f"xid-{number}" for number in numbers)
+
+
+_RESTART_APP = (8, 25, 32, 37, 39, 40, 41, 44, 60, 66, 67, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85)
+_RESTART_APP += (86, 88, 89, *range(96, 106), *range(126, 136), 137, 139, 141)
+"""RESTART_APP, and IGNORE with a program as the cause."""
+
+RULES: tuple[HealthRule, ...] = (
+    HealthRule(
+        "gpu-lost",
+        "a GPU no longer responds",
+        _xids(79) | {"lost"},
+        Urgency.NOW,
+        (CORDON, DRAIN, BUNDLE, "power-cycle the host; have the board checked if it recurs"),
+        _CATALOG,
+        may_cordon=True,
+    ),
+    HealthRule(
+        "memory-failed",
+        "GPU memory that cannot be repaired",
+        _xids(64, 157, 161) | {"remap-failed"},
+        Urgency.NOW,
+        (CORDON, DRAIN, BUNDLE, "have the GPU replaced"),
+        _MEMORY,
+        may_cordon=True,
+    ),
+    HealthRule(
+        "gpu-reset",
+        "a GPU that must be reset before it is used again",
+        _xids(46, 62, 109, 110, 119, 120, 143, 151, 154, 155, 156, 158, 169) | {"reset"},
+        Urgency.NOW,
+        (
+            CORDON,
+            DRAIN,
+            "take the recovery action that the driver names: restart the VM, or the host for vGPUs",
+        ),
+        _CATALOG,
+        may_cordon=True,
+    ),
+    HealthRule(
+        "memory-errors",
+        "uncorrectable errors of GPU memory",
+        _xids(48, 95, 140, 171, 172) | {"ecc"},
+        Urgency.NOW,
+        (CORDON, "discard the results since then; reset the GPU, and check whether it repaired its memory"),
+        _MEMORY,
+    ),
+    HealthRule(
+        "memory-repair",
+        "a repair of GPU memory that waits for a reset",
+        _xids(63, 94, 160) | {"remap-pending"},
+        Urgency.SOON,
+        ("continue; restart the VM, or the host for vGPUs, in the next maintenance window",),
+        _MEMORY,
+    ),
+    HealthRule(
+        "nvlink",
+        "a link between GPUs has failed",
+        _xids(74, 136, *range(144, 151)) | {Code.NO_NVLINK, Code.NVLINK_LANES},
+        Urgency.NOW,
+        (
+            "check `nvidia-smi nvlink -e` and `-s`",
+            DRAIN,
+            "reseat the bridge or cable if the same link fails again",
+        ),
+        _CATALOG,
+    ),
+    HealthRule(
+        "fabric",
+        "a GPU that has not joined the NVSwitch fabric",
+        frozenset({"fabric"}),
+        Urgency.NOW,
+        ("check the Fabric Manager where NVSwitches are managed, and its version", DRAIN),
+        _SMI,
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "thermal",
+        "heat slows a GPU down",
+        frozenset({"thermal"}),
+        Urgency.SOON,
+        ("check fans, air flow, and inlet temperature in the BMC",),
+        _SMI,
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "power",
+        "power slows a GPU down",
+        _xids(54) | {"brake", "slowdown", Code.GPU_CAPPED},
+        Urgency.SOON,
+        ("check power supplies, their limits, and the GPU's power cables in the BMC",),
+        _SMI,
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "pcie",
+        "a GPU has lost lanes of its PCIe link",
+        frozenset({"lanes"}),
+        Urgency.SOON,
+        ("reseat the board and riser in the next maintenance window",),
+        _SMI,
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "driver",
+        "the driver reports errors instead of readings",
+        frozenset({"error", Code.DRIVER_ABSENT, Code.HOST_DRIVER}),
+        Urgency.SOON,
+        ("vgpu-cfg verify {plan} --only=driver,gpus",),
+        _SMI,
+        patience_minutes=30,
+    ),
+    HealthRule(
+        "guest-gpus",
+        "a guest has fewer GPUs than its VM",
+        frozenset({Code.GPUS_MISSING}),
+        Urgency.NOW,
+        ("look for Xid 79 in the host's log; restart the VM", BUNDLE),
+        _SMI,
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "licence",
+        "a vGPU without a license, or one that ends soon",
+        frozenset({Code.UNLICENSED, Code.LICENCE_ENDS, Code.LICENCE_SOON}),
+        Urgency.SOON,
+        ("check the license server, and nvidia-gridd in the guest",),
+        "NVIDIA Virtual GPU Client Licensing User Guide",
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "nic",
+        "an RDMA NIC is down, slow, or damages packets",
+        frozenset({Code.RDMA_DOWN, Code.PORT_SLOW, Code.PCIE_NARROW, "nic-damage"}),
+        Urgency.NOW,
+        ("check cable, transceiver, and switch port",),
+        "kernel: networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
+        patience_minutes=5,
+    ),
+    HealthRule(
+        "pauses",
+        "the RDMA network pauses for long, or drops packets",
+        frozenset({"nic-paused", "nic-storm", "nic-dropped"}),
+        Urgency.SOON,
+        ("check PFC and ECN on both switch ports; look for the NIC with storms, which holds up the others",),
+        "kernel: networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
+    ),
+    HealthRule(
+        "host-silent",
+        "a host has no contact with vCenter",
+        frozenset({Code.HOST_SILENT}),
+        Urgency.NOW,
+        ("check the host's console and management network",),
+        "vSphere: Troubleshooting Host Not Responding",
+        patience_minutes=10,
+    ),
+    HealthRule(
+        "guest-silent",
+        "a guest does not respond",
+        frozenset({Code.GUEST_UNREACHED}),
+        Urgency.SOON,
+        ("open the VM's console, or restart the VM",),
+        "docs/how-to/reach-guests.md",
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "exporter",
+        "metrics of a guest are missing",
+        frozenset({Code.EXPORTER_SILENT}),
+        Urgency.SOON,
+        ("vgpu-cfg verify {plan} --only=metrics",),
+        "docs/how-to/watch-the-gpus.md",
+        patience_minutes=15,
+    ),
+    HealthRule(
+        "kernel",
+        "the kernel reports failing hardware",
+        frozenset({"kernel"}),
+        Urgency.SOON,
+        ("paste the line into `vgpu-cfg explain`",),
+        "docs/reference/explain.md",
+    ),
+    HealthRule(
+        "application",
+        "a program on the GPU failed, or was stopped",
+        _xids(*OF_PROGRAMS, *_RESTART_APP),
+        Urgency.NOTE,
+        ("restart the program; nothing to do for the GPU unless all programs fail on this one",),
+        _CATALOG,
+    ),
+    HealthRule(
+        "other-xid",
+        "an Xid without an immediate action",
+        frozenset(),
+        Urgency.NOTE,
+        ("look the number up with `vgpu-cfg explain`",),
+        _CATALOG,
+    ),
+)
+"""In the order of a report. The last one takes every Xid that no other names."""
+
+BY_KEY = {rule.key: rule for rule in RULES}
+
+
+def rule_of(kind: str) -> HealthRule | None:
+    """Return the rule of a sign, None for a failed check that is no matter of health."""
+    other = RULES[-1] if kind.startswith("xid-") else None
+    return next((rule for rule in RULES if kind in rule.kinds), other)
