@@ -6,16 +6,19 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from tests.cli.command_line import ROOT, CommandLine, Ran
 from tests.extent import each
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+from vgpu_cfg.model.watch import WatchMemory
 
 PLAN = "plans/to-verify.yaml"
 ESTATE = "estates/ready-to-train.yaml"
@@ -513,3 +516,90 @@ def test_thresholds_come_from_the_plan_file_and_the_command_line(trained: Comman
     assert [one["code"] for one in found["results"]] == ["VG676", "VG676"]  # each way
     again = trained("verify", plan, "--only", "bandwidth", "--threshold", "host_memory=80%", **SECRETS)
     assert again.code == 0
+
+
+# ---------------------------------------------------------------- --watch
+
+WATCH = "verify: {watch: {cordon: [memory-failed, gpu-lost]}}\n"
+
+
+def ill(*names: str, log: str = "") -> Callable[[LabState], None]:
+    def change(state: LabState) -> None:
+        for name in names:
+            guest = guest_of(vm_of(state, name))
+            guest.faults["health"] = "Remapped Rows/Remapping Failure Occurred=Yes"
+            guest.faults["log"] = log
+
+    return change
+
+
+def watched(run: CommandLine, plan: str = PLAN, *words: str) -> dict[str, Any]:
+    """Watch, and let half an hour and two readings pass until the next watch."""
+    ran = run("verify", plan, "--watch", "--output", "json", *words, **SECRETS)
+    found: dict[str, Any] = json.loads(ran.out)
+    assert ran.code == (8 if found["needs_action"] else 0), ran.told
+    (kept,) = (run.state_folder / "watches").glob("*.json")
+    memory = WatchMemory.model_validate_json(kept.read_bytes())
+    older = {"held_since": datetime(2026, 1, 1, tzinfo=UTC), "readings": 2}
+    aged = memory.model_copy(update={"signs": tuple(one.model_copy(update=older) for one in memory.signs)})
+    kept.write_text(aged.model_dump_json(), encoding="utf-8")
+    return found
+
+
+def test_a_watch_reports_and_changes_nothing_unless_the_plan_file_lets_it(trained: CommandLine) -> None:
+    assert watched(trained)["signs"] == []
+    broken(trained, ill("hvd-01", log="NVRM: Xid (PCI:0000:02:01): 31, pid=1, name=python"))
+    before = trained.look(ESTATE)
+    prom = trained.folder / "watch.prom"
+    told = trained("verify", PLAN, "--watch", "--metrics", str(prom), **SECRETS)
+    assert told.code == 8
+    assert "GPU MEMORY THAT CANNOT BE REPAIRED memory-failed new" in told.told
+    cordon = "cordon gpu:esx-01.lab/0000:21:00.0 --reason=memory-failed"
+    assert f"do vgpu-cfg {cordon} --server=lab:{ESTATE}" in told.told
+    labels = 'plan="horovod-a100",rule="memory-failed",urgency="now",host="esx-01.lab",vm="hvd-01"'
+    assert f'vgpu_cfg_watch_sign{{{labels},gpu="0000:21:00.0"}} 1' in prom.read_text(encoding="utf-8")
+    assert [one["is_new"] for one in watched(trained)["signs"]] == [False, False]
+    watched(trained)
+    assert trained.look(ESTATE) == before
+    trained.done(*cordon.split(), f"--server=lab:{ESTATE}")
+
+
+def test_a_watch_cordons_by_the_rules_of_the_plan_file_and_one_host_of_a_cluster(
+    trained: CommandLine,
+) -> None:
+    plan = str(
+        trained.write("plans/watched.yaml", (trained.folder / PLAN).read_text(encoding="utf-8") + WATCH)
+    )
+    trained.keep_id(plan)
+    broken(trained, ill("hvd-01", "hvd-02"))
+    assert [one["done"] for one in watched(trained, plan)["signs"]] == ["", ""]
+    done = [one["done"] for one in watched(trained, plan)["signs"]]
+    assert done == ["cordoned", "not cordoned: the limit is 1 per cluster"]
+    again = [one["done"] for one in watched(trained, plan)["signs"]]
+    assert again == ["cordoned already", "not cordoned: the limit is 1 per cluster"]
+    shown = json.loads(trained.done("inventory", f"--server=lab:{ESTATE}", "--output=json").out)
+    assert [(one["gpu"], one["reason"]) for one in shown["cordons"]] == [
+        ("0000:21:00.0", "watch: memory-failed")
+    ]
+
+
+def test_a_second_watch_on_this_machine_waits_its_turn(trained: CommandLine) -> None:
+    watched(trained)
+    (kept,) = (trained.state_folder / "watches").glob("*.json")
+    with FileLock(kept.with_suffix(".lock"), is_singleton=False):
+        ran = trained("verify", PLAN, "--watch", **SECRETS)
+    assert ran.code == 6
+    assert "another watch of this plan is running" in ran.told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--every", "60"], "requires --watch"),
+        (["--metrics", "a.prom"], "requires --watch"),
+        (["--watch", "--output", "junit"], "supports text and json only"),
+    ],
+)
+def test_options_of_a_watch_that_go_together(vgpu_cfg: CommandLine, words: list[str], told: str) -> None:
+    ran = vgpu_cfg("verify", PLAN, *words, **SECRETS)
+    assert (ran.code, told in ran.told) == (2, True), ran.told

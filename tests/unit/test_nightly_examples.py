@@ -72,7 +72,7 @@ def typed() -> Iterator[list[str]]:
 
 def test_what_they_run_can_be_typed() -> None:
     found = list(typed())
-    assert len(found) == 3
+    assert len(found) == 4
     for command, *words in found:
         used = {word.partition("=")[0] for word in words if word.startswith("-")}
         assert command in COMMANDS

@@ -28,6 +28,7 @@ _ENDINGS = {
 }
 """How docs/reference/exit-codes.md says it, in the fewest words."""
 
+_news: ContextVar[str | None] = ContextVar("news", default=None)
 _caller: ContextVar[Callable[[str, str, str], None] | None] = ContextVar("caller", default=None)
 
 
@@ -42,6 +43,7 @@ def calling(notify: str | None, command: str) -> Iterator[None]:
         return
     token = _caller.set(lambda event, text, code: _call(notify, event, f"{command}: {text}", code))
     code, text = 0, ""
+    _news.set(None)
     try:
         yield
     except typer.Exit as error:
@@ -57,8 +59,19 @@ def calling(notify: str | None, command: str) -> Iterator[None]:
         code = 1
         raise
     finally:
-        _tell("ended", text or _ENDINGS.get(code, f"ended with exit code {code}"), str(code))
+        if text or _news.get() is None:
+            _tell("ended", text or _ENDINGS.get(code, f"ended with exit code {code}"), str(code))
         _caller.reset(token)
+
+
+def tell_news(text: str) -> None:
+    """Call the user now with a sentence of the command's own; none for "".
+
+    The end of the command is then no news, unless it is an error.
+    """
+    _news.set(text)
+    if text:
+        _tell("news", text, "")
 
 
 def call_for_an_answer(question: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -21,6 +22,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+    from vgpu_cfg.cli.flows.verify_flow import Wanted
     from vgpu_cfg.model.verification import Baseline, CheckResult, PastRun, Thresholds, Verification
 
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
@@ -39,7 +41,8 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg verify plan.yaml --only licence --all\n\n"
         "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
         "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8\n\n"
-        "vgpu-cfg verify plan.yaml --target-branch R595"
+        "vgpu-cfg verify plan.yaml --target-branch R595\n\n"
+        "vgpu-cfg verify plan.yaml --watch --metrics /var/lib/node_exporter/watch.prom"
     )(verify)
 
 
@@ -108,6 +111,27 @@ def verify(
             help="Skip all checks; show which components are compatible with a host driver of this branch.",
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Check only the health of GPUs, NICs, guests and hosts; report signs of failing hardware.",
+        ),
+    ] = False,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every", metavar="SECONDS", min=30, help="With --watch: repeat until Ctrl-C; print only news."
+        ),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            metavar="FILE.prom",
+            help="With --watch: also write metrics for the text-file collector.",
+        ),
+    ] = None,
     template: Annotated[
         list[str] | None,
         typer.Option(
@@ -127,7 +151,7 @@ def verify(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline, read_history
-    from vgpu_cfg.verification import Choice
+    from vgpu_cfg.verification import Choice, watch_choice
 
     globs = _globs(only)
     request = read_request(path, variables, variable_files)
@@ -137,6 +161,19 @@ def verify(
         options = CommandOptions(connection, variables, variable_files)
         _show_templates(request, options, path, tuple(template), output, yes=yes)
         return
+    if watch:
+        _watch(
+            request,
+            connection,
+            Wanted(watch_choice(parallel, _thresholds(request, [])), tuple(vms or ()), tuple(hosts or ())),
+            every,
+            metrics,
+            output,
+        )
+    if every is not None or metrics is not None:
+        raise typer.BadParameter(
+            "requires --watch", param_hint="--every" if every is not None else "--metrics"
+        )
     if target_branch is not None:
         _show_target(request, connection, target_branch, tuple(vms or ()), tuple(hosts or ()), output, report)
         return
@@ -167,6 +204,41 @@ def verify(
         raise typer.Exit(code)
 
 
+def _watch(
+    request: PlanRequest,
+    connection: ConnectionFlags,
+    wanted: Wanted,
+    every: float | None,
+    metrics: Path | None,
+    output: ReportFormat,
+) -> NoReturn:
+    """Watch once, or until Ctrl-C; ends with the exit code of the last watch."""
+    from vgpu_cfg.cli.flows.watch_flow import watches
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
+    from vgpu_cfg.cli.notice import tell_news
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.watch import watch_data, watch_metrics
+    from vgpu_cfg.render.text.watch import render_watch
+    from vgpu_cfg.render.views.watch import needs_action, sentence
+
+    if output is ReportFormat.JUNIT:
+        raise typer.BadParameter("--watch supports text and json only", param_hint="--output")
+    if metrics is not None:
+        refuse_unwritable(metrics, "--metrics")
+    code = 0
+    for number, found in enumerate(watches(request, connection, wanted, every=every)):
+        is_news = bool(found.new or found.gone or found.cordoned)
+        tell_news(sentence(found) if is_news else "")
+        if metrics is not None:
+            write_whole(metrics, watch_metrics(found), mode=0o644)
+        if output is ReportFormat.JSON:
+            show.data(watch_data(found))
+        elif is_news or not number:
+            show.lines(partial(render_watch, found))
+        code = EXIT_FAILED if needs_action(found) else EXIT_UNPROVEN if found.unread else 0
+    raise typer.Exit(code)
+
+
 def _globs(only: list[str] | None) -> tuple[str, ...]:
     """Divide globs at commas; refuse one that matches no check."""
     from vgpu_cfg.documents import did_you_mean
@@ -191,7 +263,9 @@ def _thresholds(request: PlanRequest, given: list[str]) -> Thresholds:
     from vgpu_cfg.model.verification import Thresholds
 
     stated = (
-        request.desired.verify.model_dump(exclude_none=True) if request.desired.verify is not None else {}
+        request.desired.verify.model_dump(exclude_none=True, exclude={"watch"})
+        if request.desired.verify is not None
+        else {}
     )
     values: dict[str, object] = {**load_thresholds().model_dump(), **stated}
     for text in given:

@@ -20,6 +20,7 @@ from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import RunLocks
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
-    from vgpu_cfg.model.occasion import Occasion
+    from vgpu_cfg.model.plan_file import ProtectEntry
+    from vgpu_cfg.model.watch import Sign
     from vgpu_cfg.planning.upkeep.give_back import DrainedVms
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
@@ -43,7 +46,9 @@ class Upkeep:
     """A request for hosts: `plan_for` returns its plan, `scope` is the reading it needs.
 
     `hosts_of` are its hosts, `command` is the typed command, `is_dry` is whether it is only shown. `drained`
-    is the host that must then be empty, `back` the command that gives it back.
+    is the host that must then be empty, `back` the command that gives it back. `by_pool`
+    lets one run at a time decide in a cluster. `tell` takes the outcome in place of the command's own
+    output. `protect` is a plan file's.
     """
 
     command: str
@@ -55,6 +60,9 @@ class Upkeep:
     back: str = ""
     yes: bool = False
     is_dry: bool = False
+    by_pool: bool = False
+    protect: ProtectEntry | None = None
+    tell: Callable[[Plan, Report | None], None] | None = None
 
 
 def cordon(
@@ -82,6 +90,59 @@ def cordon(
 
     work = Upkeep("cordon", hosts_of, plan_for, _HOSTS_ONLY, occasion, yes=yes, is_dry=dry_run)
     return _work(work, resolve_connection(flags), flags, output)
+
+
+def watch_cordon(
+    connection: Connection,
+    flags: ConnectionFlags,
+    signs: Sequence[Sign],
+    desired: DesiredPlan,
+    per_cluster: int,
+) -> dict[str, str]:
+    """Cordon the targets of a watch within the plan file's limit; return the outcome of each.
+
+    Raises Locked if another run decides in one of the clusters, and whatever `cordon` raises.
+    """
+    from vgpu_cfg.planning.upkeep.targets import targets_of
+    from vgpu_cfg.planning.upkeep.watch import make_watch_plan
+
+    words = [sign.target for sign in signs]
+    told = dict.fromkeys(words, "could not be cordoned")
+    decided: list[Plan] = []
+
+    def plan_for(observed: Inventory) -> Plan:
+        plan, withheld = make_watch_plan(signs, observed, per_cluster)
+        if not decided:  # later it is asked what the run has left
+            told.update(withheld)
+            decided.append(plan)
+        return plan
+
+    def tell(plan: Plan, report: Report | None) -> None:
+        from vgpu_cfg.changes.report import in_place
+
+        done = in_place(report.outcomes) if report is not None else frozenset()
+        hosts = {change.subject.name for change in plan.changes if change.id in done}
+        told.update(
+            {
+                one.target: "cordoned"
+                for one in signs
+                if told[one.target].startswith("could") and one.host in hosts
+            }
+        )
+
+    work = Upkeep(
+        "cordon",
+        lambda observed: [target.host for target in targets_of(words, observed)],
+        plan_for,
+        ReadScope(),
+        Occasion(reason="verify --watch"),
+        by_pool=True,
+        protect=desired.protect,
+        tell=tell,
+        yes=True,
+    )
+    _work(work, connection, flags, OutputFormat.JSON)
+    return told
 
 
 def uncordon(
@@ -201,6 +262,7 @@ _MOST_REASON = MOST_CHARACTERS - 135
 
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.plan_file import ProtectEntry
     from vgpu_cfg.planning.upkeep.reach import within_reach
 
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
@@ -209,6 +271,7 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
         vcenter=connection.server,
         datacenter=connection.datacenter,
         contexts=connection.protecting,
+        protect=asked.protect or ProtectEntry(),
     )
     unbound = asked.plan_for
     asked = replace(asked, plan_for=lambda observed: within_reach(unbound(observed), reach, observed))
@@ -223,10 +286,16 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
     ):
         observed = _read_alone(asked, estate, locks, scope.model_copy(update={"roles": True}))
         plan = asked.plan_for(observed)
-        if plan.errors:
+        if plan.errors and asked.tell is None:
             return _only_show(plan, output)
+        refuse_errors(plan)
         if not plan.changes:
-            show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed), back=asked.back)
+            if asked.tell is not None:
+                asked.tell(plan, None)
+            else:
+                show.upkeep(
+                    plan, None, output, after=observed, drained=asked.drained(observed), back=asked.back
+                )
             return 0
         work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
         work = replace(work, tools=tools_to_give_back(plan, observed, estate, locks))
@@ -245,8 +314,13 @@ def _read_alone(asked: Upkeep, estate: Estate, locks: RunLocks, scope: ReadScope
         hosts = asked.hosts_of(observed)
         pools = dict.fromkeys(host.owner_moid for host in hosts)
         names = (*host_locks((host.moid for host in hosts), observed), *pool_locks(pools, observed))
-        if not locks.take_over(names):
+        if locks.take_over(names):
+            continue
+        if not asked.by_pool:
             return observed
+        # Whoever decides in these clusters next sees the cordons of this run.
+        locks.take(*pool_locks(pools, observed))
+        return _read(estate.reader, scope)
 
 
 def _only_show(plan: Plan, output: OutputFormat) -> int:
@@ -272,6 +346,9 @@ def _as_work(
     read_back: Callable[[], Inventory],
 ) -> Work:
     def tell(report: Report, after: Inventory | None, journal: str) -> None:
+        if asked.tell is not None:
+            asked.tell(plan, report)
+            return
         drained = asked.drained(after) if after is not None else None
         show.upkeep(plan, report, output, after=after, drained=drained, back=asked.back, journal=journal)
 

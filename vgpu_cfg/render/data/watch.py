@@ -1,0 +1,78 @@
+"""A watch as JSON, and as metrics for Prometheus' text-file collector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpu_cfg.knowledge.health_rules import BY_KEY
+from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.render.data.format import FORMAT
+from vgpu_cfg.render.views.watch import advice, needs_action
+
+SIGN, WATCHED, UNREAD = "vgpu_cfg_watch_sign", "vgpu_cfg_watch_timestamp_seconds", "vgpu_cfg_watch_unread"
+
+
+def watch_data(watch: Watch) -> dict[str, Any]:
+    """Return a watch; `do` lists commands and steps for a person."""
+    return {
+        "kind": "watch",
+        "format": FORMAT,
+        "plan": watch.plan,
+        "server": watch.server,
+        "at": watch.at.isoformat(),
+        "signs": [_sign(one, watch) for one in watch.due],
+        "pending": [_sign(one, watch) for one in watch.pending],
+        "ended": [_sign(one, watch) for one in watch.gone],
+        "unread": list(watch.unread),
+        "needs_action": needs_action(watch),
+    }
+
+
+def _sign(one: Watched, watch: Watch) -> dict[str, Any]:
+    rule, sign = BY_KEY[one.sign.rule], one.sign
+    return {
+        "rule": rule.key,
+        "title": rule.title,
+        "urgency": rule.urgency.value,
+        "host": sign.host,
+        "vm": sign.vm,
+        "gpu": sign.gpu,
+        "since": one.since.isoformat(),
+        "is_new": not one.is_told,
+        "is_now": sign.is_now,
+        "words": list(sign.words),
+        "do": list(advice(one, watch)),
+        "done": watch.cordoned.get(sign.target, ""),
+        "source": rule.source,
+    }
+
+
+def watch_metrics(watch: Watch) -> str:
+    """Return the metrics in Prometheus' text format; a sign has a sample as long as it lasts."""
+    lines = [
+        f"# HELP {SIGN} 1 for each sign of failing hardware that `verify --watch` reports.",
+        f"# TYPE {SIGN} gauge",
+    ]
+    for one in watch.due:
+        rule, sign = BY_KEY[one.sign.rule], one.sign
+        labels = {"plan": watch.plan, "rule": rule.key, "urgency": rule.urgency.value}
+        labels |= {"host": sign.host, "vm": sign.vm, "gpu": sign.gpu}
+        lines.append(f"{SIGN}{{{_labels(labels)}}} 1")
+    plan = _labels({"plan": watch.plan})
+    lines += [
+        f"# HELP {WATCHED} Time of the last watch.",
+        f"# TYPE {WATCHED} gauge",
+        f"{WATCHED}{{{plan}}} {watch.at.timestamp():.0f}",
+        f"# HELP {UNREAD} VMs in whose guests no check ran.",
+        f"# TYPE {UNREAD} gauge",
+        f"{UNREAD}{{{plan}}} {len(watch.unread)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
