@@ -6,8 +6,8 @@ shares of 1 called ratio. All are gauges. Unmeasurable values have no sample, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.changes.severity import Severity
@@ -20,12 +20,16 @@ Sample = tuple[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """How far an estate is from a plan file: differences, and findings by severity."""
+    """How far an estate is from a plan file: differences, and findings by severity.
+
+    `expires` maps VMs to the end of their last day, in UTC.
+    """
 
     name: str
     differences: int
     findings: dict[Severity, int]
     is_in_sync: bool
+    expires: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,19 @@ class Site:
     """The source data of the metrics.
 
     `owners` are those of VMs by host and name; `licences` pairs of a host with the name of one that it has.
+    `maintenance` maps GPU hosts to whether they are in that mode, `cordons` are hosts with a GPU or "".
+    `spares` counts by cluster the VMs that prevent the required spare. `locks` are runs with their command,
+    plan and last heartbeat.
     """
 
     pool: GpuPool
     read_at: datetime
     owners: dict[tuple[str, str], tuple[str, str]]
     licences: tuple[tuple[str, str], ...] = ()
+    maintenance: Mapping[str, bool] = field(default_factory=dict)
+    cordons: tuple[tuple[str, str], ...] = ()
+    spares: Mapping[str, int] = field(default_factory=dict)
+    locks: tuple[tuple[str, str, str, datetime], ...] = ()
     plans: tuple[PlanState, ...] = ()
     runs: tuple[LastRun, ...] = ()
 
@@ -228,6 +239,38 @@ METRICS: tuple[Metric, ...] = (
         "1 for each vCenter license of a GPU host; no series if vCenter does not report licenses.",
         ("host", "licence"),
         lambda site: [(pair, 1) for pair in site.licences],
+    ),
+    Metric(
+        "vgpu_cfg_host_in_maintenance",
+        "1 if a GPU host is in maintenance mode, otherwise 0.",
+        ("host",),
+        lambda site: (((host,), is_in) for host, is_in in site.maintenance.items()),
+    ),
+    Metric(
+        "vgpu_cfg_cordoned",
+        "1 for each cordon of a host (gpu is empty) or of a GPU.",
+        ("host", "gpu"),
+        lambda site: [(pair, 1) for pair in site.cordons],
+    ),
+    Metric(
+        "vgpu_cfg_spare_missing_vms",
+        "VMs without another host, for each cluster with a spare in the quota file; 0 if the spare is there.",
+        ("cluster",),
+        lambda site: (((cluster,), count) for cluster, count in site.spares.items()),
+    ),
+    Metric(
+        "vgpu_cfg_lock_heartbeat_timestamp_seconds",
+        "Time of the last heartbeat of a run that holds locks.",
+        ("run", "command", "plan"),
+        lambda site: (((run, command, plan), at.timestamp()) for run, command, plan, at in site.locks),
+    ),
+    Metric(
+        "vgpu_cfg_vm_expiry_timestamp_seconds",
+        "End of the last day of a VM with an expiry date, in UTC.",
+        ("plan", "vm"),
+        lambda site: (
+            ((plan.name, vm), at.timestamp()) for plan in site.plans for vm, at in plan.expires.items()
+        ),
     ),
     Metric(
         "vgpu_cfg_plan_differences",

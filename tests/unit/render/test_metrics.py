@@ -31,6 +31,7 @@ from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.pool import pool_data
+from vgpu_cfg.render.data.watch import SIGN, UNREAD, WATCHED
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
 from vgpu_cfg.render.text.pool.gpus import render_pool
@@ -200,7 +201,7 @@ def expressions() -> list[str]:
 
 
 def test_rules_and_dashboard_ask_for_what_there_is() -> None:
-    known = {UP.name, *(metric.name for metric in METRICS)}
+    known = {UP.name, SIGN, WATCHED, UNREAD, *(metric.name for metric in METRICS)}
     groups = read_foreign(RULES.read_text(), str(RULES))["groups"]
     asked = [rule["expr"] for group in groups for rule in group["rules"]] + expressions()
     assert {name for text in asked for name in NAME.findall(text)} <= known
@@ -224,6 +225,20 @@ def test_promtool_takes_rules_and_questions(tmp_path: Path) -> None:
     assert promtool("check", "rules", str(path)) == 0
     path.write_text(RULES.read_text().replace("sum by", "sum bye", 1))
     assert promtool("check", "rules", str(path)) != 0
+
+
+def test_amtool_takes_the_routes() -> None:
+    """An alert of each severity of the rules has a receiver of its own."""
+    program = shutil.which("amtool")
+    if program is None:
+        pytest.skip("amtool is not here: apt-get install prometheus-alertmanager")
+    file = f"--config.file={RULES.with_name('alertmanager.yaml')}"
+    found = {}
+    for severity in sorted(set(re.findall(r"severity: (\w+)", RULES.read_text()))):
+        words = [program, "config", "routes", "test", file, f"severity={severity}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+        found[severity] = done.stdout.strip()
+    assert found == {"critical": "on-call", "info": "weekly", "warning": "gpu-admins"}
 
 
 def test_promtool_takes_the_metrics(tmp_path: Path) -> None:

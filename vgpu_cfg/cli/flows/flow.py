@@ -402,14 +402,16 @@ def read_all(
     with_chains: bool = False,
     with_licences: bool = False,
     reservations: bool = False,
+    with_locks: bool = False,
     for_planning: bool = False,
     kinds_of: frozenset[str] | None = None,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
     With `with_chains` also the hosts' data on the ATS chains of their VMs; with `with_licences` those of
-    vCenter's licenses that hosts have; with `reservations` the reservations of plans; `for_planning` with
-    data that only placing VMs needs, with `kinds_of` as a `ReadScope` has it.
+    vCenter's licenses that hosts have; with `reservations` the reservations of plans, with `with_locks` the
+    locks of runs, too; `for_planning` with data that only placing VMs needs, with `kinds_of` as a
+    `ReadScope` has it.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -421,9 +423,11 @@ def read_all(
             for_planning=for_planning,
             kinds_of=kinds_of,
             counters=use_days is not None,
-            locks=reservations,
+            locks=reservations or with_locks,
         )
-        observed = reader.read_inventory(scope).model_copy(update={"locks": None})
+        observed = reader.read_inventory(scope)
+        if not with_locks:
+            observed = observed.model_copy(update={"locks": None})
         if use_days is not None:
             use = reader.read_gpu_use(observed.hosts, use_days)
             observed = observed.model_copy(update={"gpu_use": use})

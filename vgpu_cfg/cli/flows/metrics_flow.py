@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import PastRun
+    from vgpu_cfg.model.locks import Locks
     from vgpu_cfg.render.metrics import LastRun, PlanState, Site
 
 RUNS_SINCE = timedelta(days=90)
@@ -26,11 +27,14 @@ RUNS_SINCE = timedelta(days=90)
 def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, idle_below: float) -> Site:
     """Read vCenter once, and once for each plan file. Raises `VgpuCfgError`."""
     from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.pool.spare import spare_states
     from vgpu_cfg.planning.pool.summary import read_pool
     from vgpu_cfg.planning.pool.use import owner_of
     from vgpu_cfg.render.metrics import Site
 
-    observed = flow.read_all(resolve_connection(flags), use_days=days, with_licences=True)
+    connection = resolve_connection(flags)
+    observed = flow.read_all(connection, use_days=days, with_licences=True, with_locks=True)
+    spares = spare_states(flow.quotas_of(connection), observed, load_catalog())
     history = look_back(flags, age=RUNS_SINCE)
     if history.failure is not None:
         raise history.failure
@@ -48,9 +52,20 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
             if host.gpus
             for licence in (observed.licences or {}).get(host.moid, ())
         ),
+        maintenance={host.name: host.is_in_maintenance_mode for host in observed.hosts if host.gpus},
+        cordons=tuple((host.name, one.pci_id) for host in observed.hosts for one in host.cordons),
+        spares={one.cluster: one.count for one in spares},
+        locks=tuple(_locks(observed.locks)) if observed.locks is not None else (),
         plans=tuple(_state(path, flags) for path in plans),
         runs=tuple(_newest(history.runs)),
     )
+
+
+def _locks(locks: Locks) -> Iterator[tuple[str, str, str, datetime]]:
+    for run in locks.runs:
+        holder = locks.of_run(run)[0].holder
+        if holder is not None:
+            yield run, holder.command, holder.plan, locks.beat_of(run)
 
 
 def _state(path: Path, flags: ConnectionFlags) -> PlanState:
@@ -66,6 +81,11 @@ def _state(path: Path, flags: ConnectionFlags) -> PlanState:
         differences=len(differences),
         findings={severity: counts[severity] for severity in Severity},
         is_in_sync=is_in_sync(answer.plan),
+        expires={
+            vm.name: datetime.combine(vm.expires, time.max, UTC)
+            for vm in answer.plan.desired.vms
+            if vm.expires is not None
+        },
     )
 
 

@@ -13,9 +13,10 @@ import pytest
 from tests.unit.parsers.printed import printed
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
-from vgpu_cfg.documents.foreign import read_foreign
+from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule, ScrapeTarget
+from vgpu_cfg.staging.alerts import ALERTS, alert_rules
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
 from vgpu_cfg.staging.modules.training.monitoring import (
     HARDWARE_COUNTERS,
@@ -46,6 +47,50 @@ OWN = (
     | {f"vgpu_cfg_port_{name[:2]}_prio_{name[3:]}_total" for name in PRIORITY_COUNTERS}
 )
 """What `rdma-metrics` writes; a test below reads it of a NIC."""
+RULES = "rules.yml"
+
+
+def fires(alert: str, series: str, values: str, *, is_on: bool = True) -> dict[str, object]:
+    """Return a test for promtool: whether an alert fires after 20 minutes of a series."""
+    labels = dict(re.findall(r'(\w+)="([^"]*)"', series))
+    (rule,) = (one for one in ALERTS if one.name == alert)
+    text = rule.summary.replace("{{ $value }}", values.partition("x")[0])
+    for name, value in labels.items():
+        text = text.replace(f"{{{{ $labels.{name} }}}}", value)
+    fired = {"exp_labels": {**labels, "severity": rule.severity}, "exp_annotations": {"summary": text}}
+    asked = {"eval_time": "20m", "alertname": alert, "exp_alerts": [fired] if is_on else []}
+    return {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values}],
+        "alert_rule_test": [asked],
+    }
+
+
+_OF_GPU = 'gpu="0",vm="hvd-01"'
+_OF_PORT = 'device="ens192",vm="hvd-01"'
+ALERT_TESTS = [
+    fires("GpuXid", f"DCGM_FI_DEV_XID_ERRORS{{{_OF_GPU}}}", "79x30"),
+    *(
+        fires("GpuXid", f"DCGM_FI_DEV_XID_ERRORS{{{_OF_GPU}}}", f"{number}x30", is_on=False)
+        for number in (0, 13, 31, 43, 45)
+    ),
+    fires("GpuRemapFailed", f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{_OF_GPU}}}", "1x30"),
+    fires("GpuRemapPending", f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{_OF_GPU}}}", "1x30"),
+    fires("GpuRemapPending", f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{_OF_GPU}}}", "0x30", is_on=False),
+    fires("GpuMemoryErrors", f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{_OF_GPU}}}", "2x30"),
+    fires("GpuHot", f"DCGM_FI_DEV_GPU_TEMP{{{_OF_GPU}}}", "90x30"),
+    fires("GpuHot", f"DCGM_FI_DEV_GPU_TEMP{{{_OF_GPU}}}", "70x30", is_on=False),
+    *(
+        fires(alert, f"vgpu_cfg_{name}_total{{{_OF_PORT}}}", values, is_on=values != "7x30")
+        for alert, name in (
+            ("RdmaDrops", "port_rx_discards_phy"),
+            ("RdmaTimeouts", "rdma_local_ack_timeout_err"),
+            ("RdmaLinkPaused", "port_rx_global_pause"),
+        )
+        for values in ("0+1x30", "7x30")
+    ),
+    fires("ExporterDown", 'up{instance="10.0.0.21:9400",vm="hvd-01"}', "0x30"),
+]
 
 
 def server(**more: object) -> MonitoringModule:
@@ -124,6 +169,7 @@ def check_config(text: str, guest: Sandbox) -> subprocess.CompletedProcess[str]:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not here: apt-get install prometheus")
+    guest.write("/rules.yml", write_foreign(alert_rules()))
     path = guest.write("/prometheus.yml", text)
     words = [promtool, "check", "config", str(path)]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
@@ -173,6 +219,23 @@ def test_promtool_takes_every_question_of_the_dashboard(guest: Sandbox) -> None:
 
     assert check(rules) == 0
     assert check([{"record": "panel:0", "expr": "rate(node_network_receive_bytes_total[)"}]) != 0
+
+
+def test_promtool_takes_the_alerts_which_name_only_what_is_collected(guest: Sandbox) -> None:
+    staged(guest, server())
+    text = guest.read(f"{ETC}/rules.yml")
+    assert read_foreign(guest.read(f"{ETC}/prometheus.yml"), "x")["rule_files"] == [RULES]
+    staged(guest, exporter())
+    named = set(re.findall(r"\b(?:DCGM_FI|node|vgpu_cfg)_\w+", " ".join(one.expr for one in ALERTS)))
+    assert named <= collected(guest) | NODE_EXPORTER | OWN
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here: apt-get install prometheus")
+    guest.write("/rules.yml", text)
+    path = guest.write("/tests.yml", json.dumps({"rule_files": ["rules.yml"], "tests": ALERT_TESTS}))
+    words = [promtool, "test", "rules", str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_image_is_pinned() -> None:

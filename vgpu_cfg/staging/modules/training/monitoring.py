@@ -12,6 +12,7 @@ from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.alerts import alert_rules
 from vgpu_cfg.staging.container_unit import checked_image, checked_port, container_files
 from vgpu_cfg.staging.dashboard import dashboard
 from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
@@ -30,6 +31,8 @@ _UNITS = {
     "vgpu-cfg-prometheus.service",
     "vgpu-cfg-grafana.service",
 }
+_RULES = "rules.yml"
+"""Beside prometheus.yml, which names it."""
 _METRICS = "/var/lib/vgpu-cfg/metrics"
 
 HARDWARE_COUNTERS = (
@@ -166,6 +169,7 @@ def _servers(module: MonitoringModule, images: Mapping[str, str]) -> dict[str, t
     provider = {"apiVersion": 1, "providers": [_PROVIDER]}
     return {
         f"{_ETC}/prometheus.yml": (scrape_configuration(module), "644"),
+        f"{_ETC}/{_RULES}": (write_foreign(alert_rules()), "644"),
         f"{_ETC}/provisioning/datasources/prometheus.yaml": (write_foreign(source), "644"),
         f"{_ETC}/provisioning/dashboards/training.yaml": (write_foreign(provider), "644"),
         f"{_ETC}/dashboards/training.json": (json.dumps(dashboard(), indent=1) + "\n", "644"),
@@ -213,6 +217,7 @@ def scrape_configuration(module: MonitoringModule) -> str:
     return write_foreign(
         {
             "global": {"scrape_interval": "15s", "scrape_timeout": "10s"},
+            "rule_files": [_RULES],
             "scrape_configs": [{"job_name": job, "static_configs": found} for job, found in jobs.items()],
         }
     )
