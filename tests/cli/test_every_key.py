@@ -59,9 +59,13 @@ ELSEWHERE = {
     "AccessEntry.key": ("contract/test_lab_ssh.py", "key"),
     "AccessEntry.host_keys": ("contract/test_ssh_login.py", "host_keys"),
     "BmcEntry.system": ("contract/test_bmc.py", "system="),
+    "VerifyEntry.watch": ("cli/test_verify.py", "verify: {watch: "),
+    "WatchEntry.cordon": ("cli/test_verify.py", "cordon: ["),
+    "WatchEntry.per_cluster": ("cli/test_verify.py", "per_cluster: 1"),
+    "WatchEntry.after_minutes": ("unit/verification/test_watch.py", '"after_minutes": 5'),
     "BmcEntry.thumbprints": ("contract/test_bmc.py", "thumbprint="),
 }
-"""Keys that mean something on a wire alone, with the test that has one, and the word that it uses."""
+"""Keys that mean something on a wire or in a watch alone, with the test that has one, and its word."""
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -520,7 +520,7 @@ def test_thresholds_come_from_the_plan_file_and_the_command_line(trained: Comman
 
 # ---------------------------------------------------------------- --watch
 
-WATCH = "verify: {watch: {cordon: [memory-failed, gpu-lost]}}\n"
+WATCH = "verify: {watch: {cordon: [memory-failed, gpu-lost], per_cluster: 1}}\n"
 
 
 def ill(*names: str, log: str = "") -> Callable[[LabState], None]:

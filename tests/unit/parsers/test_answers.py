@@ -9,7 +9,6 @@ from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, p
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.frameworks import Mpi, NcclSettings, parse_mpirun, parse_nccl_settings
 from vgpu_cfg.parsers.guest_system import (
-    KernelLog,
     Room,
     Tracking,
     bus_of,
@@ -207,7 +206,9 @@ def test_rooms_and_how_much_of_them_is_free() -> None:
     ],
 )
 def test_what_the_kernel_logs(lines: list[str], troubles: tuple[str, ...], programs: tuple[int, ...]) -> None:
-    assert parse_kernel_log("\n".join(lines)) == KernelLog(troubles=troubles, of_programs=programs)
+    found = parse_kernel_log("\n".join(lines))
+    assert (found.troubles, found.of_programs) == (troubles, programs)
+    assert {one.number for one in found.xids} >= set(programs)
 
 
 def test_interfaces() -> None:
