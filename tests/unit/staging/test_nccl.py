@@ -111,6 +111,33 @@ def test_it_says_what_is_there(vm: Sandbox) -> None:
     assert not vm.path(TOPOLOGY).exists()
 
 
+def add_vlan(guest: Sandbox, name: str, lower: str, *, gid: int, address: str = ADDRESSES[0]) -> None:
+    """Put a VLAN on a NIC, with a GID of its own; the NIC's own address is another network's."""
+    home = guest.path(f"/sys/devices/virtual/net/{name}")
+    home.mkdir(parents=True)
+    (home / "address").write_text(f"{MACS[0]}\n")
+    (home / f"lower_{lower}").symlink_to(guest.path(f"/sys/class/net/{lower}"))
+    guest.path(f"/sys/class/net/{name}").symlink_to(home)
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    a, b, c, d = map(int, address.split("."))
+    guest.write(f"{port}/gids/{gid}", f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}\n")
+    guest.write(f"{port}/gid_attrs/types/{gid}", "RoCE v2\n")
+    guest.write(f"{port}/gid_attrs/ndevs/{gid}", f"{name}\n")
+
+
+def test_an_address_on_a_vlan_in_the_guest_has_the_gid_of_the_vlan(vm: Sandbox) -> None:
+    vm.write("/proc/net/route", ROUTES.format(roce="ens161.111"))
+    add_vlan(vm, "ens161.111", "ens161", gid=5)
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    for gid in (2, 3):  # of the NIC's own address
+        vm.write(f"{port}/gids/{gid}", "0000:0000:0000:0000:0000:ffff:0a32:000b\n")
+    vm.bring(vm.stage(module()))
+    found = settings(vm)
+    assert found["NCCL_SOCKET_IFNAME"] == "=ens161.111"
+    assert (found["NCCL_IB_HCA"], found["NCCL_IB_GID_INDEX"]) == ("=mlx5_0:1", "5")
+    assert not any("NCCL_IB_GID_INDEX" in remark for remark in remarks(vm))
+
+
 def test_the_check_tells_what_it_says(vm: Sandbox) -> None:
     script = vm.stage(module(is_direct=False))
     vm.bring(script)
