@@ -407,6 +407,7 @@ class Code(StrEnum):
     SITE_WITHOUT_PACKAGES = "VG646", "a closed site has no package mirror", _W, _O
     NCCL_NEEDS_UVM = "VG647", "the image's NCCL requires unified memory", _W, _F
     IMAGE_DRIVER_OLD = "VG648", "the guest's driver is too old for the image's CUDA", _W, _D
+    CUDA_WITHOUT_BOARD = "VG650", "a CUDA release contains no code for the GPUs", _W, _R
     RENDEZVOUS_ELSEWHERE = "VG718", "processes do not communicate over the training network", _W, _O
 
     @property

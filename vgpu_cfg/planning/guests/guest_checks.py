@@ -98,8 +98,8 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
     """Check the modules to stage against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
-    check_cuda(resolved, update, findings)
-    check_image(resolved, update, findings)
+    check_cuda(resolved, update, host_branch, findings)
+    check_image(resolved, update, host_branch, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
