@@ -41,6 +41,7 @@ def check_mixtures(
     """Report what differs within a VM, among the workers, and along a network."""
     places = {one.vm: one for one in placements}
     known: dict[Code, dict[str, str]] = {Code.BOARDS_MIXED: {}, Code.SPEEDS_DIFFER: {}}
+    known[Code.MTUS_DIFFER] = {vm.name: _rdma_mtus(desired, vm.nics) for vm in desired.vms}
     team = desired.training.workers if desired.training is not None else ()
     for resolved in resolved_vms:
         vm, fit, place = resolved.desired, resolved.fit, places.get(resolved.name)
@@ -75,11 +76,28 @@ def check_mixtures(
             workers.setdefault(by_vm.get(name, ""), []).append(name)
         if len(workers) > 1 and "" not in workers:
             which = "; ".join(f"{fold_names(names)}: {text}" for text, names in workers.items())
-            what = "GPUs are different boards" if code is Code.BOARDS_MIXED else "NICs have different speeds"
-            message = f"the workers' {what} ({which}): {_SLOWEST}"
-            subject = Subject(kind="plan", name=desired.name)
-            findings.add(code, subject, message, "place them on hosts that are alike: see `place.hosts`")
+            what, effect, remedy = _UNEQUAL[code]
+            message = f"the workers' {what} ({which}): {effect}"
+            findings.add(code, Subject(kind="plan", name=desired.name), message, remedy)
     _check_mtus(desired, observed, places.values(), findings)
+
+
+_ALIKE = "place them on hosts that are alike: see `place.hosts`"
+_UNEQUAL = {
+    Code.BOARDS_MIXED: ("GPUs are different boards", _SLOWEST, _ALIKE),
+    Code.SPEEDS_DIFFER: ("NICs have different speeds", _SLOWEST, _ALIKE),
+    Code.MTUS_DIFFER: (
+        "RDMA NICs have different MTUs",
+        "NCCL from 2.20 on does not use the smaller one, and fails",
+        "set one `mtu` for their networks",
+    ),
+}
+"""Differences among the workers, with effect and remedy. The effect of MTUs: NVIDIA/nccl, issue 1524."""
+
+
+def _rdma_mtus(desired: DesiredPlan, nics: Sequence[DesiredNic]) -> str:
+    found = {mtu_of(nic, network_of(desired, nic)) for nic in nics if nic.rdma is not None} - {None}
+    return ", ".join(map(str, sorted(filter(None, found))))
 
 
 # ------------------------------------------------------------------ boards
