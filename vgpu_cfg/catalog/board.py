@@ -135,6 +135,9 @@ class Board:
     framebuffer_mib: int
     memory_type: str
     architecture: Architecture
+    driver_since: str
+    driver_until: str
+    """The first and the last branch of NVIDIA's driver that has the board, "" without a known limit."""
     gpus_per_board: int
     mmio_gb: int | None
     nvlink_p2p_profile: VgpuProfile | None
@@ -160,6 +163,22 @@ class Board:
     @property
     def name(self) -> str:
         return self.pci_ids[0].name
+
+    def is_driven_by(self, version: str) -> bool:
+        """Whether a driver of this version has the board; an unknown version or limit does not exclude it.
+
+        Belief: boards-by-their-drivers-names.
+        """
+        branch = version.partition(".")[0]
+        is_new = not self.driver_since or int(branch or 0) >= int(self.driver_since)
+        is_old = not self.driver_until or int(branch or 0) <= int(self.driver_until)
+        return not branch.isdecimal() or (is_new and is_old)
+
+    @property
+    def drivers_text(self) -> str:
+        """Name the driver branches that have the board, "" without a known limit."""
+        since = f"{self.driver_since} or later" if self.driver_since else ""
+        return since or (f"{self.driver_until} or earlier" if self.driver_until else "")
 
     @property
     def prefixes(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 HexId = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{4}$")]
 Count = Annotated[int, Field(strict=True, ge=1)]
+Branch = Annotated[str, Field(pattern=r"^(\d{3})?$")]
 Start = Annotated[int, Field(strict=True, ge=0)]
 
 
@@ -94,6 +95,8 @@ class BoardFile(Frozen):
     key: str
     prefix: str
     architecture: Architecture
+    driver_since: Branch = ""
+    driver_until: Branch = ""
     framebuffer_mib: Count
     memory_type: str
     gpus_per_board: Count = 1
@@ -181,6 +184,8 @@ def _board(row: BoardFile) -> Board:
         framebuffer_mib=row.framebuffer_mib,
         memory_type=row.memory_type,
         architecture=row.architecture,
+        driver_since=row.driver_since,
+        driver_until=row.driver_until,
         gpus_per_board=row.gpus_per_board,
         mmio_gb=row.mmio_gb,
         nvlink_p2p_profile=VgpuProfile.parse(f"{row.prefix}-{row.nvlink.p2p}") if row.nvlink else None,

@@ -23,6 +23,7 @@ from vgpu_cfg.lab.esxcli.answers import (
     needed,
 )
 from vgpu_cfg.lab.esxcli.system import option_values
+from vgpu_cfg.lab.rules.profiles import drives
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host, PciDevice, is_endpoint
 from vgpu_cfg.lab.state.switch_members import visible_nics
@@ -68,8 +69,8 @@ def _module_name(host: Host, device: PciDevice) -> str:
     nic = next((nic for nic in host.nics if nic.pci is device), None)
     if nic is not None:
         return nic.driver
-    is_gpu = host.gpu(device.pci_id) is not None
-    return "nvidia" if is_gpu and host.driver is not None else "None"
+    gpu = host.gpu(device.pci_id)
+    return "nvidia" if gpu is not None and drives(host, gpu) else "None"
 
 
 def _owner(*, is_passthrough: bool, device: PciDevice) -> str:

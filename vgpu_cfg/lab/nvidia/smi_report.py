@@ -31,7 +31,7 @@ from vgpu_cfg.lab.nvidia.gpus import (
 )
 from vgpu_cfg.lab.nvidia.smi_fields import block_of, line_of
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
-from vgpu_cfg.lab.rules.profiles import serves_vgpus
+from vgpu_cfg.lab.rules.profiles import WITHOUT_SRIOV, serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import pcie
@@ -40,7 +40,6 @@ from vgpu_cfg.lab.state.host_defaults import release_of
 from vgpu_cfg.lab.state.switch_members import visible_nics
 
 NAMES = {"Ada": "Ada Lovelace"}
-WITHOUT_SRIOV = frozenset({"Volta", "Turing"})
 
 WHOLE = "+" + "-" * 77 + "+"
 PARTS = "+" + "-" * 31 + "+" + "-" * 22 + "+" + "-" * 22 + "+"

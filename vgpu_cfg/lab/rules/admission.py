@@ -18,12 +18,10 @@ from pyVmomi import vim
 from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.lab.rules import capacity, hardware, nvlink, refusals
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, Pick, entry_of, esxi_order, find_slot, load_of
-from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
+from vgpu_cfg.lab.rules.profiles import has_functions, knows, serves_vgpus
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
 from vgpu_cfg.lab.state.devices import copy_with, dynamic_of, groups_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Passthrough, VgpuUse, VirtualMachine
-
-SRIOV_ARCHITECTURES = ("Ampere", "Ada", "Hopper", "Blackwell")
 
 Suits = Callable[[int, Gpu], bool]
 """Whether a GPU would do for the vGPU of a device key, room apart."""
@@ -74,11 +72,7 @@ def admit(
     boards = _boards_of(host, [pci_id for pci_id, _ in placed], list(whole.values()))
     for pci_id, use in placed:
         gpu = host.gpu(pci_id)
-        if (
-            gpu is not None
-            and not host.bios.sriov
-            and load_catalog().board(gpu.board).architecture in SRIOV_ARCHITECTURES
-        ):
+        if gpu is not None and not has_functions(host, gpu):
             raise refusals.plugin_failed(use.profile)
     hardware.check_window(vm, boards)
     return Admission(tuple(placed), tuple(whole.items()))

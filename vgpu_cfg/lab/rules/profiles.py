@@ -13,12 +13,27 @@ GRAPHICS_SIZES_GB = (1, 2, 3)
 """Sizes that the Q series has below the smallest C type."""
 
 
+WITHOUT_SRIOV = ("Volta", "Turing")
+"""Architectures whose vGPUs are no virtual functions."""
+
+
+def drives(host: Host, gpu: Gpu) -> bool:
+    """Whether the host's driver has a GPU: one that is older or newer than its board does not claim it."""
+    return host.driver is not None and load_catalog().board(gpu.board).is_driven_by(host.driver.version)
+
+
+def has_functions(host: Host, gpu: Gpu) -> bool:
+    """Whether a GPU has the virtual functions that its vGPUs need.
+
+    Belief: no-functions-none-creatable.
+    """
+    return host.bios.sriov or load_catalog().board(gpu.board).architecture in WITHOUT_SRIOV
+
+
 def serves_vgpus(host: Host, gpu: Gpu) -> bool:
-    """Whether a GPU takes vGPUs at all: driver present, sharedDirect in force, not handed through whole."""
+    """Whether a GPU takes vGPUs at all: driven, sharedDirect in force, not handed through whole."""
     return (
-        host.driver is not None
-        and gpu.graphics_type == "sharedDirect"
-        and not host.is_passed_through(gpu.pci_id)
+        drives(host, gpu) and gpu.graphics_type == "sharedDirect" and not host.is_passed_through(gpu.pci_id)
     )
 
 
@@ -26,7 +41,8 @@ def known_profiles(host: Host) -> tuple[ProfileEntry, ...]:
     """Return every profile that the host's driver has for its GPUs, whether creatable now or not."""
     if host.driver is None:
         return ()
-    boards = dict.fromkeys(gpu.board for gpu in host.gpus if not host.is_passed_through(gpu.pci_id))
+    seen = (gpu for gpu in host.gpus if drives(host, gpu) and not host.is_passed_through(gpu.pci_id))
+    boards = dict.fromkeys(gpu.board for gpu in seen)
     order = esxi_order(host)
     return tuple(entry for board in boards for entry in _board_profiles(board, host.driver.kind, order))
 
@@ -35,7 +51,8 @@ def creatable_profiles(host: Host) -> tuple[str, ...]:
     """Return what `sharedPassthruGpuTypes` shows: names that some GPU has room for now."""
     if host.driver is None:
         return ()
-    loads = dict.fromkeys(load_of(host, gpu) for gpu in host.gpus if serves_vgpus(host, gpu))
+    gpus = (gpu for gpu in host.gpus if serves_vgpus(host, gpu) and has_functions(host, gpu))
+    loads = dict.fromkeys(load_of(host, gpu) for gpu in gpus)
     names: dict[str, None] = {}
     for load in loads:
         names.update(dict.fromkeys(_creatable(load, host.driver.kind)))

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
+from vgpu_cfg.model.observed.host_facts import SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
@@ -67,6 +68,8 @@ class HostCapacity:
     gpus: list[GpuState] = field(default_factory=list)
     slots: list[PassthroughSlot] = field(default_factory=list)
     peer_sets: tuple[frozenset[int], ...] = ()
+    software: tuple[SoftwarePackage, ...] = ()
+    """The host's packages, as far as read."""
     functions: list[FunctionPool] = field(default_factory=list)
     uplinks: dict[str, str] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
@@ -124,6 +127,8 @@ class CapacityReader:
         found.peer_sets = self.peer_sets(host, with_guesses=True)
         found.functions = read_functions(host, vms, self._observed.facts)
         found.uplinks = read_uplinks(host, self._observed.facts)
+        facts = self._observed.facts.hosts.get(host.moid)
+        found.software = facts.software if facts is not None else ()
         self._hold(found, vms)
         self._assess_sharing(found)
         self._reserve(found)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.rdma import network_mtu
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.estate.site import find_named, inside
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.select import resolve_hosts
@@ -50,6 +51,37 @@ def needed_facts(
             groups.add(FactGroup.SHELL_MIG)
         needed[resolved.view.host.moid] = frozenset(groups)
     return {moid: frozenset({FactGroup.BASE}) for moid in _on_switches(desired, observed)} | needed
+
+
+def driver_hosts(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> tuple[str, ...]:
+    """Return the hosts whose driver's version decides on VMs, whether the plan prepares them or not.
+
+    A VM's guest driver must fit it, or a host with a board of the VM's profile does not offer the profile.
+    """
+    asked = dict.fromkeys(
+        (vm.clusters, vm.guest is not None and vm.guest.driver is not None, profile)
+        for vm in desired.vms
+        for gpu in vm.gpus
+        for profile in gpu.profile
+    )
+    boards = {profile: {one.board.key for one in catalog.by_profile(profile)} for _, _, profile in asked}
+    found: list[str] = []
+    for host in inside(desired, observed, observed.hosts):
+        cluster = observed.cluster_of(host)
+        here = _boards_of(host, catalog)
+        offered = None if host.profiles is None else {one.name for one in host.profiles}
+        for clusters, has_driver, profile in asked:
+            is_there = not clusters or (cluster and any(find_named(name, [cluster]) for name in clusters))
+            is_absent = offered is not None and profile.name not in offered
+            if is_there and (has_driver or is_absent) and not here.isdisjoint(boards[profile]):
+                found.append(host.moid)
+                break
+    return tuple(found)
+
+
+def _boards_of(host: Host, catalog: Catalog) -> set[str]:
+    found = (catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id) for gpu in host.gpus)
+    return {board.key for board in found if board is not None}
 
 
 def changes_networks(desired: DesiredPlan) -> bool:

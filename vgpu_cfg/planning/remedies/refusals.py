@@ -17,6 +17,7 @@ from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness, lift_cordons
@@ -190,19 +191,21 @@ def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> N
 
 def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
     room = 0
-    refused: list[tuple[Code, str]] = []
+    refused: list[tuple[Code, str, str]] = []
     for gpu in host.gpus:
         code = host.refuse_gpu(gpu, need, shape)
         if code is None:
             room += gpu.room(need)
         elif code is not Code.NO_SUCH_BOARD:
-            refused.append((code, f"{gpu.pci_id} {_gpu_text(code, gpu, host, need)}"))
+            why, remedy = _cause_of(code, gpu, host)
+            refused.append((code, f"{gpu.pci_id} {_gpu_text(code, gpu, host, need)}{why}", remedy))
     if room >= count:
         return
     if room:
         found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM requires")
-    for code, text in refused:
+    for code, text, remedy in refused:
         found.add(code, text)
+        found.remedy = found.remedy or remedy
     if not room and not refused:
         found.add(Code.NO_SUCH_BOARD, boards_text(host))
 
@@ -257,6 +260,22 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
             return f"already has a VM from this item ({holders})"
         case _:
             return _STATES.get(code, f"is not available ({code})")
+
+
+def _cause_of(code: Code, gpu: GpuState, host: HostState) -> tuple[str, str]:
+    """Return the cause of a GPU's refusal, with its remedy, as far as the host's state shows it.
+
+    Belief: no-functions-none-creatable.
+    """
+    version = (driver_facts(host.capacity.software).version or "").partition("-")[0]
+    if code is Code.NO_HOST_DRIVER and gpu.board is not None and not gpu.board.is_driven_by(version):
+        needed = gpu.board.drivers_text
+        why = f": version {version} does not support the {gpu.board.name}, which requires {needed}"
+        return why, f"install a host driver of branch {needed}"
+    if code is Code.NOT_CREATABLE_NOW and not host.creatable and all(one.is_idle for one in host.gpus):
+        remedy = "enable SR-IOV in the host's BIOS (`nvidia-smi -q` on the host: Host VGPU Mode is SR-IOV)"
+        return ", nor any other profile, though its GPUs are idle: SR-IOV may be disabled", remedy
+    return "", ""
 
 
 def _holder_text(held: Iterable[Held]) -> str:

@@ -18,7 +18,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.hosts.depots import wanted_depots
-from vgpu_cfg.planning.hosts.needed import changes_networks, needed_facts, shell_access
+from vgpu_cfg.planning.hosts.needed import changes_networks, driver_hosts, needed_facts, shell_access
 from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
 
@@ -41,26 +41,28 @@ def reaches_beyond_vms(desired: DesiredPlan) -> bool:
 def with_facts(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader, options: PlanOptions
 ) -> Inventory:
-    """Add vCenter's facts of the hosts that the plan prepares; nothing is opened or written.
+    """Add vCenter's facts of the hosts that the plan prepares, or whose driver decides; nothing is written.
 
     Moves need its own settings, which come with that.
     """
+    drivers = driver_hosts(desired, observed, load_catalog())
     if not reaches_beyond_vms(desired):
-        if options.allow_move:
-            facts = reader.read_facts((), frozenset({FactGroup.BASE}))
-            return observed.model_copy(update={"facts": facts})
+        if options.allow_move or drivers:
+            groups = frozenset({FactGroup.BASE, FactGroup.SOFTWARE} if drivers else {FactGroup.BASE})
+            return observed.model_copy(update={"facts": reader.read_facts(drivers, groups)})
         return observed
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS
     if changes_networks(desired):
         groups |= {FactGroup.NETWORK_USERS}
-    facts = reader.read_facts(tuple(needed), groups | {FactGroup.BASE})
+    groups |= {FactGroup.SOFTWARE} if drivers else set()
+    facts = reader.read_facts(tuple(dict.fromkeys((*needed, *drivers))), groups | {FactGroup.BASE})
     days, today = remember_days(), observed.read_at.date()
     hosts = {
         moid: one.model_copy(update={"remembered": not_expired(one.remembered, today, days)})
         for moid, one in facts.hosts.items()
     }
-    hosts |= _explained(observed, hosts, reader)
+    hosts |= _explained(observed, {moid: one for moid, one in hosts.items() if moid in needed}, reader)
     known = _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
     depots = wanted_depots(desired, known, load_catalog(), options)
     looked = reader.read_depots(depots) if depots else {}

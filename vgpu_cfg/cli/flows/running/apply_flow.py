@@ -328,6 +328,7 @@ class _Applying:
         found = reader.read_part(scope, () if is_of_settings else (*own, *done))
         if is_of_settings and any(vm.is_on for vm in found.vms if vm.moid in done):
             found = reader.read_part(scope, own)
+        found = found.model_copy(update={"facts": observed.facts})
         return with_kinds(as_named(self.desired, found), reader, (self.desired, self.options))
 
     def kept_attempt(self, observed: Inventory) -> KeptAttempt:

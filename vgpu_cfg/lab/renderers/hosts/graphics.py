@@ -10,7 +10,7 @@ from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.rules.profiles import creatable_profiles, known_profiles, serves_vgpus
+from vgpu_cfg.lab.rules.profiles import creatable_profiles, drives, known_profiles, serves_vgpus
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.inventory import Gpu, Host, Managed, VirtualMachine
 from vgpu_cfg.lab.state.vm import LINGERS
@@ -56,7 +56,7 @@ def _lingers(context: Context, moid: str, gpu: Gpu) -> bool:
 def graphics_info(context: Context, thing: Managed) -> list[Any]:
     """Render one entry per GPU of the graphics manager; one passed through whole is not among them.
 
-    Without an NVIDIA driver the host lists its GPUs as `basic`.
+    Without an NVIDIA driver that has them the host lists its GPUs as `basic`.
     """
     host = host_of(thing)
     return [
@@ -64,9 +64,9 @@ def graphics_info(context: Context, thing: Managed) -> list[Any]:
             deviceName=gpu.name,
             vendorName="NVIDIA",
             pciId=gpu.pci_id,
-            graphicsType=gpu.graphics_type if host.driver is not None else "basic",
+            graphicsType=gpu.graphics_type if drives(host, gpu) else "basic",
             vgpuMode=vgpu_mode(gpu) if serves_vgpus(host, gpu) else "none",
-            memorySizeInKB=gpu.memory_mib * 1024 if host.driver is not None else 0,
+            memorySizeInKB=gpu.memory_mib * 1024 if drives(host, gpu) else 0,
             vm=_vms_on(context, host, gpu),
         )
         for gpu in host.gpus
