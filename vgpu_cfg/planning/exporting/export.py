@@ -165,7 +165,8 @@ class _Exporting:
         """Yield the settings that a plan file cannot express, VMs with the same note at once."""
         notes: dict[str, list[str]] = {}
         for one in found:
-            options = ", ".join(options_without_key(one.vm))
+            stated = one.keys.get("extra_config", ())
+            options = ", ".join(name for name in options_without_key(one.vm) if name not in stated)
             for text in (*one.left_out, *([f"the options {options}"] if options else [])):
                 notes.setdefault(text, []).append(one.name)
         yield from self.left_out

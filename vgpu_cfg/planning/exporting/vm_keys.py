@@ -23,6 +23,7 @@ from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import OwnedDisks, disk_text, exported_disks
 from vgpu_cfg.planning.exporting.names import Names
+from vgpu_cfg.planning.vms.checks.place_checks import IOMMU_KEYS, MOST_CPUS_BESIDE_VGPU
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, is_named
@@ -105,12 +106,23 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
         )
     if attributes := {name: text for name, text in attributes.items() if name not in unsaid}:
         keys["attributes"] = attributes
+    if options := _iommu_options(detail):
+        keys["extra_config"] = options
     if place:
         keys["place"] = place
     if vm.power_state is not PowerState.ON:
         keys["power"] = "leave" if vm.power_state is PowerState.SUSPENDED else False
     found.keys = in_order(keys)
     return found
+
+
+def _iommu_options(detail: VmDetail) -> dict[str, str]:
+    """Return the options without which so many CPUs and a vGPU would be refused; unread values are on."""
+    if detail.cpus <= MOST_CPUS_BESIDE_VGPU or not detail.vgpus:
+        return {}
+    known = {key.casefold(): value for key, value in detail.extra_config.items()}
+    known = dict.fromkeys(map(str.casefold, detail.option_names), "TRUE") | known
+    return {key: "TRUE" for key in IOMMU_KEYS if known.get(key.casefold(), "").upper() == "TRUE"}
 
 
 def in_order(keys: Mapping[str, Any]) -> dict[str, Any]:
