@@ -102,6 +102,11 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         items = _items(situation, vm)
         alike = [{**item, "profile": items[0].get("profile")} for item in items]
         yield from _gpu_edit(situation, vm, "uses profiles of one board", alike)
+    for vm in situation.lines(Code.NO_SUCH_BOARD):
+        for board in _boards(situation, vm):
+            other = _each(situation, vm, partial(_of_board, situation, board, only=True))
+            if other != _items(situation, vm):
+                yield from _gpu_edit(situation, vm, f"uses vGPUs of the same size on {board.name}", other)
     for vm in {one.origin: one for one in situation.unplaced}.values():
         for board in _boards(situation, vm):
             alike = _each(situation, vm, partial(_of_board, situation, board))
@@ -151,7 +156,8 @@ def _only_on(board: Board, item: Item) -> list[Item]:
 def _gpu_edit(
     situation: Situation, vm: DesiredVm, says: str, items: list[Item], kind: FixKind = FixKind.LEAVE
 ) -> Iterator[Candidate]:
-    shortest = [next(iter(item.values())) if set(item) in _SHORT else item for item in items]
+    texts = [next(iter(item.values())) if set(item) in _SHORT else None for item in items]
+    shortest = [text if isinstance(text, str) else item for text, item in zip(texts, items, strict=True)]
     value: Any = shortest[0] if len(shortest) == 1 and isinstance(shortest[0], str) else shortest
     yield from _ask(situation, vm, says, ("gpus", value), kind=kind)
 
@@ -178,15 +184,19 @@ def _of_list(name: str, item: Item) -> list[Item]:
     return [{**item, "profile": name} if isinstance(listed, list) and name in listed else item]
 
 
-def _of_board(situation: Situation, board: Board, item: Item) -> list[Item]:
-    """Return an item with the profile of another board in addition to its own: as large, shared alike."""
+def _of_board(situation: Situation, board: Board, item: Item, *, only: bool = False) -> list[Item]:
+    """Return an item with the profile of another board: as large, shared alike.
+
+    It is in addition to its own unless `only` that is wanted.
+    """
     name = item.get("profile")
     own = situation.catalog.by_profile(name) if isinstance(name, str) else ()
     for entry in own:
         as_own = (entry.profile.sharing, entry.profile.series, entry.framebuffer_mib, entry.mig_size)
         for one in board.profiles:
             if (one.profile.sharing, one.profile.series, one.framebuffer_mib, one.mig_size) == as_own:
-                return [{**item, "profile": [name, one.name]}] if one.name != name else [item]
+                names = one.name if only else [name, one.name]
+                return [{**item, "profile": names}] if one.name != name else [item]
     return [item]
 
 
