@@ -32,7 +32,7 @@ _UNITS = {
     "vgpu-cfg-grafana.service",
 }
 _RULES = "rules.yml"
-"""Beside prometheus.yml, which names it."""
+"""It is in the directory of prometheus.yml, which names it."""
 _METRICS = "/var/lib/vgpu-cfg/metrics"
 
 HARDWARE_COUNTERS = (
