@@ -161,3 +161,32 @@ def test_hosts_are_asked_for_profiles_where_a_vm_keeps_gpus_that_the_plan_does_n
     )
     assert "have the owner power off f-1" in stated
     assert kept == stated
+
+
+GROWN = """\
+version: 1
+name: grow
+vcenter: lab:estates/work-on-hosts.yaml
+defaults: {template: ubuntu-22.04-efi, folder: training, datastore: vsan, cpus: 4, memory: 16GiB}
+vms:
+- {name: a, gpus: grid_a100-20c, place: {hosts: esx-01.lab}}
+- {name: "b-{1..3}", gpus: grid_a100-20c, place: {hosts: esx-01.lab}}
+"""
+
+
+def test_a_vm_that_outgrows_its_host_moves_to_an_idle_one(vgpu_cfg: CommandLine) -> None:
+    """An edit that helps only with options is tried with them."""
+    vgpu_cfg.write("grow.yaml", GROWN)
+    vgpu_cfg.done("apply", "grow.yaml", "--yes")
+    vgpu_cfg.write(
+        "grow.yaml",
+        GROWN.replace("a, gpus: grid_a100-20c, place: {hosts: esx-01.lab}", "a, gpus: grid_a100-40c"),
+    )
+    refused = vgpu_cfg("plan", "grow.yaml", "--suggest", "fixed.yaml", "--output", "json")
+    first = json.loads(refused.out)["fixes"][0]
+    assert {part["kind"] for part in first["parts"]} == {"flag"}
+    assert "place: {hosts: [esx-02.lab]}" in first["text"]
+    flags = [part["command"] for part in first["parts"]]
+    assert sorted(flags) == ["--allow-move", "--allow-power-cycle"]
+    vgpu_cfg.done("apply", "fixed.yaml", "--yes", *flags)
+    assert vgpu_cfg.done("plan", "fixed.yaml", "--exit-code").code == 0

@@ -27,6 +27,10 @@ Effect = Callable[[Inventory], Inventory]
 """The effect of an outside act on a copy of the estate."""
 
 
+MOST_PARTS = 8
+"""How many ideas one fix may combine."""
+
+
 class Cost(IntEnum):
     """The expected disturbance of an idea, the least first: it is tried in this order."""
 
@@ -63,6 +67,9 @@ class Candidate:
     touches: tuple[str, ...] = ()
     empties: tuple[str, ...] = ()
     narrowed: Callable[[Plan], Candidate | None] | None = None
+    of: str = ""
+    """The line of the plan file that it is about, and in `alike` its words without that line."""
+    alike: str = ""
 
     @property
     def key(self) -> str:
@@ -88,7 +95,7 @@ class PlanSource:
     """The origin of a plan, so that it can be made again.
 
     `observe` reads a plan's part of the estate, `mean` completes a loaded plan by the command line and the
-    context. `refused` is the plan from there, if it was made already.
+    context. `refused` is the plan from there, if it was made already. `progress` is called before each plan.
     """
 
     path: Path
@@ -99,6 +106,7 @@ class PlanSource:
     refused: Plan | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     variable_files: Sequence[Path] = ()
+    progress: Callable[[str], None] = lambda _: None
 
     @property
     def text(self) -> str:

@@ -21,16 +21,15 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.suggestions.acts import is_added
-from vgpu_cfg.suggestions.candidate import Candidate, Cost, PlanSource, Trial, attempt
+from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate, Cost, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
 
 MOST_TRIALS = 150
-FEWEST_TRIALS = 12
+FEWEST_TRIALS = 5
 _WORK = 30_000
 """VMs of the plan and of the estate, hosts ten times, that all trials together may look at."""
-_MOST_PARTS = 8
 _MOST_BESIDE = 2
 """How many ideas are followed that leave as much as there was, if it is something else."""
 
@@ -117,6 +116,7 @@ class Search:
         if key not in self._known:
             if self.tried >= self.most:
                 return None
+            self.source.progress(f"looking for a fix: {self.tried} of at most {self.most} plans tried")
             trial = attempt(self.source, self.text, tuple(candidates))
             if not self.tried and trial is not None:
                 self.most = _most_trials(trial)
@@ -144,7 +144,7 @@ class Search:
         gain = 0
         while not self._works(chosen, trial):
             way = way.past(_codes(trial.plan))
-            best, beside = self._steps(chosen, trial, way) if len(chosen) < _MOST_PARTS else (None, [])
+            best, beside = self._steps(chosen, trial, way) if len(chosen) < MOST_PARTS else (None, [])
             if best is None:
                 others = beside[: _MOST_BESIDE if way.can_turn else 0]
                 found = (self._find_from(*step, replace(way, can_turn=False)) for step in others)
@@ -152,7 +152,7 @@ class Search:
             left = self._left(chosen, trial)[0], self._left(*best)[0]
             gain = max(gain, left[0] - left[1])
             (chosen, trial), way = best, replace(way, can_turn=True)
-            if 0 < gain * (_MOST_PARTS - len(chosen)) < left[1]:
+            if 0 < gain * (MOST_PARTS - len(chosen)) < left[1]:
                 return None
         return self._pruned(chosen, trial)
 

@@ -136,7 +136,8 @@ class Situation:
 
     def hosts_in_question(self) -> list[Host]:
         """Return the hosts on which VMs without a place could be, in the order of vCenter."""
-        wanted = {host.moid for vm in self.unplaced for host in self.hosts_of(vm)}
+        alike = {(*vm.clusters, vm.place.model_dump_json()): vm for vm in self.unplaced}
+        wanted = {host.moid for vm in alike.values() for host in self.hosts_of(vm)}
         return [host for host in self.observed.hosts if host.moid in wanted]
 
     def busy(self, cluster: Cluster) -> float:

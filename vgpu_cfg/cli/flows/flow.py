@@ -139,6 +139,7 @@ def read_for(
     reader: InventoryReader,
     *,
     all_kinds: bool = False,
+    everything: bool = False,
     locks: bool = False,
     is_timed: bool = True,
     to_plan: PlanOptions | None = None,
@@ -146,7 +147,8 @@ def read_for(
 ) -> Inventory:
     """Read the estate for a plan, with its own VMs under the plan's names for them.
 
-    With `all_kinds` include hosts whose GPUs have none of its profiles, with `locks` the locks of runs and
+    With `all_kinds` include hosts whose GPUs have none of its profiles, with `everything` all VMs
+    in detail, with `locks` the locks of runs and
     the reservations of plans, by vCenter's clock, `is_timed` and `roles` as a `ReadScope` has it. If only a
     plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends on them.
     """
@@ -155,6 +157,7 @@ def read_for(
     scope = scope_of(desired).model_copy(update={"locks": locks, "timed": is_timed, "roles": roles})
     if all_kinds:
         scope = scope.model_copy(update={"kinds_of": None, "several_vgpus": True})
+    scope = scope.model_copy(update={"everything": everything})
     observed = as_named(desired, reader.read_inventory(scope))
     observed = with_kinds(observed, reader, None if to_plan is None else (desired, to_plan))
     return _with_failed_customizations(desired, observed, reader)

@@ -14,13 +14,15 @@ from vgpu_cfg.cli.flows.preparing.host_facts import with_facts, with_move_facts,
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.cli.options import typed
+from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.planning.estate.ownership import as_named
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.ports import InventoryReader
+    from vgpu_cfg.ports import InventoryReader, ReadScope
     from vgpu_cfg.settings.connection import Connection as Server
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -33,7 +35,7 @@ def find_fixes(request: PlanRequest, connection: Server, refused: Planned) -> Su
     from vgpu_cfg.suggestions import PlanSource, suggest
 
     desired = meant_at(connection, request.desired)
-    with compose.connect_reader(connection) as reader:
+    with show.working(connection.server) as tell, compose.connect_reader(connection) as reader:
         estate = _Estate(reader, connection, refused, desired, request.secrets())
         source = PlanSource(
             path=request.path,
@@ -44,6 +46,7 @@ def find_fixes(request: PlanRequest, connection: Server, refused: Planned) -> Su
             mean=lambda again: meant_at(connection, again),
             variables=request.variables,
             variable_files=request.variable_files,
+            progress=tell,
         )
         return typed.with_fixes(suggest(source))
 
@@ -64,6 +67,7 @@ class _Estate:
         self._refused = refused.observed
         # Where the refused plan took no kinds of hosts, one that helps may.
         observed = with_move_facts(refused.observed, reader)
+        self._whole: dict[ReadScope, Inventory] = {}
         self._known = [(scope_of(desired), desired.hosts, observed)] if observed.has_kinds else []
 
     def observe(self, desired: DesiredPlan) -> Inventory:
@@ -74,7 +78,7 @@ class _Estate:
                 return observed
         read = next((observed for known, _, observed in self._known if known == scope), None)
         try:
-            found = read_for(desired, self._reader) if read is None else read
+            found = self._read(desired, scope) if read is None else read
             found = with_facts(desired, found, self._reader, self._options)
             found = found.model_copy(update={"reservations": self._refused.reservations})
             found = with_open_shells(desired, found, self._connection, self._options, self._secrets)
@@ -83,6 +87,13 @@ class _Estate:
             found = self._refused
         self._known.append((scope, desired.hosts, found))
         return found
+
+    def _read(self, desired: DesiredPlan, scope: ReadScope) -> Inventory:
+        """Read with the VMs of all hosts, once for all plans that differ only in their hosts and profiles."""
+        whole = scope.model_copy(update={"hosts": (), "kinds_of": None, "several_vgpus": True})
+        if whole not in self._whole:
+            self._whole[whole] = read_for(desired, self._reader, all_kinds=True, everything=True)
+        return as_named(desired, self._whole[whole])
 
 
 def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> bool:

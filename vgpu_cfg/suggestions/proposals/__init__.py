@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from vgpu_cfg.suggestions.candidate import Candidate
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate
 from vgpu_cfg.suggestions.proposals.host_entries import propose_host_entries
 from vgpu_cfg.suggestions.proposals.names import propose_names
 from vgpu_cfg.suggestions.proposals.outside import propose_acts
@@ -26,9 +28,19 @@ _ROOMS = (
 
 def propose(situation: Situation) -> Iterator[Candidate]:
     """Yield every idea, each once; whether one helps is not known before it is tried."""
-    seen: set[str] = set()
-    for room in _ROOMS:
-        for idea in room(situation):
-            if idea.key not in seen:
-                seen.add(idea.key)
-                yield idea
+    ideas = {idea.key: idea for room in _ROOMS for idea in room(situation)}
+    alike: dict[tuple[str, int, str], list[Candidate]] = {}
+    for idea in ideas.values():
+        if idea.alike:
+            alike.setdefault((idea.kind, idea.cost, idea.alike), []).append(idea)
+    whole = [_together(same) for same in alike.values() if len({idea.of for idea in same}) > 1]
+    yield from (idea for idea in whole if len(idea.edits) >= MOST_PARTS)
+    yield from ideas.values()
+    yield from (idea for idea in whole if len(idea.edits) < MOST_PARTS)
+
+
+def _together(ideas: Sequence[Candidate]) -> Candidate:
+    """Return one edit of several lines as one idea: each alone would leave the errors of the others."""
+    lines = fold_names(list(dict.fromkeys(idea.of for idea in ideas)))
+    edits = tuple(dict.fromkeys(edit for idea in ideas for edit in idea.edits))
+    return replace(ideas[0], says=f"{lines} {ideas[0].alike}", edits=edits, of="", alike="")

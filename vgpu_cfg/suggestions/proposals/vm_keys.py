@@ -27,6 +27,8 @@ from vgpu_cfg.suggestions.situation import Situation
 
 Item = dict[str, Any]
 _LEAST_MEMORY_MIB = _MEMORY_STEP_MIB = 4096
+_MOST_HOSTS = 2
+"""How many other hosts are tried for a line of VMs."""
 _EXAMPLE_CPUS, _EXAMPLE_MEMORY = 8, "32GiB"
 
 _DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
@@ -65,7 +67,7 @@ def _ask(
 ) -> Iterator[Candidate]:
     edits = situation.set_key(vm, *steps)
     if edits:
-        yield Candidate(kind, f"{vm.line} {says}", edits=edits)
+        yield Candidate(kind, f"{vm.line} {says}", edits=edits, of=vm.line, alike=says)
 
 
 def _state(situation: Situation, vm: DesiredVm, says: str, *steps: tuple[str, Any]) -> Iterator[Candidate]:
@@ -322,13 +324,15 @@ def _places(situation: Situation) -> Iterator[Candidate]:
             chosen = nodes[:most]
             yield from _state(situation, vm, f"pinned to NUMA nodes {node_list(chosen)}", ("numa", chosen))
         yield from _ask(situation, vm, "not pinned to a NUMA node", ("numa", "off"))
-    for vm in situation.unplaced:
+    for vm in {one.origin: one for one in situation.unplaced}.values():
         if vm.place.hosts:
             yield from _ask(situation, vm, "on any host in its clusters", ("place.hosts", None))
         if vm.place.max_hosts:
             yield from _ask(situation, vm, "on any number of hosts", ("place.max_hosts", None))
         if vm.place.max_per_host:
             yield from _ask(situation, vm, "with any number per host", ("place.max_per_host", None))
+        if not vm.place.hosts:
+            yield from _elsewhere(situation, vm)
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
         if vm.place.keep_free:
             yield from _ask(situation, vm, "without keeping hosts free", ("place.keep_free", None))
@@ -353,6 +357,23 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         for cluster in sorted(situation.site.clusters, key=situation.busy):
             if not cluster.is_standalone and (not vm.clusters or cluster.name in vm.clusters):
                 yield from _state(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
+
+
+def _elsewhere(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
+    """Yield other hosts for the VMs of a line that exist and whose own host has no room: the idlest first."""
+    names = [one.name for one in situation.desired.vms if one.origin == vm.origin]
+    there = [found for name in names if (found := situation.vm(name)) is not None]
+    own = {found.host_moid for found in there}
+    others = [host for host in situation.hosts_of(vm) if host.moid not in own and host.is_usable]
+    idle = {host.moid: sum(not gpu.vm_moids for gpu in host.gpus) for host in others}
+    for host in sorted(others, key=lambda one: -idle[one.moid])[:_MOST_HOSTS] if there else ():
+        if idle[host.moid]:
+            stay = [one.name for one in situation.observed.hosts if one.moid in own and len(names) > 1]
+            if edits := situation.set_key(vm, ("place.hosts", [*stay, host.name])):
+                says = f"{vm.line} moves to {host.name}"
+                yield Candidate(
+                    FixKind.FLAG, says, Cost.MOVE, edits, flag="allow_move", command="--allow-move"
+                )
 
 
 # --- templates

@@ -146,7 +146,8 @@ def render_fixes(found: Suggestion, width: int, *, command: str, is_written: str
 def _none(found: Suggestion) -> str:
     if found.is_complete:
         return f"No automatic fix found ({counted(found.tried, 'plan')} tried)"
-    return f"No automatic fix found within the limit of {counted(found.tried, 'plan')}"
+    stopped = f"the search stopped at its limit of {counted(found.tried, 'plan')} for a site of this size"
+    return f"No automatic fix found: {stopped}. Follow the findings above"
 
 
 def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
