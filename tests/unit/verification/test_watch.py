@@ -230,7 +230,7 @@ LASTING = {_programs: 60, _hot: 60, _upgrade: 12, _renewal: 6, _restart: 6, _res
 
 @pytest.fixture(scope="module")
 def moments() -> dict[object, tuple[Verification, ...]]:
-    """Return readings during each event: what is read is random, what it means is not."""
+    """Return random readings during each event."""
     found: dict[object, tuple[Verification, ...]] = {}
     for event in LASTING:
         readings = []

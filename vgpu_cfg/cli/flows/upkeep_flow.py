@@ -112,7 +112,7 @@ def watch_cordon(
 
     def plan_for(observed: Inventory) -> Plan:
         plan, withheld = make_watch_plan(signs, observed, per_cluster)
-        if not decided:  # later it is asked what the run has left
+        if not decided:  # the same question follows the run
             told.update(withheld)
             decided.append(plan)
         return plan
