@@ -190,7 +190,7 @@ def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path
         ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
         ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
         ("trainjob.yaml", ("numNodes: 2", "numNodes: two"), "two"),
-        ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtimeref"),
+        ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtime"),
         ("kueue.yaml", ("nominalQuota: 2", "nominalQuota: two"), "two"),
         ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
     ],
