@@ -171,6 +171,13 @@ def test_help_groups_the_commands(vgpu_cfg: CommandLine) -> None:
     assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy", "rebalance"))
 
 
+def test_help_says_the_usual_order_and_an_example_that_needs_no_file(vgpu_cfg: CommandLine) -> None:
+    told = vgpu_cfg.done("--help", COLUMNS="120").told
+    assert "doctor -> plan -> apply -> verify" in told
+    (example,) = re.findall(r"Try it without a vCenter: vgpu-cfg (doctor --server [\w:-]+)", told)
+    vgpu_cfg.done(*example.split())
+
+
 def test_the_list_says_what_each_command_says_of_itself() -> None:
     told = {name: (command.help or "").strip() for name, command in top().commands.items()}
     assert {row.name: row.purpose for row in LISTED} == told

@@ -164,8 +164,9 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 app = typer.Typer(
     name="vgpu-cfg",
     cls=Commands,
-    help="Create and manage VMs with NVIDIA vGPUs on vSphere from a plan file.\n\nTry it without a "
-    "vCenter:  vgpu-cfg apply examples/multi-node-horovod.yaml",
+    help="Create and manage VMs with NVIDIA vGPUs on vSphere from a plan file.\n\n"
+    "The usual order:  doctor -> plan -> apply -> verify\n\n"
+    "Try it without a vCenter:  vgpu-cfg doctor --server lab:mixed-fleet",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
