@@ -38,6 +38,7 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock, as_datetime
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -211,7 +212,7 @@ def measure(count: int, delay: float = 0.0) -> list[Row]:
             "fit",
             lambda: CurrentHosts(
                 VCenterReader(session, BenchClock()).read_inventory(ReadScope()), catalog
-            ).fit_profile(PROFILE, every),
+            ).fit_gpu(GpuEntry(profile=(PROFILE,)), every),
         )
         plan = counted("plan", lambda: make_plan(desired, observed, catalog, PlanOptions()))
         if plan.errors:

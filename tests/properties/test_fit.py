@@ -16,6 +16,7 @@ from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.findings.codes import Code
@@ -100,7 +101,9 @@ def test_a_profile_is_counted_as_vms_that_stay_for_good(
     name: str, observed: Inventory, data: st.DataObject
 ) -> None:
     observed = data.draw(reserved(observed))
-    found = CurrentHosts(observed, CATALOG).fit_profile(VgpuProfile.parse(name), lambda _: True)
+    found = CurrentHosts(observed, CATALOG).fit_gpu(
+        GpuEntry(profile=(VgpuProfile.parse(name),)), lambda _: True
+    )
     one = vm("vm", name, cpus=1, memory_mib=1024)
     nobody = plan_for(one).model_copy(update={"name": "nobody", "id": ""})
     assert not refused(copies(nobody, one, found.allowed), observed)

@@ -29,7 +29,9 @@ def runs(*profiles: str, on: str | list[str] = A, **more: Any) -> dict[str, Any]
 
 def fit(profile: str, host: dict[str, Any], vms: dict[str, Any] | None = None) -> Fits:
     observed = make_inventory({"hosts": {"esx-01": host}, "vms": vms or {}})
-    return CurrentHosts(observed, CATALOG).fit_profile(VgpuProfile.parse(profile), lambda _: True)
+    return CurrentHosts(observed, CATALOG).fit_gpu(
+        GpuEntry(profile=(VgpuProfile.parse(profile),)), lambda _: True
+    )
 
 
 def test_copies_are_counted_until_there_is_no_place() -> None:

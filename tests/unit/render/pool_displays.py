@@ -16,6 +16,7 @@ from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -116,7 +117,9 @@ SITE = site()
 
 
 def fit_view(profile: str, **more: Any) -> FitView:
-    found = CurrentHosts(SITE, CATALOG).fit_profile(VgpuProfile.parse(profile), lambda _: True, (QUOTAS,))
+    found = CurrentHosts(SITE, CATALOG).fit_gpu(
+        GpuEntry(profile=(VgpuProfile.parse(profile),)), lambda _: True, (QUOTAS,)
+    )
     hosts = [fit.host for fit in found.hosts]
     gpus = pooled_gpus(SITE, CATALOG, wants_host=lambda name: name in {host.name for host in hosts})
     return FitView(

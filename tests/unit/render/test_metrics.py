@@ -24,6 +24,7 @@ from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
@@ -173,7 +174,9 @@ def test_fit_and_the_picture_count_alike(estate: str) -> None:
     for (_, _, profile), count in told(site, "vgpu_cfg_pool_vgpus_free").items():
         free[profile] += int(count)
     now = CurrentHosts(observed, load_catalog())
-    counted = {name: now.fit_profile(VgpuProfile.parse(name), lambda _: True).total for name in free}
+    counted = {
+        name: now.fit_gpu(GpuEntry(profile=(VgpuProfile.parse(name),)), lambda _: True).total for name in free
+    }
     assert counted == free
 
 

@@ -11,7 +11,6 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas
-from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
@@ -67,12 +66,6 @@ class CurrentHosts:
         self.hosts = hosts_in_order(self.observed)
         baseline: Baseline = make_baseline(self.hosts, self.observed, (), (), self.reader, Findings())
         self.states = baseline.states
-
-    def fit_profile(
-        self, profile: VgpuProfile, wants_host: Callable[[str], bool], quotas: Sequence[Quotas] = ()
-    ) -> Fits:
-        """Count one more vGPU of a profile, on hosts that are wanted by name and usable."""
-        return self.fit_gpu(GpuEntry(profile=(profile,)), wants_host, quotas)
 
     def fit_gpu(
         self, gpu: GpuEntry, wants_host: Callable[[str], bool], quotas: Sequence[Quotas] = ()
