@@ -26,6 +26,7 @@ from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
@@ -193,8 +194,8 @@ def fit_view() -> FitView:
     time = {"from": observed.read_at, "until": observed.read_at + timedelta(days=1)}
     reserved = make_reservations({"course": {"board": "A100", "gpus": 1} | time}, observed.read_at, "")
     share = Share(kind="others", called="A100", boards=("A100",), gpus=1)
-    found = CurrentHosts(observed.model_copy(update={"reservations": reserved}), catalog).fit_profile(
-        profile, lambda _: True, (Quotas(file="quotas.yaml", shares=(share,)),)
+    found = CurrentHosts(observed.model_copy(update={"reservations": reserved}), catalog).fit_gpu(
+        GpuEntry(profile=(profile,)), lambda _: True, (Quotas(file="quotas.yaml", shares=(share,)),)
     )
     return FitView("vc.example", "", profile.name, found, {}, {})
 
