@@ -41,14 +41,14 @@ def watches(
             with compose.connect_writer(connection) as estate:
                 found = verify_in(desired, estate, wanted, secrets, server=server)
                 pause = estate.clock.pause
-                watch = _judged(found, kept, estate).model_copy(update={"file": str(request.path)})
+                watch = _assessed(found, kept, estate).model_copy(update={"file": str(request.path)})
             yield _acted(watch, desired, connection, flags)
             if every is None:
                 return
             pause(every)
 
 
-def _judged(found: Verification, kept: KeptWatch, estate: Estate) -> Watch:
+def _assessed(found: Verification, kept: KeptWatch, estate: Estate) -> Watch:
     watch, memory = watched(kept.memory, found, estate.clock.now())
     kept.keep(memory)
     return watch

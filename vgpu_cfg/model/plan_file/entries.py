@@ -365,7 +365,7 @@ class VmKeys(VmOptions):
     gpus: Annotated[
         tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry], gpu_item)
     ] = key(
-        "The VM's GPUs; text is short for {profile: text}, and a size for {memory: size}.",
+        "The VM's GPUs; text is short for {profile: text}, and a size for {memory: 10GiB}.",
         AT_POWER_CYCLE,
         "none",
     )
