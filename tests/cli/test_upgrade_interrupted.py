@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_a_second_machine_changes_nothing_and_surprises_nobody(
         let_live(watch)
 
     waves: Sequence[str] = small.waves
-    assert [one for wave in waves for one in small.surprised(lambda wave=wave: both(wave))] == []
+    assert [one for wave in waves for one in small.surprised(partial(both, wave))] == []
     assert set(met) == {6}
     assert small.versions() == {"595.71.03"}
     assert is_tidy(small.lab().state)
