@@ -82,7 +82,7 @@ def test_a_lock_that_stays_is_told_and_goes_once_the_role_is_mended(
     first = site("apply", "--yes", PAIR)
     assert first.code == 5
     assert f"{JANE} lacks {', '.join(lacking)}" in first.told
-    assert "grant it on that object; `vgpu-cfg privileges PLAN`" in first.told
+    assert f"grant it on that object; `vgpu-cfg privileges {PAIR} " in first.told
     locks = site.locks
     assert locks == ["vgpu-cfg lock: plan horovod-a100"]
     # The next one meets that lock, and makes none of its own.
@@ -90,7 +90,7 @@ def test_a_lock_that_stays_is_told_and_goes_once_the_role_is_mended(
     assert second.code == 5
     assert all(name in second.told for name in lacking)
     assert "required to lock the objects that a run changes" in second.told
-    assert "grant it on that object; `vgpu-cfg privileges PLAN`" in second.told
+    assert f"grant it on that object; `vgpu-cfg privileges {PAIR} " in second.told
     assert still_locked(second) == still_locked(first)
     assert (site.locks, site.seen) == (locks, before)
     site.give()

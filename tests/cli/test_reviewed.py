@@ -145,7 +145,7 @@ def test_what_is_no_saved_plan_is_told(content: str, place: str, vgpu_cfg: Comma
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 3
     assert ran.err.startswith(f"plan.json:{place}: ")
-    assert "plan -o" in ran.err
+    assert "`vgpu-cfg plan PLAN -o plan.json`" in ran.err
 
 
 def test_the_options_that_a_plan_was_made_with_are_in_what_to_type_next(vgpu_cfg: CommandLine) -> None:
@@ -179,4 +179,4 @@ def test_a_plan_of_another_format_is_refused_with_a_sentence(
     assert ran.code == 3
     said = f"the plan was saved by {age} (format {found}); this version reads format {content['format']}"
     assert said in " ".join(ran.err.split())
-    assert "save it again with `vgpu-cfg plan -o`" in ran.err
+    assert "save it again with `vgpu-cfg plan PLAN -o plan.json`" in ran.err

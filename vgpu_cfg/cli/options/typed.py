@@ -70,9 +70,11 @@ def completed_command(command: str) -> str:
         return command
     if verb in _OF_A_PLAN:
         names_a_plan = any(word.endswith((".yaml", ".yml", ".json")) or word == "PLAN" for word in rest)
-        if _SAID.plan:
-            rest = [_SAID.plan if word == "PLAN" else word for word in rest]
-            rest = rest if names_a_plan else [_SAID.plan, *rest]
+        # A reviewed plan is for `apply` alone, and does not tell from which file it was made.
+        plan = "PLAN" if _SAID.plan.endswith(".json") and verb != "apply" else _SAID.plan
+        if plan:
+            rest = [plan if word == "PLAN" else word for word in rest]
+            rest = rest if names_a_plan else [plan, *rest]
         more = (*_WORDS,)
     else:
         more = (*_SAID.server, *_WORDS) if verb in _OF_A_SERVER else ()
