@@ -52,7 +52,7 @@ def marks_of(vgpu_cfg: CommandLine) -> dict[str, str]:
 
 def test_a_vm_made_by_hand_is_taken_in_changed_given_up_and_taken_back(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN)
-    assert "bring it under management with `vgpu-cfg import`" in vgpu_cfg("plan", plan).told
+    assert f"bring it under management with `vgpu-cfg import {plan}`" in vgpu_cfg("plan", plan).told
     told = " ".join(vgpu_cfg("plan", plan).told.split())
     assert f"import the existing VMs: small-{{01..02}} vgpu-cfg import {plan}" in told
     assert "--only" not in told
