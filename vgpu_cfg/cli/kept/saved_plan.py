@@ -41,7 +41,9 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         fault = DocumentFault(str(path), 1, 1, f"cannot read the file: {reason}")
-        raise DocumentError([fault], remedy=f"check the path, or {_save_again(path)}") from error
+        raise DocumentError(
+            [fault], remedy=f"check the path, or create the file with {_saving(path)}"
+        ) from error
     try:
         content = json.loads(text)
         digest = content.pop("digest", None) if isinstance(content, dict) else None
@@ -49,17 +51,17 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
         plan = Plan.model_validate_json(json.dumps(content))
     except RecursionError as error:
         fault = DocumentFault(str(path), 1, 1, "not a saved plan: nested too deeply")
-        raise DocumentError([fault], remedy=_save_again(path)) from error
+        raise DocumentError([fault], remedy=f"save it again with {_saving(path)}") from error
     except json.JSONDecodeError as error:
         fault = DocumentFault(str(path), error.lineno, error.colno, f"not valid JSON: {error.msg}")
-        raise DocumentError([fault], remedy=_save_again(path)) from error
+        raise DocumentError([fault], remedy=f"save it again with {_saving(path)}") from error
     except ValidationError as error:
         message = f"not a saved plan: {error.errors()[0]['msg']} at {_place(error)}"
         fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy=_save_again(path)) from error
+        raise DocumentError([fault], remedy=f"save it again with {_saving(path)}") from error
     except ValueError as error:
         fault = DocumentFault(str(path), 1, 1, "not a saved plan: it contains a number that is too long")
-        raise DocumentError([fault], remedy=_save_again(path)) from error
+        raise DocumentError([fault], remedy=f"save it again with {_saving(path)}") from error
     if digest != plan.digest:
         lacks = "it has no digest" if digest is None else "its digest does not match its changes"
         fault = DocumentFault(str(path), 1, 1, f"the saved plan was edited: {lacks}")
@@ -67,8 +69,8 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
     return plan, raw
 
 
-def _save_again(path: Path) -> str:
-    return f"save it again with `vgpu-cfg plan PLAN -o {shlex.quote(str(path))}`"
+def _saving(path: Path) -> str:
+    return f"`vgpu-cfg plan PLAN -o {shlex.quote(str(path))}`"
 
 
 def _check_format(content: object, path: Path) -> None:
@@ -82,7 +84,7 @@ def _check_format(content: object, path: Path) -> None:
             f"the plan was saved by {age} version (format {found}); this version reads format {PLAN_FORMAT}"
         )
         fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy=f"{_save_again(path)}, and review the new plan")
+        raise DocumentError([fault], remedy=f"save it again with {_saving(path)}, and review the new plan")
 
 
 def _place(error: object) -> str:
