@@ -273,7 +273,7 @@ GUARDS = (
     Guard(
         "protect",
         _DRAIN,
-        "if covering := self.protection.of_vm(vm.name, folder):",
+        "if covering := self.protection.of_vm(vm.name, folder, vm.manager):",
         "if covering := None:",
         "test_a_drain_stops_at_what_a_context_protects",
     ),
