@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
 from pathlib import Path
+from shutil import copy
 from textwrap import dedent
 from typing import Any
 
@@ -149,6 +150,7 @@ def plan(tmp_path: Path) -> Path:
     """Return where a plan may be written, with the files beside it that the guides name."""
     (tmp_path / "site-ca.pem").write_bytes(make_certificate().certificate_pem)
     (tmp_path / "site.yaml").write_text("site: {}\n", encoding="utf-8")
+    copy(ROOT / "examples/service/notebook.cloud-config.yaml", tmp_path)
     return tmp_path / "plan.yaml"
 
 
