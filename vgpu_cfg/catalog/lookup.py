@@ -15,11 +15,15 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog.board import Board, ProfileEntry
 from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.catalog.resolve import resolve_profile
 from vgpu_cfg.model.vgpu import VgpuProfile
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import PciDevice
 
 NVIDIA = 0x10DE
 """The PCI vendor of every board here."""
@@ -98,6 +102,10 @@ class Catalog:
         if ids not in self._by_pci:
             self._by_pci[ids] = self._find_by_pci(*ids)
         return self._by_pci[ids]
+
+    def of_device(self, device: PciDevice) -> Board | None:
+        """Return the board of a PCI device, None if it is none of the catalog's."""
+        return self.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
 
     def suggest(self, text: str) -> list[str]:
         """Return at most three listed profile names close to a wrong one, the closest first.

@@ -94,11 +94,7 @@ def _board(name: str, catalog: Catalog) -> Board:
 
 def _only_board(like: Host, catalog: Catalog) -> Board:
     """Return the one board that all GPUs of a host are."""
-    found = {
-        board.key: board
-        for gpu in like.gpus
-        if (board := catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id)) is not None
-    }
+    found = {board.key: board for gpu in like.gpus if (board := catalog.of_device(gpu.pci)) is not None}
     if len(found) != 1:
         told = ", ".join(sorted(found)) or "none that are in the catalog"
         raise ValueError(

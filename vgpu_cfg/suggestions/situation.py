@@ -126,7 +126,7 @@ class Situation:
 
     def board_of(self, gpu: Gpu) -> Board | None:
         """Return a GPU's board, None for one that the catalogue does not know."""
-        return self.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        return self.catalog.of_device(gpu.pci)
 
     def lacks_driver(self, host: Host) -> bool:
         """Whether an idle GPU of a host lacks nothing but NVIDIA's driver, or the right graphics type."""

@@ -100,7 +100,7 @@ def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: 
         host_driver=version.partition("-")[0],
         host_branch=branch_of(version),
         boards=tuple(
-            (gpu.name, catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id))
+            (gpu.name, catalog.of_device(gpu.pci))
             for gpu in (host.gpus if host is not None else ())
             if not gpu.is_passthrough
         ),

@@ -130,7 +130,7 @@ class Topology:
         """Combine vCenter's data on a host, its shell's if read, and its boards."""
         boards: dict[str, Board] = {}
         for gpu in host.gpus:
-            board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+            board = catalog.of_device(gpu.pci)
             if board is not None:
                 boards[gpu.pci_id] = board
         return cls(host, shell, boards)

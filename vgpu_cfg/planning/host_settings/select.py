@@ -96,7 +96,7 @@ def make_view(
     boards = {}
     names = nic_names(host)
     for gpu in host.gpus:
-        board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        board = catalog.of_device(gpu.pci)
         if board is not None:
             boards[gpu.pci_id] = board
             names[gpu.pci_id] = (board.key, *board.names)

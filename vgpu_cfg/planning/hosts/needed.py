@@ -80,7 +80,7 @@ def driver_hosts(desired: DesiredPlan, observed: Inventory, catalog: Catalog) ->
 
 
 def _boards_of(host: Host, catalog: Catalog) -> set[str]:
-    found = (catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id) for gpu in host.gpus)
+    found = (catalog.of_device(gpu.pci) for gpu in host.gpus)
     return {board.key for board in found if board is not None}
 
 

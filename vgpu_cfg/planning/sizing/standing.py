@@ -137,7 +137,7 @@ def _plain(text: str) -> str:
 
 
 def _board(gpu: Gpu, catalog: Catalog) -> Board | None:
-    return catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id)
+    return catalog.of_device(gpu.pci)
 
 
 def _name(gpu: Gpu, catalog: Catalog) -> str:

@@ -221,7 +221,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     known = load_driver_branches()
     branch = known.find(branch_of(wanted))
     for gpu in host.gpus if branch is not None else ():
-        board = patient.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        board = patient.catalog.of_device(gpu.pci)
         end = known.end_of(board, gpu.name) if not gpu.is_passthrough else None
         if end is not None and branch is not None and branch.release > end.release:
             return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"

@@ -26,7 +26,7 @@ from vgpu_cfg.vsphere.wire.leaves import leaves_of
 
 def board_of(device: PciDevice) -> Board | None:
     """Return the board of a PCI function, None if the catalog lacks it."""
-    return load_catalog().by_pci(device.vendor_id, device.device_id, device.subsystem_id)
+    return load_catalog().of_device(device)
 
 
 def prefixes_of(device: PciDevice) -> tuple[str, ...]:

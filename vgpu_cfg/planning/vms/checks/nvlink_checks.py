@@ -117,7 +117,7 @@ def check_lone_members(
         grouped = {group.peers[0] for group in host.device_groups if group.peers[1]}
         boards = {entry.board for name in grouped for entry in catalog.by_profile(name)}
         for gpu in host.gpus:
-            board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id)
+            board = catalog.of_device(gpu.pci)
             holders = [known[moid] for moid in gpu.vm_moids if moid in known and moid not in ours]
             alone = [vm.name for vm in holders if _is_alone(vm, catalog)]
             if board in boards and alone:

@@ -43,7 +43,7 @@ def profiles_of(observed: Inventory, catalog: Catalog) -> list[VgpuProfile]:
         board.key: board
         for host in observed.hosts
         for gpu in host.gpus
-        if (board := catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)) is not None
+        if (board := catalog.of_device(gpu.pci)) is not None
     }
     found = {entry.profile: None for board in boards.values() for entry in board.profiles}
     offered = {
