@@ -71,7 +71,7 @@ class Site:
         return self.vgpu_cfg.lab(self.estate)
 
     def surprised(self, wave: Callable[[], None]) -> list[str]:
-        """Run a wave; return what somebody experienced that its plans did not show."""
+        """Run a wave; return the disturbances of VMs that its plans did not show."""
         self.shown.clear()
         state = self.lab().state
         before = state.diary[-1] if state.diary else None

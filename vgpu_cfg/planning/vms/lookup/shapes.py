@@ -23,7 +23,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
     vm = resolved.desired
     is_chosen = not _stays(resolved)
     if _asks_memory(resolved) and not vm.clusters:
-        # The order of clusters that nobody stated must not outweigh the size of a profile.
+        # Only an order of clusters that the plan file states outweighs the size of a profile.
         ranked = tuple((index, 0) for index, _ in ranked)
     return Shape(
         hosts=ranked,
