@@ -32,7 +32,7 @@ def test_json_that_no_reader_takes_is_no_saved_plan(
     ran = vgpu_cfg(*command, "plan.json")
     assert ran.code == 3
     assert words in ran.told
-    assert "vgpu-cfg plan -o" in ran.told
+    assert "vgpu-cfg plan PLAN -o" in ran.told
 
 
 @pytest.mark.parametrize(("text", "words"), MONSTERS)
