@@ -63,6 +63,9 @@ PLANS = {
     "mig": plan_of("7.mig", host(1, MIG), host(2, MIG, exists=False), image=""),
     "several": plan_of("several", host(1, *(WHOLE,) * 4), host(2, WHOLE, MIG)),
     "alone": plan_of("alone", host(1, *(WHOLE,) * 8, driver_in_guest=False)),
+    "placed": plan_of(
+        "placed", *(host(n, WHOLE, esxi_host=f"esx-0{n % 2}.lab", cluster="gpu a") for n in (1, 2, 3))
+    ),
     "ipv6": plan_of("six", host(1, WHOLE, address="2001:db8::1"), host(2, WHOLE)),
 }
 Judge = Callable[..., subprocess.CompletedProcess[str]]
@@ -189,16 +192,17 @@ def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path
         ("mpijob.yaml", ("slotsPerWorker: 1", "slotsPerWorker: one"), "'one'"),
         ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
         ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
-        ("trainjob.yaml", ("numNodes: 2", "numNodes: two"), "two"),
+        ("trainjob.yaml", ("numNodes: 3", "numNodes: two"), "two"),
         ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtime"),
-        ("kueue.yaml", ("nominalQuota: 2", "nominalQuota: two"), "two"),
+        ("kueue.yaml", ("nominalQuota: 3", "nominalQuota: two"), "two"),
         ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
+        ("kueue.yaml", ("- nodeLabel:", "- label:"), "label"),
     ],
 )
 def test_kubernetes_refuses_what_is_broken(
     judge: Judge, file: str, words: tuple[str, str], said: str, tmp_path: Path
 ) -> None:
-    path = put(tmp_path, "kubernetes", PLANS["pair"])[file]
+    path = put(tmp_path, "kubernetes", PLANS["placed"])[file]
     text = path.read_text(encoding="utf-8")
     assert words[0] in text
     path.write_text(text.replace(*words), encoding="utf-8")

@@ -207,13 +207,46 @@ def test_slurm_is_told_of_sockets_where_they_are_known(cores: int, told: str) ->
 
 def test_slurms_switches_are_the_hosts_that_vms_are_on() -> None:
     placed = [host(n, esxi_host=name, cluster="gpu") for n, name in ((1, "esx-01"), (2, "esx 02"), (3, ""))]
-    hosts = HostList(plan="p", workers=(*placed, host(4, esxi_host="esx-01")), network="roce-111")
+    workers = (*placed, host(4, esxi_host="esx-01", cluster="gpu"))
+    hosts = HostList(plan="p", workers=workers, network="roce-111")
     assert slurm_lines(hosts, "topology.conf") == [
         "SwitchName=esx-01 Nodes=hvd-01,hvd-04",
         "SwitchName=esx-02 Nodes=hvd-02",
-        "SwitchName=cluster-gpu Nodes=hvd-03",
-        "SwitchName=net-roce-111 Switches=esx-01,esx-02,cluster-gpu",
+        "SwitchName=cluster-gpu-no-host-yet Nodes=hvd-03",
+        "SwitchName=net-roce-111 Switches=esx-01,esx-02,cluster-gpu-no-host-yet",
     ]
+
+
+def test_schedulers_prefer_one_host_and_then_one_cluster() -> None:
+    places = ((1, "esx-1", "east"), (2, "esx-2", "east"), (3, "esx-1", "east"), (4, "esx-3", "west"))
+    workers = tuple(host(n, esxi_host=name, cluster=cluster) for n, name, cluster in places)
+    hosts = HostList(plan="p", workers=workers, image="repo/image:1")
+    assert slurm_lines(hosts, "topology.conf") == [
+        "SwitchName=esx-1 Nodes=hvd-01,hvd-03",
+        "SwitchName=esx-2 Nodes=hvd-02",
+        "SwitchName=cluster-east Switches=esx-1,esx-2",
+        "SwitchName=esx-3 Nodes=hvd-04",
+        "SwitchName=cluster-west Switches=esx-3",
+        "SwitchName=net-p Switches=cluster-east,cluster-west",
+    ]
+    made = written("kubernetes", hosts)
+    assert "vgpu-cfg/cluster=east vgpu-cfg/esxi-host=esx-2" in made.files["label-nodes.sh"]
+    topology, flavour, *_ = all_of(made, "kueue.yaml")
+    labels = ["vgpu-cfg/cluster", "vgpu-cfg/esxi-host", "kubernetes.io/hostname"]
+    assert topology["spec"]["levels"] == [{"nodeLabel": label} for label in labels]
+    assert flavour["spec"]["topologyName"] == topology["metadata"]["name"]
+    worker = yaml_of(made.files["mpijob.yaml"])["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    preferred = {"kueue.x-k8s.io/podset-preferred-topology": "vgpu-cfg/esxi-host"}
+    assert worker["metadata"]["annotations"] == preferred
+
+
+def test_a_worker_without_a_host_leaves_kueue_without_a_topology() -> None:
+    hosts = HostList(plan="p", workers=(host(1, esxi_host="esx-1"), host(2)), image="repo/image:1")
+    made = written("kubernetes", hosts)
+    kinds = [one["kind"] for one in all_of(made, "kueue.yaml")]
+    assert kinds == ["ResourceFlavor", "ClusterQueue", "LocalQueue"]
+    assert [name for name, text in made.files.items() if "topology" in text] == []
+    assert any("no topology" in note for note in made.notes)
 
 
 def test_slurms_controller_is_the_head_else_the_first_worker() -> None:

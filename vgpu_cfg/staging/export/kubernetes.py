@@ -12,6 +12,10 @@ A ResourceFlavor names nodes by their labels, a ClusterQueue says how much of ea
 a LocalQueue of their namespace (kueue.sigs.k8s.io, "Concepts"). Every flavour of a group lists the resources
 that the group covers, in their order; a job that asks for one that is not covered waits for ever.
 
+A Topology (kueue.sigs.k8s.io, "Topology Aware Scheduling") lists node labels from the widest place to the
+narrowest. Pods that prefer one place share an ESXi host if it has room, and otherwise a cluster. Kueue
+ignores nodes that lack one of the labels, so it is written only if the host of every worker is known.
+
 Values for the chart of NVIDIA's gpu-operator, and the licence that its driver takes where it brings one.
 
 If the plan manages the guest's driver, or has no guest settings, the driver is in the VM and holds its own
@@ -42,9 +46,13 @@ from typing import Any
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.kubernetes_names import (
+    CLUSTER,
+    ESXI_HOST,
     GPU,
     GPU_PROFILE,
+    HOSTNAME,
     PLAN,
+    PREFERRED_TOPOLOGY,
     PREFIX,
     QUEUE,
     ROLE,
@@ -115,11 +123,20 @@ def _labels(host_list: HostList, host: ListedHost) -> list[str]:
         labels[GPU_PROFILE] = ".".join(host.gpu_kinds)
     if host.gpus and host.gpus[0].memory_mib:
         labels[f"{PREFIX}/gpu-memory-mib"] = str(min(gpu.memory_mib or 0 for gpu in host.gpus))
+    labels |= {key: name for key, name in ((CLUSTER, host.cluster), (ESXI_HOST, host.esxi_host)) if name}
     return [f"{key}={label_value(value)}" for key, value in labels.items()]
 
 
+def _levels(host_list: HostList) -> list[str]:
+    """List the labels of a topology; empty if the host of a worker is not known."""
+    workers = host_list.workers
+    if not all(host.esxi_host for host in workers):
+        return []
+    return [*([CLUSTER] if all(host.cluster for host in workers) else []), ESXI_HOST, HOSTNAME]
+
+
 def write_kueue(host_list: HostList) -> Exported:
-    """Write the flavours, a ClusterQueue and a LocalQueue, both called as the plan."""
+    """Write the topology, the flavours, and the queues; topology and queues are called as the plan."""
     by_kind: dict[str, list[ListedHost]] = {}
     for host in host_list.workers:
         by_kind.setdefault(".".join(host.gpu_kinds), []).append(host)
@@ -129,6 +146,7 @@ def write_kueue(host_list: HostList) -> Exported:
     flavours = {kind: object_name(f"{host_list.plan}-{kind or 'gpu'}") for kind in by_kind}
     queue = queue_of(host_list)
     objects = [
+        *_topology(host_list),
         *(_flavour(host_list, name, kind) for kind, name in flavours.items()),
         {
             "apiVersion": _API,
@@ -154,19 +172,33 @@ def write_kueue(host_list: HostList) -> Exported:
             "spec": {"clusterQueue": queue},
         },
     ]
-    notes = ("kueue.yaml is for a cluster with Kueue; create the LocalQueue in the namespace of the jobs",)
-    return Exported({"kueue.yaml": yaml_of(host_list, *objects)}, notes)
+    notes = [
+        "kueue.yaml is for a cluster with Kueue; create the LocalQueue in the namespace of the jobs",
+        "if a VM moves to another ESXi host, export again and rerun label-nodes.sh"
+        if _levels(host_list)
+        else "kueue.yaml has no topology because some VMs have no host yet: export it again later",
+    ]
+    return Exported({"kueue.yaml": yaml_of(host_list, *objects)}, tuple(notes))
+
+
+def _topology(host_list: HostList) -> list[dict[str, Any]]:
+    levels = [{"nodeLabel": label} for label in _levels(host_list)]
+    if not levels:
+        return []
+    name = queue_of(host_list)
+    return [{"apiVersion": _API, "kind": "Topology", "metadata": {"name": name}, "spec": {"levels": levels}}]
 
 
 def _flavour(host_list: HostList, name: str, kind: str) -> dict[str, Any]:
     labels = {PLAN: label_value(host_list.plan), ROLE: "worker"}
     if kind:
         labels[GPU_PROFILE] = label_value(kind)
+    topology = {"topologyName": queue_of(host_list)} if _levels(host_list) else {}
     return {
         "apiVersion": _API,
         "kind": "ResourceFlavor",
         "metadata": {"name": name},
-        "spec": {"nodeLabels": labels},
+        "spec": {"nodeLabels": labels, **topology},
     }
 
 
@@ -364,6 +396,8 @@ def _pod(host_list: HostList, command: list[str], container: str, *, is_worker: 
             ),
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
         ]
+    if is_worker and _levels(host_list):
+        return {"metadata": {"annotations": {PREFERRED_TOPOLOGY: ESXI_HOST}}, "spec": spec}
     return {"spec": spec}
 
 

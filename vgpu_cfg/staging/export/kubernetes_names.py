@@ -8,10 +8,14 @@ from vgpu_cfg.staging.export.parts import text_of
 PREFIX = "vgpu-cfg"
 PLAN, ROLE, GPU_PROFILE = f"{PREFIX}/plan", f"{PREFIX}/role", f"{PREFIX}/gpu-profile"
 """Keys of node labels."""
+CLUSTER, ESXI_HOST, HOSTNAME = f"{PREFIX}/cluster", f"{PREFIX}/esxi-host", "kubernetes.io/hostname"
+"""Keys of node labels that say where a node is, from the widest to the narrowest; every node has the last."""
 GPU = "nvidia.com/gpu"
 """The resource by which NVIDIA's device plugin counts GPUs."""
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label by which a job asks for a LocalQueue of Kueue."""
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+"""The annotation by which pods ask to be close together, up to a node label."""
 
 
 def label_value(text: str) -> str:

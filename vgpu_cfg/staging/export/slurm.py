@@ -59,7 +59,7 @@ def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
     if any(len(host.gpu_kinds) > 1 for host in host_list.workers):
         notes.append("a worker has several GPU models: compare gres.conf with the output of `nvidia-smi -L`")
     if not all(host.esxi_host for host in host_list.workers):
-        notes.append("topology.conf uses clusters for VMs that have no host yet: export it again later")
+        notes.append("topology.conf puts VMs that have no host yet on one switch: export it again later")
     files = {
         "slurm.conf": _conf(host_list),
         NODES_FILE: _nodes(host_list),
@@ -159,18 +159,26 @@ def _numbered(numbers: list[int]) -> str:
 
 
 def _topology(host_list: HostList) -> Iterator[str]:
-    """Yield a switch for each ESXi host, of VMs that have none yet for their cluster, and one that joins all.
+    """Yield a switch for each ESXi host, one for each of several clusters, and one that joins all.
 
-    Jobs are put on as few of them as can be: VMs of one host reach each other without leaving it.
+    Jobs are put on as few of them as can be: VMs of one host reach each other without leaving it. VMs that
+    have no host yet share a switch.
     """
-    places: dict[str, list[str]] = {}
+    clusters: dict[str, dict[str, list[str]]] = {}
     for host in host_list.workers:
-        name = host.esxi_host or (f"cluster-{host.cluster}" if host.cluster else "no-host-yet")
-        places.setdefault(_switch(name), []).append(host.host_name)
-    yield from (f"SwitchName={name} Nodes={','.join(nodes)}" for name, nodes in places.items())
-    if len(places) > 1:
+        cluster = f"cluster-{host.cluster}" if host.cluster else ""
+        place = host.esxi_host or (f"{cluster}-no-host-yet" if cluster else "no-host-yet")
+        clusters.setdefault(_switch(cluster), {}).setdefault(_switch(place), []).append(host.host_name)
+    joined: list[str] = []
+    for name, places in clusters.items():
+        yield from (f"SwitchName={place} Nodes={','.join(nodes)}" for place, nodes in places.items())
+        has_switch = bool(name) and len(clusters) > 1
+        if has_switch:
+            yield f"SwitchName={name} Switches={','.join(places)}"
+        joined += [name] if has_switch else places
+    if len(joined) > 1:
         top = _switch(f"net-{host_list.network or host_list.plan}")
-        yield f"SwitchName={top} Switches={','.join(places)}"
+        yield f"SwitchName={top} Switches={','.join(joined)}"
 
 
 def _switch(name: str) -> str:
