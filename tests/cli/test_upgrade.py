@@ -79,6 +79,26 @@ def test_a_cluster_has_so_many_down_as_its_vms_find_room(vgpu_cfg: CommandLine) 
     assert found["max_hosts_down"]["gpu"] >= 2
 
 
+@pytest.mark.parametrize(
+    ("estate", "kept"),
+    [("fleet-6x2-18vms", {False}), ("image-4xa100", {True})],
+    ids=["a VM has no other host", "none"],
+)
+def test_each_wave_shows_the_spare_of_its_clusters(
+    estate: str, kept: set[bool], vgpu_cfg: CommandLine
+) -> None:
+    words = ("--driver", "595.71", "--server", f"lab:{estate}")
+    vgpu_cfg.write("quotas.yaml", "{version: 1, spare: {hosts: 1, per: cluster}}")
+    assert [wave["spares"] for wave in upgrade(vgpu_cfg, *words)["waves"]] == [[], []]
+    waves = upgrade(vgpu_cfg, *words, "--quotas", "quotas.yaml")["waves"]
+    assert {one["is_kept"] for wave in waves for one in wave["spares"]} == kept
+    told = vgpu_cfg.done("upgrade", *words, "--quotas", "quotas.yaml", COLUMNS="200").told
+    assert ("kept" in told, "from wave 1: cluster gpu: not every host can be emptied" in told) == (
+        True in kept,
+        False in kept,
+    )
+
+
 def test_waves_keep_to_the_window_and_the_first_is_a_canary(vgpu_cfg: CommandLine) -> None:
     """A good hour has two hosts of half an hour each, one after the other."""
     found = upgrade(vgpu_cfg, "--driver", "595.71", "--window", "Sat 06:00-07:05 UTC", *SMALL)

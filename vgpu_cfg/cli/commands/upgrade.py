@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     )(upgrade)
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 def upgrade(
     *,
     driver: Annotated[
@@ -99,12 +99,13 @@ def upgrade(
     """Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
+    from vgpu_cfg.cli.flows.flow import quotas_of
     from vgpu_cfg.cli.flows.upgrade_flow import past_times, write_upgrade
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
-    from vgpu_cfg.planning.upgrade.waves import make_waves
+    from vgpu_cfg.planning.upgrade.waves import make_waves, with_spares
     from vgpu_cfg.planning.upgrade.written import Installation
     from vgpu_cfg.render.data.upgrade import upgrade_data
     from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
@@ -131,6 +132,7 @@ def upgrade(
         waves = make_waves(found, window, times, observed.read_at)
     except ValueError as error:
         raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--window") from error
+    waves = with_spares(waves, quotas_of(connected_to), observed, load_catalog())
     server = connected_to.server if connected_to.recording is None else observed.vcenter.address
     how = Installation(server, window, times, tuple(depots or ()))
     if write is not None:

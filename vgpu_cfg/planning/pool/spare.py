@@ -221,6 +221,13 @@ class Spares:
 
     def of(self, cluster: Cluster, spare: Spare) -> ClusterSpare:
         """Return the state of a cluster."""
+        (state,) = self.after_each(cluster, spare, [self.emptied])
+        return state
+
+    def after_each(
+        self, cluster: Cluster, spare: Spare, groups: Sequence[Sequence[str]]
+    ) -> Iterator[ClusterSpare]:
+        """Yield the state of a cluster after each group of hosts (moids) that are emptied."""
         hosts = [host for host in self.observed.hosts if host.owner_moid == cluster.moid and host.gpus]
         rooms = [self._room(host) for host in hosts if host.is_usable]
         here = {room.host.moid for room in rooms}
@@ -228,9 +235,10 @@ class Spares:
         stay = (load_of(vm, cluster) for vm in there if vm.moid not in self.gone)
         loads = [load for load in stay if load is not None]
         loads += [load for _, load in self.planned if load.host in here and load.profiles + load.devices]
-        for moid in self.emptied:
-            rooms, loads = self._emptied(moid, rooms, loads)
-        return ClusterSpare(cluster.name, spare, lost_by_host(rooms, loads, self.reader, spare.hosts))
+        for group in groups:
+            for moid in group:
+                rooms, loads = self._emptied(moid, rooms, loads)
+            yield ClusterSpare(cluster.name, spare, lost_by_host(rooms, loads, self.reader, spare.hosts))
 
     def _emptied(self, moid: str, rooms: list[Room], loads: list[Load]) -> tuple[list[Room], list[Load]]:
         """Return rooms and loads once the loads of a host have moved; unchanged if one has no other place."""
@@ -270,8 +278,16 @@ class Spares:
 
 def spare_states(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ClusterSpare, ...]:
     """Return the present state of every cluster for which a file asks for a spare."""
+    return tuple(now for (now,) in spares_after(quotas, observed, catalog, [()]))
+
+
+def spares_after(
+    quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog, groups: Sequence[Sequence[str]]
+) -> Iterator[tuple[ClusterSpare, ...]]:
+    """Yield for every such cluster its states after each group of hosts (moids) that are emptied."""
     now = Spares(observed, CapacityReader(observed, catalog))
-    return tuple(now.of(cluster, spare) for cluster, spare in _asked(quotas, observed))
+    for cluster, spare in _asked(quotas, observed):
+        yield tuple(now.after_each(cluster, spare, groups))
 
 
 def _asked(quotas: Sequence[Quotas], observed: Inventory) -> Iterator[tuple[Cluster, Spare]]:

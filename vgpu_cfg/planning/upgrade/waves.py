@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
+from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id, remediation_id
 from vgpu_cfg.planning.hosts.window import parse_window
+from vgpu_cfg.planning.pool.spare import ClusterSpare, spares_after
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate
 
 ALWAYS = "daily 00:00-24:00 UTC"
@@ -87,6 +91,7 @@ class Wave:
     """The hosts of one opening of the window, in their order; `ends` is when the last is expected back.
 
     A wave of canaries has one host of each cluster; the next wave may follow in the same opening.
+    `spares` are the states of its clusters after it, if a quota file asks for a spare.
     """
 
     number: int
@@ -95,6 +100,7 @@ class Wave:
     ends: datetime
     hosts: tuple[AffectedHost, ...]
     is_canary: bool = False
+    spares: tuple[ClusterSpare, ...] = ()
 
     @property
     def hours(self) -> float:
@@ -154,6 +160,19 @@ def _take(
         taken += now
         most = max(most, -(-len(now) // lane)) if now else most
     return taken, most
+
+
+def with_spares(
+    waves: Sequence[Wave], quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog
+) -> tuple[Wave, ...]:
+    """Return the waves with the spare of each of their clusters after them."""
+    groups = [[host.moid for host in wave.hosts] for wave in waves]
+    found = list(spares_after(quotas, observed, catalog, groups))
+    there = [{host.cluster.rpartition("/")[2] for host in wave.hosts} for wave in waves]
+    return tuple(
+        replace(wave, spares=tuple(states[at] for states in found if states[at].cluster in there[at]))
+        for at, wave in enumerate(waves)
+    )
 
 
 def _waits_for_owners(host: AffectedHost) -> tuple[bool, bool]:

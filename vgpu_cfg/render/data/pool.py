@@ -53,7 +53,7 @@ def pool_data(
         "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
         "gpus": [_gpu(gpu) for gpu in pool.gpus],
         "shares": [_share(use) for use in shares],
-        "spares": [_spare(one) for one in spares],
+        "spares": [spare_data(one) for one in spares],
         "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
         "managed": [asdict(one) for one in pool.managed],
@@ -66,7 +66,7 @@ def pool_data(
     }
 
 
-def _spare(state: ClusterSpare) -> dict[str, Any]:
+def spare_data(state: ClusterSpare) -> dict[str, Any]:
     lost = {name: [load.name for load, _ in left] for name, left in state.lost.items() if left}
     return {"cluster": state.cluster, "hosts": state.spare.hosts, "is_kept": not state.count, "lost": lost}
 

@@ -10,6 +10,7 @@ from vgpu_cfg.planning.upgrade.assess import AffectedHost, Assessment
 from vgpu_cfg.planning.upgrade.letters import letters
 from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
 from vgpu_cfg.render.data.format import FORMAT, Data
+from vgpu_cfg.render.data.pool import spare_data
 
 
 def upgrade_data(
@@ -46,6 +47,7 @@ def upgrade_data(
                 "ends": wave.ends.isoformat(),
                 "canary": wave.is_canary,
                 "hosts": [host.name for host in wave.hosts],
+                "spares": [spare_data(one) for one in wave.spares],
             }
             for wave in waves
         ],

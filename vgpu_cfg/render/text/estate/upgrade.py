@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from rich.text import Text
 
@@ -133,6 +134,9 @@ def _waves(
         Column("OFF", is_right=True),
         Column("STUCK", is_right=True),
     ]
+    has_spares = any(wave.spares for wave in waves)
+    if has_spares:
+        columns.append(Column("SPARE"))
     # The last wave is always shown: it says when the work is complete.
     shown = waves if most is None or len(waves) <= most + 2 else [*waves[: most + 1], waves[-1]]
     rows = [
@@ -143,11 +147,15 @@ def _waves(
             f"{wave.hours:.1f}",
             f"{wave.ends:%a %Y-%m-%d %H:%M}",
             *(str(len(wave.vms(fate)) or "") for fate in Fate),
+            *([_spare(wave)] if has_spares else ()),
         ]
         for wave in shown
     ]
     yield Text("")
     yield from table(columns, rows, width, indent=0)
+    lost = {one.words: wave.number for wave in reversed(waves) for one in wave.spares if one.count}
+    for number, (words, since) in enumerate(sorted(lost.items(), key=itemgetter(1))[: 2 if most else None]):
+        yield from _paragraph("" if number else "SPARE", f"from wave {since}: {words}", width)
     at_once = sorted(set(found.lanes.values()))
     count = listed(map(str, at_once), separator=" or ")
     text = f"at most {count} of a cluster down at once, clusters in parallel"
@@ -160,6 +168,12 @@ def _waves(
     yield from _paragraph("TOTAL", text, width)
     text = "if a host fails, no other host of its cluster is taken down in this wave; rerun apply to continue"
     yield from _paragraph("BUDGET", text, width)
+
+
+def _spare(wave: Wave) -> str:
+    """Whether the clusters of a wave keep their spare, else how many VMs have no other host."""
+    lacking = sum(one.count for one in wave.spares)
+    return f"lacks for {counted(lacking, 'VM')}" if lacking else "kept" if wave.spares else ""
 
 
 def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
