@@ -75,7 +75,8 @@ COMMAND = re.compile(
     r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG|scontrol|sinfo|slurmd|sacctmgr|nc"
     r"|ps|ss|env|stat|which|getent|id|lsb_release|dcgmi|nv-hostengine|nv-fabricmanager|nvidia-container-cli|gres"
     r"|vmkload_mod|vmware|cloud-init|cloud-id|munge|time|chronyc|timedatectl|vmware-rpctool|fuser|kubectl|gcc|apt|dpkg"
-    r"|resolvectl|mount|showmount|exportfs|modinfo|netplan|ofed_info|mpirun|whoami|lscpu|sacct)\b"
+    r"|resolvectl|mount|showmount|exportfs|modinfo|netplan|ofed_info|mpirun|whoami|lscpu|sacct"
+    r"|python3|ldd|ray|ds_report|ompi_info|ucx_info|crictl|podman|dnf|sysctl|terraform|ansible|packer|ibstat|mst)\b"
     r"|/etc/|/sys/| > "
 )
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""

@@ -131,7 +131,14 @@ CONTAINER_ROWS = (
     ),
     FaultRow(
         "container-shm",
-        (r"dev/shm/nccl-", r"insufficient shared memory", r"shared memory segment[^\n]*(size|creat|nccl)"),
+        (
+            r"dev/shm/nccl-",
+            r"insufficient shared memory",
+            r"shared memory segment[^\n]*(size|creat|nccl)",
+            r"DataLoader worker[^\n]*(bus error|out of shared memory)",
+            r"call to posix_fallocate failed",
+            r"no space left on device: '?/dev/shm",
+        ),
         sample="NCCL WARN Error while creating shared memory segment /dev/shm/nccl-9vUQ7L (size 9637888)",
         symptom="a container runs out of shared memory",
         cause="Docker's default /dev/shm size is 64 MB per container; NCCL and data loaders need more",

@@ -280,6 +280,7 @@ DRIVER_ROWS = (
         "cuda-driver-too-old",
         (
             r"driver version is insufficient for CUDA runtime",
+            r"NVIDIA driver on your system is too old",
             r"cudaErrorInsufficientDriver",
             r"\bcuda\w* (failure|error) 35\b",
         ),

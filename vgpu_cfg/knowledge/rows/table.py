@@ -31,6 +31,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "the guest: driver packages, cloud-init, and containers": read_rows("runtimes"),
     "the guest: packages, compilers, SSH, NFS, and networks": read_rows("linux"),
     "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
+    "training and serving: PyTorch, DeepSpeed, Ray, vLLM": read_rows("frameworks"),
     "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
     "vCenter: faults by their type": read_rows("faults"),

@@ -26,8 +26,8 @@ TRAINING_ROWS = (
         "nccl-connect-failed",
         (
             r"call to connect (to [^\n]* )?(failed|returned)",
-            r"socketStartConnect[^\n]*fail",
-            r"connect to [^\n]* failed : (connection refused|no route to host|connection timed out)",
+            r"socket(Start|Poll)Connect[^\n]*(fail|returned)",
+            r"connect to [^\n]* failed : (connection (refused|timed out)|no route to host|network is unreachable|software caused)",
         ),
         sample="NCCL WARN Call to connect failed : Connection refused",
         symptom="an NCCL worker cannot connect to another worker",
@@ -162,7 +162,7 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-watchdog",
-        (r"watchdog caught collective operation timeout", r"collective operation timeout"),
+        (r"watchdog caught collective operation timeout", r"collective operation timeout", r"detected by watchdog at work"),
         sample=(
             "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=129, OpType=ALLREDUCE,"
             " Timeout(ms)=600000) ran for 600410 milliseconds before timing out."
@@ -273,6 +273,7 @@ TRAINING_ROWS = (
         "workers-ssh",
         (
             r"ssh not successful for hosts",
+            r"could not connect to some hosts via ssh",
             r"ORTE was unable to reliably start one or more daemons",
             r"host key verification failed",
         ),
