@@ -27,7 +27,8 @@ TRAINING_ROWS = (
         (
             r"call to connect (to [^\n]* )?(failed|returned)",
             r"socket(Start|Poll)Connect[^\n]*(fail|returned)",
-            r"connect to [^\n]* failed : (connection (refused|timed out)|no route to host|network is unreachable|software caused)",
+            r"connect to [^\n]* failed : (connection (refused|timed out)|no route to host)",
+            r"connect to [^\n]* failed : (network is unreachable|software caused)",
         ),
         sample="NCCL WARN Call to connect failed : Connection refused",
         symptom="an NCCL worker cannot connect to another worker",
@@ -162,7 +163,7 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-watchdog",
-        (r"watchdog caught collective operation timeout", r"collective operation timeout", r"detected by watchdog at work"),
+        (r"collective operation timeout", r"detected by watchdog at work"),
         sample=(
             "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=129, OpType=ALLREDUCE,"
             " Timeout(ms)=600000) ran for 600410 milliseconds before timing out."
