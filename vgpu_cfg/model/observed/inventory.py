@@ -83,6 +83,8 @@ class PciDevice(Frozen):
 
     `passthrough_active` is what holds now, `passthrough_enabled` what holds after
     a restart. `parent_bridge` is the PCI address of the bridge above it, if told.
+    `device_mode` and `configurable_modes` are words of vim `HostPciPassthruInfoDirectPathDeviceMode`
+    (9.1.0.0), empty where the host is older.
     """
 
     pci_id: str
@@ -100,6 +102,8 @@ class PciDevice(Frozen):
     hardware_label: str | None = None
     numa_node: int | None = None
     sriov: Sriov | None = None
+    device_mode: str = ""
+    configurable_modes: tuple[str, ...] = ()
 
     @property
     def subsystem_id(self) -> int:

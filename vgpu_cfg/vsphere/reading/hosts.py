@@ -159,9 +159,18 @@ def _pci_devices(item: Item, node_of: Mapping[str, int]) -> tuple[PciDevice, ...
                 hardware_label=(getattr(state, "hardwareLabel", None) or None) if state is not None else None,
                 numa_node=node_of.get(address),
                 sriov=_sriov(state),
+                **_device_mode(state),
             )
         )
     return tuple(devices)
+
+
+def _device_mode(state: Any) -> dict[str, Any]:
+    """Return the mode of a function and the modes that it allows, if the host reports them (API 9.1.0.0)."""
+    told = getattr(state, "directPathState", None)
+    if told is None:
+        return {}
+    return {"device_mode": told.mode, "configurable_modes": tuple(told.configurableModes or ())}
 
 
 @lru_cache(4096)

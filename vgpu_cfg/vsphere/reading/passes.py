@@ -138,6 +138,9 @@ _VIRTUAL_FUNCTIONS = (
     "numVirtualFunctionRequested",
     "maxVirtualFunctionSupported",
 )
+_DEVICE_MODE = {
+    "directPathState": (Kept("vim.host.PciPassthruInfo.DirectPathState", ("mode", "configurableModes")),)
+}
 _GRAPHICS = ("deviceName", "vendorName", "pciId", "graphicsType", "vgpuMode", "memorySizeInKB", "vm")
 _GRAPHICS_TYPE = (Kept("vim.host.GraphicsConfig.DeviceType", ("deviceId", "graphicsType", "vgpuMode")),)
 _SPEED = (Kept("vim.host.PhysicalNic.LinkSpeedDuplex", ("speedMb",)),)
@@ -154,8 +157,8 @@ OF_HOSTS: Mapping[str, Shape] = {
         ),
     ),
     "config.pciPassthruInfo": (
-        Kept("vim.host.SriovInfo", _HANDED_THROUGH + _VIRTUAL_FUNCTIONS),
-        Kept("vim.host.PciPassthruInfo", _HANDED_THROUGH),
+        Kept("vim.host.SriovInfo", _HANDED_THROUGH + _VIRTUAL_FUNCTIONS, _DEVICE_MODE),
+        Kept("vim.host.PciPassthruInfo", _HANDED_THROUGH, _DEVICE_MODE),
     ),
     "config.network.pnic": (
         Kept("vim.host.PhysicalNic", ("device", "mac", "driver", "pci"), {"linkSpeed": _SPEED}),

@@ -11,6 +11,7 @@ from pyVmomi import vim
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Host, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.render.views.estate.inventory import DEVICE_MODES
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, pci_address
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.wire.collector import Item
@@ -294,6 +295,23 @@ def test_virtual_functions_are_told_now_and_after_a_restart(state: Any, expected
     found = host({"hardware.pciDevice": [function(A100)], "config.pciPassthruInfo": [state]})
     assert found.pci_devices[0].sriov == expected
     assert found.pci_devices[0].passthrough_capable
+
+
+def test_the_device_mode_is_what_esx_9_1_says_and_empty_before() -> None:
+    told = passthrough(A100)
+    told.directPathState = vim.host.PciPassthruInfo.DirectPathState(
+        mode="enhancedDirectPath", configurableModes=["host", "directPath"]
+    )
+    listed = {"hardware.pciDevice": [function(A100)]}
+    (device,) = host(listed | {"config.pciPassthruInfo": [told]}).pci_devices
+    assert (device.device_mode, device.configurable_modes) == ("enhancedDirectPath", ("host", "directPath"))
+    (device,) = host(listed | {"config.pciPassthruInfo": [passthrough(A100)]}).pci_devices
+    assert (device.device_mode, device.configurable_modes) == ("", ())
+
+
+def test_each_device_mode_of_the_api_has_a_name_or_is_known_otherwise() -> None:
+    shown_otherwise = {"none", "directPath", "systemSelect"}
+    assert set(vim.host.PciPassthruInfo.DirectPathDeviceMode.values) == set(DEVICE_MODES) | shown_otherwise
 
 
 def test_a_gpu_without_a_driver_is_basic_and_has_no_memory() -> None:

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, GroupPart, Host, HostNic, Inventory
+from vgpu_cfg.model.observed.inventory import (
+    Connection,
+    DeviceGroupInfo,
+    Gpu,
+    GroupPart,
+    Host,
+    HostNic,
+    Inventory,
+)
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
@@ -85,6 +93,8 @@ class GpuRow:
     nvlink: NvlinkRow | None = None
     module: int | None = None
     nics_near: tuple[NearNicRow, ...] = ()
+    device_mode: str = ""
+    configurable_modes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +268,7 @@ class _Rooms:
                 name=gpu.name,
                 memory_mib=gpu.memory_mib,
                 numa_node=state.node,
-                mode=_mode(state, is_passthrough=gpu.is_passthrough),
+                mode=_mode(state, gpu),
                 holders=held,
                 free_framebuffer_mib=0 if obstacle else state.free_framebuffer_mib,
                 room=room,
@@ -268,6 +278,8 @@ class _Rooms:
                 nvlink=nvlink_row(topology, state.pci_id),
                 module=topology.module(state.pci_id),
                 nics_near=near_nic_rows(topology, state.pci_id),
+                device_mode=gpu.pci.device_mode,
+                configurable_modes=gpu.pci.configurable_modes,
             )
 
     def _room(self, state: GpuState) -> tuple[dict[str, int], str]:
@@ -301,8 +313,17 @@ def _label(profile: str) -> str:
     return profile.removeprefix(f"{parsed.prefix}-")
 
 
-def _mode(state: GpuState, *, is_passthrough: bool) -> str:
-    if is_passthrough:
+DEVICE_MODES = {
+    "host": "host",
+    "enhancedDirectPath": "Enhanced DirectPath",
+    "vGpuSameSize": "same size",
+    "vGpuMixedSize": "mixed size",
+}
+"""Names of vim `HostPciPassthruInfoDirectPathDeviceMode` for a GPU on which nothing runs."""
+
+
+def _mode(state: GpuState, gpu: Gpu) -> str:
+    if gpu.is_passthrough:
         return "passthrough"
     match state.shared_as:
         case Sharing.MIG:
@@ -310,7 +331,8 @@ def _mode(state: GpuState, *, is_passthrough: bool) -> str:
         case Sharing.TIME_SLICED:
             return "mixed size" if state.mode is VgpuMode.MIXED_SIZE else "same size"
         case None:
-            return "mixed size" if state.mode is VgpuMode.MIXED_SIZE else ""
+            fallback = DEVICE_MODES.get(gpu.pci.device_mode, "")
+            return "mixed size" if state.mode is VgpuMode.MIXED_SIZE else fallback
 
 
 def _host_row(host: Host, observed: Inventory) -> HostRow:
