@@ -165,7 +165,7 @@ def test_an_upgrade_says_what_the_last_check_of_an_image_says(images: Images) ->
         for one in _firsts(images, "upgrade", "--driver", "595.71", "--output", "json", *server)
     )
     images.change(lambda image: image.components.update({"tool": "1.0"}))
-    said = "Remediation also changes tool of esx-{01..02}.lab: not compliant at the last check"
+    said = "Remediation also changes tool on esx-{01..02}.lab: not compliant at the last check"
     assert said in [one["text"] for one in _firsts(images, *UPGRADE, *server)]
     told = images.run("plan", "plan.yaml").told
     assert "tool: absent -> 1.0" in told

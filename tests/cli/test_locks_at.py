@@ -48,7 +48,7 @@ def test_locks_are_made_found_and_removed_in_their_folder(vgpu_cfg: CommandLine)
     for environment in ({"VGPU_CFG_CONFIG": settings}, {}):
         held = json.loads(vgpu_cfg.done("unlock", *AT, "--output", "json", **environment).out)
         assert len(held["runs"]) == 1
-        assert "lock of a run that no longer responds" in vgpu_cfg("doctor", *AT, **environment).told
+        assert "lock held by a run that no longer responds" in vgpu_cfg("doctor", *AT, **environment).told
     vgpu_cfg.script("two-a100")
     vgpu_cfg.done("unlock", held["runs"][0]["run"], *AT, "--yes", VGPU_CFG_CONFIG=settings)
     assert home_of(vgpu_cfg) == []

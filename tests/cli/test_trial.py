@@ -218,7 +218,9 @@ def test_without_the_right_to_delete_it_makes_nothing(vgpu_cfg: CommandLine, wat
     vgpu_cfg.script(ESTATE, lacking=["Alarm.Delete", "Global.LogEvent"])
     refused = vgpu_cfg(*TRIAL)
     assert refused.code == 5
-    assert "nothing was made: the account lacks Alarm.Delete, required to remove its objects" in refused.told
+    assert (
+        "nothing was created: the account lacks Alarm.Delete, required to remove its objects"
+    ) in refused.told
     assert not watch.writes
 
 
@@ -414,7 +416,7 @@ def requests(vgpu_cfg: CommandLine, watch: Watch, words: Sequence[str]) -> list[
 
 
 def test_a_wrong_step_is_refused(vgpu_cfg: CommandLine) -> None:
-    assert "throw-away VMs require --in FOLDER" in vgpu_cfg("trial", "--steps=vm", SERVER).told
+    assert "temporary VMs require --in FOLDER" in vgpu_cfg("trial", "--steps=vm", SERVER).told
     assert "requires a profile" in vgpu_cfg("trial", "--steps=gpu", "--in=training", SERVER).told
     assert "'disk' is not one of objects" in vgpu_cfg("trial", "--steps", "objects,disk", SERVER).told
     assert "requires --clean" in vgpu_cfg("trial", "--all", SERVER).told

@@ -49,7 +49,7 @@ def test_each_owner_gets_a_text(mixed: dict[str, Any]) -> None:
 def test_a_bulletin_keeps_each_host_in_its_branch(mixed: dict[str, Any]) -> None:
     hosts = {host["name"]: host for host in mixed["hosts"]}
     assert hosts["esx-a100-01.lab"]["target"] == "580.95.05"
-    assert hosts["esx-old-01.lab"]["blocked"] == "no fixed version is named for branch 470"
+    assert hosts["esx-old-01.lab"]["blocked"] == "no fixed version is specified for branch 470"
     planned = {name for wave in mixed["waves"] for name in wave["hosts"]}
     assert "esx-old-01.lab" not in planned
     assert planned == {host["name"] for host in mixed["hosts"] if not host["blocked"]}
@@ -176,7 +176,7 @@ def test_a_rehearsal_plays_the_windows_and_learns_from_its_canary(vgpu_cfg: Comm
 
 def test_a_rehearsal_is_for_the_lab(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("upgrade", "--esxi", "99999999", "--rehearse", *SMALL, COLUMNS="200")
-    assert (ran.code, "plays a driver upgrade on the lab only" in ran.told) == (2, True)
+    assert (ran.code, "rehearses only driver upgrades, and only in the lab" in ran.told) == (2, True)
 
 
 def test_a_folder_with_plan_files_is_left_alone(vgpu_cfg: CommandLine, tmp_path: Path) -> None:

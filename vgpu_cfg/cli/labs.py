@@ -221,7 +221,9 @@ def lab_estates() -> dict[str, str]:
     from vgpu_cfg.lab import about_estate, estate_names
 
     known = {name: about_estate(name) for name in estate_names()}
-    return known | {"fleet-HOSTSxGPUS[-VMSvms]": "A fleet whose name sets the hosts, GPUs per host, and VMs."}
+    return known | {
+        "fleet-HOSTSxGPUS[-VMSvms]": ("A fleet whose name sets the number of hosts, GPUs per host, and VMs.")
+    }
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def test_what_is_reserved_goes_with_all_of_the_vms_and_stays_with_some(only: tup
     own_time = {"demo": {"board": "A100", "gpus": 1, "from": READ_AT, "until": READ_AT + timedelta(days=1)}}
     theirs = {"other": own_time["demo"]}
     plan = forgotten(estate({"a": OFF}, reservations=own_time | theirs), *only, wanted=plan_for(vm("a")))
-    assert ids(plan) == ["forget a", *([] if only else ["give back what is reserved"])]
+    assert ids(plan) == ["forget a", *([] if only else ["release the reservation"])]
     assert plan.changes[-1].needs == (() if only else ("forget a",))
 
 
@@ -145,5 +145,5 @@ def test_a_plan_before_its_time_gives_back_what_it_reserved() -> None:
     own_time = {"demo": {"board": "A100", "gpus": 1, "from": READ_AT, "until": READ_AT + timedelta(days=1)}}
     wanted = plan_for(vm("a"))
     plan = forgotten(estate({}, reservations=own_time), wanted=wanted)
-    assert (ids(plan), plan.errors) == (["give back what is reserved"], ())
+    assert (ids(plan), plan.errors) == (["release the reservation"], ())
     assert codes(forgotten(estate({}, reservations=own_time), "a", wanted=wanted).errors) == ["VG011"]

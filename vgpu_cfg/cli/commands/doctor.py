@@ -37,7 +37,7 @@ def doctor(
         typer.Option(
             "--save",
             metavar="FILE|FOLDER",
-            help="Save which assumptions of vgpu-cfg hold here, next to the plans that are to use it.",
+            help="Save which of vgpu-cfg's assumptions hold here, next to the plans that will use the file.",
             show_default=False,
         ),
     ] = None,
@@ -46,7 +46,7 @@ def doctor(
         typer.Option(
             "--evidence",
             metavar="FOLDER",
-            help="Save these verdicts and a recording, both without names and secrets, to send them.",
+            help="Save these verdicts and a recording, both without names or secrets, ready to send.",
             show_default=False,
         ),
     ] = None,

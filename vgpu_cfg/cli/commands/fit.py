@@ -105,7 +105,7 @@ def fit(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show how many more VMs of a profile or plan file fit on each host, and what limits them."""
+    """Show how many more VMs fit on each host, by profile or plan file, and what limits them."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts

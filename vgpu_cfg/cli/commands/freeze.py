@@ -40,7 +40,7 @@ def freeze(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Refuse changes by any vgpu-cfg at a vCenter until a date; --thaw ends that earlier."""
+    """Block all vgpu-cfg changes at a vCenter until a date; --thaw ends the freeze early."""
     from vgpu_cfg.cli.flows import freeze_flow
 
     if thaw == (until is not None):

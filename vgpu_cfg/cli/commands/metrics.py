@@ -53,7 +53,9 @@ def metrics(
     ] = None,
     every: Annotated[
         float,
-        typer.Option("--every", min=1, help="With --listen: read vCenter at most once in this many seconds."),
+        typer.Option(
+            "--every", min=1, help=("With --listen: minimum number of seconds between vCenter reads.")
+        ),
     ] = 60.0,
     days: Annotated[
         float, typer.Option("--days", min=0.05, max=365, help="Number of days for mean GPU usage.")

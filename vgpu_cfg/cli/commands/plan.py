@@ -439,7 +439,7 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show a plan's VMs, drift, and who changed it; without a plan, everything of vgpu-cfg."""
+    """Show a plan's VMs, drift, and who changed it; without a plan, everything vgpu-cfg manages."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at

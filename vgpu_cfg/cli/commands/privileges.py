@@ -60,7 +60,7 @@ def privileges(
         typer.Option(
             "--trial",
             metavar="STEPS",
-            help="Without a plan: the privileges of these steps of `trial`, separated by commas.",
+            help="Without a plan: list the privileges for these steps of `trial`, separated by commas.",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +101,7 @@ def privileges(
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file, roles_of_trial
 
     if (path is None) == (trial is None):
-        raise typer.BadParameter("name either a plan file or the steps of a trial", param_hint="--trial")
+        raise typer.BadParameter("specify either a plan file or the steps of a trial", param_hint="--trial")
     if check and (trial is not None or any_state or connection.recording is not None):
         raise typer.BadParameter("a vCenter is needed to check the account", param_hint="--check")
     if path is None:

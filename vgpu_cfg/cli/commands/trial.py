@@ -34,35 +34,37 @@ def trial(
     ] = Step.OBJECTS.value,
     in_: Annotated[
         str | None,
-        typer.Option("--in", metavar="FOLDER", help="The folder of throw-away VMs.", show_default=False),
+        typer.Option("--in", metavar="FOLDER", help="The folder for temporary VMs.", show_default=False),
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option(help="Clone VMs from this template; without it they are created.", show_default=False),
+        typer.Option(help="Clone VMs from this template; if omitted, create empty VMs.", show_default=False),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="The cluster of throw-away VMs.", show_default=False, callback=bare("cluster")),
+        typer.Option(help="The cluster for temporary VMs.", show_default=False, callback=bare("cluster")),
     ] = None,
     datastore: Annotated[
-        str | None, typer.Option(help="The datastore of throw-away VMs.", show_default=False)
+        str | None, typer.Option(help="The datastore for temporary VMs.", show_default=False)
     ] = None,
     network: Annotated[
         str | None, typer.Option(help="Connect their NICs to this network.", show_default=False)
     ] = None,
     spec: Annotated[
         str | None,
-        typer.Option(help="Customize a guest by this specification; needs --template.", show_default=False),
+        typer.Option(
+            help=("Customize a guest with this specification; requires --template."), show_default=False
+        ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="The vGPU profile of the step gpu.", show_default=False)
+        str | None, typer.Option(help="The vGPU profile for the gpu step.", show_default=False)
     ] = None,
     move_to: Annotated[
         str | None,
         typer.Option(
             "--move-to",
             metavar="HOST",
-            help="Move its VM here by vMotion.",
+            help="Move its VM to this host with vMotion.",
             show_default=False,
             callback=bare("host"),
         ),
@@ -77,32 +79,36 @@ def trial(
         ),
     ] = None,
     max_minutes: Annotated[
-        int, typer.Option("--max-minutes", min=4, max=600, help="The maximum duration, removal included.")
+        int, typer.Option("--max-minutes", min=4, max=600, help="The maximum duration, including cleanup.")
     ] = DEFAULT_MINUTES,
     clean: Annotated[
-        bool, typer.Option("--clean", help="Only remove objects of earlier trials that have expired.")
+        bool, typer.Option("--clean", help="Only remove expired objects from earlier trials.")
     ] = False,
     all_: Annotated[
         bool,
-        typer.Option("--all", help="With --clean: also those that have not expired, or whose mark is lost."),
+        typer.Option(
+            "--all", help=("With --clean: also remove objects that have not expired or have lost their mark.")
+        ),
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Try assumptions of vgpu-cfg on a vCenter with throw-away objects, which it shows and removes."""
+    """Test vgpu-cfg's assumptions on a vCenter with temporary objects, which it shows first and removes."""
     from vgpu_cfg.cli.flows import trial_flow
 
     if all_ and not clean:
         raise typer.BadParameter("requires --clean", param_hint="--all")
     chosen = steps_of(steps)
     if in_ is None and not clean and chosen != (Step.OBJECTS,):
-        raise typer.BadParameter("throw-away VMs require --in FOLDER", param_hint="--steps")
+        raise typer.BadParameter("temporary VMs require --in FOLDER", param_hint="--steps")
     if spec is not None and template is None:
         raise typer.BadParameter("requires --template", param_hint="--spec")
     if (Step.GPU in chosen) != (profile is not None) or (move_to is not None and profile is None):
-        raise typer.BadParameter("the step gpu requires a profile, and no other one", param_hint="--profile")
+        raise typer.BadParameter(
+            "the gpu step requires a profile; the other steps do not accept one", param_hint="--profile"
+        )
     how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output, save=save)
     where = {"folder": in_, "template": template, "cluster": cluster, "datastore": datastore}
     if clean:

@@ -36,7 +36,7 @@ def upgrade(
         typer.Option(
             "--driver",
             metavar="VERSION",
-            help="The host driver that all hosts are to have.",
+            help="The target driver for all hosts.",
             show_default=False,
         ),
     ] = "",
@@ -45,13 +45,13 @@ def upgrade(
         typer.Option(
             "--fixed-in",
             metavar="VERSION",
-            help="The fixed driver of a branch, from a security bulletin; repeat it for each branch.",
+            help="The fixed driver of a branch, from a security bulletin; can be repeated, once per branch.",
         ),
     ] = None,
     esxi: Annotated[
         str,
         typer.Option(
-            "--esxi", metavar="BUILD", help="The ESXi build that all hosts are to have.", show_default=False
+            "--esxi", metavar="BUILD", help="The target ESXi build for all hosts.", show_default=False
         ),
     ] = "",
     hosts: HostsOption = None,
@@ -80,18 +80,18 @@ def upgrade(
         typer.Option(
             "--write",
             metavar="FOLDER",
-            help="Write a plan file for each wave, and a text for each owner, to this folder.",
+            help="Write a plan file for each wave and a notice for each owner to this folder.",
         ),
     ] = None,
     rehearse: Annotated[
         bool,
         typer.Option(
             "--rehearse",
-            help="Play the waves on a copy of the lab, and compare each forecast with the time that it took.",
+            help="Rehearse the waves on a copy of the lab, and compare each forecast with the actual time.",
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show all hosts, VMs and texts for their owners.")
+        bool, typer.Option("--verbose", "-v", help="Show all hosts and VMs, and the notices to their owners.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -117,7 +117,9 @@ def upgrade(
         raise typer.BadParameter(message, param_hint="--write")
     connected_to = resolve_connection(connection)
     if rehearse and not (connected_to.is_lab and connected_to.recording is None and (driver or fixed)):
-        raise typer.BadParameter("plays a driver upgrade on the lab only", param_hint="--rehearse")
+        raise typer.BadParameter(
+            ("rehearses only driver upgrades, and only in the lab"), param_hint="--rehearse"
+        )
 
     def look() -> tuple[Inventory, Assessment]:
         observed = read_to_examine(connected_to, with_images=True)

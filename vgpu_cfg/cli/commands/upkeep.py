@@ -95,7 +95,7 @@ def uncordon(
     restore: Annotated[
         bool,
         typer.Option(
-            "--restore", help="Also end maintenance mode that a run left, and move drained VMs back."
+            "--restore", help="Also exit maintenance mode left on by a run, and move drained VMs back."
         ),
     ] = False,
     stay: Annotated[

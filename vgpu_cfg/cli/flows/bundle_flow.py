@@ -152,7 +152,7 @@ def _part(name: str, source: str, read: Callable[[], str]) -> Part:
         content = read()
     except VgpuCfgError as error:
         return Part(name, source, why=_reason(error))
-    return Part(name, source, content, "" if content else "there is nothing about this GPU")
+    return Part(name, source, content, "" if content else "no entries for this GPU")
 
 
 def _known(observed: Inventory, host: Host, gpu: Gpu) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
         write_whole(file, verdicts_text(found), mode=0o644)
     show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
     if file.name != found.file_name:
-        show.say(f"plans only read the name {found.file_name}")
+        show.say(f"plans only read a file named {found.file_name}")
     return found
 
 

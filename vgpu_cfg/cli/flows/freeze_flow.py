@@ -76,7 +76,7 @@ def freeze(
         found = estate.locks.read()
         if not is_first:
             refuse_frozen(found)
-            message = "another freeze is being made or ended"
+            message = "another freeze is being started or ended"
             raise Locked(message, subject=found.server, remedy="run the same command again")
         _record(estate, "freeze", occasion, made)
     show_history.freeze(found, output)

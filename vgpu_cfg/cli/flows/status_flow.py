@@ -68,7 +68,7 @@ def look_around(connection: Connection, server: Sequence[str] = ()) -> Ours:
     scope = ReadScope(datacenter=connection.datacenter, locks=True, for_planning=False, kinds=False)
     with compose.connect_reader(connection) as reader:
         observed = with_entries(reader.read_inventory(scope), reader)
-    found = History((), connection.server, ("a recording contains no runs, locks and reservations",))
+    found = History((), connection.server, ("a recording contains no runs, locks or reservations",))
     if is_live:
         found = look_back(ConnectionFlags(), age=READ_AGE, at=connection)
     now = observed.locks.now if observed.locks is not None else observed.read_at

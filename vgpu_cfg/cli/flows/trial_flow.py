@@ -117,7 +117,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         left: tuple[Remaining, ...] = ()
         ended: BaseException | None = None
         if not how.dry_run:
-            ask("Make and remove these objects?", yes=how.yes)
+            ask("Create these objects, then remove them?", yes=how.yes)
             refuse_frozen(tools.locks.read())
             ended = _try_all(bench, tried, experiments)
             left = _remove_all(tools, mark, timedelta(minutes=how.minutes * (1 - _TO_TRY)))
@@ -133,7 +133,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     _refuse_left(left, connection.server)
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(
-            "stopped before all assumptions were tried",
+            "stopped before all assumptions were tested",
             subject=connection.server,
             remedy="nothing to do: the objects of this trial are removed",
         ) from ended
@@ -268,7 +268,7 @@ def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
     if names:
         purpose = "remove its objects" if to_remove else "make its objects"
         raise NotPermitted(
-            f"nothing was made: the account lacks {', '.join(to_remove or names)}, required to {purpose}",
+            f"nothing was created: the account lacks {', '.join(to_remove or names)}, required to {purpose}",
             subject=", ".join(dict.fromkeys(one.need.on for one in lacking)),
             remedy="`vgpu-cfg privileges --trial STEP` lists the privileges and writes the role",
         )

@@ -63,5 +63,8 @@ def _read(path: Path) -> WatchMemory | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        show.say(f"{path}: the last watch cannot be read, so this one begins anew: {type(error).__name__}")
+        show.say(
+            f"{path}: the results of the last watch cannot be read, so this one starts over: "
+            f"{type(error).__name__}"
+        )
         return None

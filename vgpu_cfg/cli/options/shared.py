@@ -248,7 +248,9 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--log-calls",
             metavar="FILE",
-            help="Append a line for every request and every command on hosts and in guests.",
+            help=(
+                "Append a line to this file for every request, and for every command on hosts and in guests."
+            ),
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),

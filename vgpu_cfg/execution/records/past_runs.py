@@ -23,7 +23,7 @@ _NAME = re.compile(r"-(\d{8}T\d{6}Z)(?:-\d+)?\.jsonl$")
 class PastRun:
     """One run: its most complete entry, and the places that record it.
 
-    `ended_at` is None if no end is recorded: it still runs, or it was interrupted. `journal` is where its
+    `ended_at` is None if no end time recorded: it still runs, or it was interrupted. `journal` is where its
     steps can be read, None where no journal of it is within reach.
     """
 

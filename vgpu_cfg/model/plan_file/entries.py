@@ -134,8 +134,8 @@ class GpuEntry(Frozen):
         "The vGPU profile, from any series. With a list, the first available profile is used.", value=tuple
     )
     memory: GpuMemory = key(
-        "Instead of a profile: the least GPU memory. The smallest available C-series profile is used, and a "
-        "VM that exists keeps its profile while that is large enough."
+        "Instead of a profile: the minimum GPU memory. The smallest available C-series profile "
+        "is used; an existing VM keeps its profile if it is large enough."
     )
     any_of: Texts = key(
         "With `memory`: the boards to choose from, by name or part of it: A100, L40S.",
@@ -214,8 +214,7 @@ class GpuEntry(Frozen):
             raise ValueError(message)
         if not (given & {"profile", "device"} or self.pin or self.memory):
             message = (
-                "a GPU requires a `profile`, a `memory`, a `device` or a `pin`\n"
-                "example: {profile: grid_a100-40c}"
+                "a GPU requires `profile`, `memory`, `device` or `pin`\nexample: {profile: grid_a100-40c}"
             )
             raise ValueError(message)
         if "device" in given and not wanted and "profile" not in given and not self.pin:
@@ -232,7 +231,7 @@ class GpuEntry(Frozen):
             raise ValueError(message)
         if self.group and (self.nvlink is not None or self.count > 1 or len(self.profile) != 1):
             message = (
-                "`group` is for one vGPU of one profile, with its NIC\nuse a separate item for each group, "
+                "`group` is for a single vGPU and its NIC\nuse a separate item for each group, "
                 "and `nvlink` for GPUs connected by NVLink"
             )
             raise ValueError(message)
@@ -304,17 +303,20 @@ class PlaceEntry(Frozen):
         "Whether to place the VMs in this item on as few hosts as possible; a preference.", LIVE, value=False
     )
     max_per_host: Stated[Annotated[int, Field(ge=1, le=10_000)]] = key(
-        "The most VMs in this item on one host.", LIVE, "no limit"
+        "The maximum number of VMs in this item per host.", LIVE, "no limit"
     )
     max_hosts: Stated[Annotated[int, Field(ge=1, le=10_000)]] = key(
-        "The most hosts that VMs in this item use. The hosts of its existing VMs count first.",
+        (
+            "The maximum number of hosts for the VMs in this item. Hosts that already run its VMs are used "
+            "first."
+        ),
         LIVE,
         "no limit",
     )
     hosts: Texts = key(
-        "Globs of host names; only matching hosts are used.", LIVE, "every host of `cluster`", value=tuple
+        "Host names or globs; only matching hosts are used.", LIVE, "every host of `cluster`", value=tuple
     )
-    not_hosts: Texts = key("Globs of host names; matching hosts are never used.", LIVE, "none", value=tuple)
+    not_hosts: Texts = key("Host names or globs; matching hosts are never used.", LIVE, "none", value=tuple)
     host_group: OptionalText = key(
         "An existing DRS host group in the cluster: only its hosts are used, and a DRS rule keeps the VMs "
         "on them.",
@@ -449,13 +451,13 @@ class VerifyEntry(Frozen):
     """What `verify` asks of measured bandwidth."""
 
     host_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "The share of the line rate that RDMA must reach from host memory.", default="0.90"
+        "The fraction of the line rate that RDMA must reach from host memory.", default="0.90"
     )
     gpu_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "The share of the line rate that RDMA must reach from GPU memory.", default="0.85"
+        "The fraction of the line rate that RDMA must reach from GPU memory.", default="0.85"
     )
     busbw: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
-        "The share of the line rate that the bus bandwidth of an allreduce must reach.", default="0.84"
+        "The fraction of the line rate that the bus bandwidth of an allreduce must reach.", default="0.84"
     )
     seconds: Stated[Annotated[int, Field(ge=1, le=600)]] = key(
         "The duration of each bandwidth measurement.", default="5"
@@ -471,7 +473,7 @@ class VerifyEntry(Frozen):
     )
     watch: Stated[WatchEntry] = key("Actions that `verify --watch` may take.")
     loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
-        "The share by which a measurement may fall below the baseline.", default="0.05"
+        "The fraction by which a measurement may fall below the baseline.", default="0.05"
     )
     shared_gpus: Stated[bool] = key(
         "Whether other VMs may run on the GPUs used for training.", default="false"
@@ -506,7 +508,7 @@ class FileHeader(Frozen):
     )
     protect: ProtectEntry = key("Objects that are never changed.")
     checks: dict[CheckCode, Literal["error", "warning", "info"]] = key(
-        "A different severity, by check code, for findings based on facts from memory.",
+        "Severities to override, by check code; only for checks that rely on undocumented facts.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
     verify: VerifyEntry = key("Thresholds for `verify`, such as the minimum measured bandwidth.")

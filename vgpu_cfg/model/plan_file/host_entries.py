@@ -373,7 +373,7 @@ class NicEntry(Frozen):
             )
         if self.mac and self.kind != "passthrough" and is_reserved_mac(self.mac):
             yield (
-                f"ESXi keeps {self.mac} for itself, and does not power on a VM with it\n"
+                f"ESXi reserves {self.mac} and does not power on a VM that uses it\n"
                 "use an address up to 00:50:56:3f:ff:ff, or none"
             )
         if self.mac and self.is_many and "{k}" not in self.mac:

@@ -144,7 +144,8 @@ def parse_version(value: object) -> str:
     """Return the glob of a version; a number has lost what was written, `580.10` is 580.1 as one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(
-            'an unquoted version is read as a number, which drops zeros\nquote it, for example "580.10" or '
+            "an unquoted version is read as a number, which drops trailing zeros\nquote it, for "
+            'example "580.10" or '
             '"580.*"'
         )
     if not isinstance(value, str) or not value.strip() or " " in value.strip():

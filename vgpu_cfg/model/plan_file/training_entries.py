@@ -121,7 +121,7 @@ class TrainingEntry(Frozen):
     )
     archive_sha256: Sha256 = key("The checksum of `archive`.", IN_GUEST, "not checked")
     workers: Texts = Field(
-        description="Globs of this plan's VM names, one or a list; in the plan's order.",
+        description="The VMs to train on: a name or glob, or a list, in the plan's order.",
         json_schema_extra={"x-takes-effect": IN_GUEST.value},
     )
     head: OptionalText = key(

@@ -87,7 +87,7 @@ class Kind(StrEnum):
     DEVICE_GONE = (
         "device-gone",
         _B,
-        "VM without a device that its plan gave it",
+        "VM missing a device that its plan assigned",
         "training on it may fail or run slower",
     )
 
@@ -99,14 +99,14 @@ class Kind(StrEnum):
         ("the configuration is not yet in effect"),
     )
     UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
-    LOCK = "lock", _R, "lock of a run that no longer responds", "it blocks other runs"
-    FREEZE = "freeze", _R, "changes are frozen", "no vgpu-cfg makes changes until then"
+    LOCK = "lock", _R, "lock held by a run that no longer responds", "it blocks other runs"
+    FREEZE = "freeze", _R, "changes are frozen", "vgpu-cfg makes no changes until then"
     RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
     LICENCES = (
         "licenses",
         _R,
         "fewer vGPU licenses than are needed",
-        "vGPUs without a license are slowed down",
+        "unlicensed vGPUs run at reduced performance",
     )
     NO_RESTART = "no-restart", _R, "VM that no other host can run", "the VM stays down if its host fails"
     NO_SPARE = (
@@ -198,11 +198,16 @@ class Kind(StrEnum):
         ("the VM must be powered off for host maintenance"),
     )
     SUSPENDED = "suspended", _R, "suspended GPU VM", "the VM resumes only if the same GPU capacity is free"
-    RULE_LEFT = "rule-left", _R, "DRS rule of a plan that has no VMs", "it may apply to VMs added to it"
+    RULE_LEFT = "rule-left", _R, "DRS rule from a plan that has no VMs", "it may apply to VMs added to it"
     EXPIRED = "expired", _R, "VM past its expiry date", "it uses GPUs until `apply --expired` shuts it down"
     COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy looks like the plan's VM"
-    RULE = "rule", _R, "DRS rule violated or impossible to satisfy", "VMs to keep apart may fail together"
-    MAC = "mac", _R, "two VMs with the same MAC address", "both lose their network while running"
+    RULE = (
+        "rule",
+        _R,
+        ("DRS rule violated or impossible to satisfy"),
+        "VMs that should be separate may fail together",
+    )
+    MAC = "mac", _R, "two VMs with the same MAC address", "both lose their network connection"
     ATS = "ats", _R, "ATS chain with a missing link", "GPUDirect RDMA runs at about half its bandwidth"
     FAR = "far", _R, "GPU and NIC of a VM on different NUMA nodes", "GPUDirect RDMA crosses sockets"
     OVER_RESERVED = (
@@ -220,7 +225,7 @@ class Kind(StrEnum):
     NO_GROUPS = (
         "no-device-groups",
         _R,
-        "host without the device groups of identical hosts",
+        "host missing device groups that identical hosts have",
         ("NVLink VMs cannot start on the host"),
     )
     NVSWITCH_SPLIT = (
@@ -254,11 +259,11 @@ class Kind(StrEnum):
         "host that does not report the NUMA node of its GPUs",
         ("VMs cannot be pinned to the correct node"),
     )
-    IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to others"
+    IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to other VMs"
 
     RUNNING = "running", _N, "run in progress", "its plan, hosts and clusters are locked until it ends"
-    WINDOW = "window", _N, "work that waits for a maintenance window", "`apply` continues it in the window"
-    STEP = "step", _N, "run that waits for a manual step", "`apply` continues it after the step"
+    WINDOW = "window", _N, "work waiting for a maintenance window", "`apply` continues it in the window"
+    STEP = "step", _N, "run waiting for a manual step", "`apply` continues it after the step"
     EXPIRES = "expires", _N, "VM that expires within a week", "`apply --expired` shuts it down after that"
 
 

@@ -34,7 +34,7 @@ def left_behind(patient: Patient) -> Iterator[Ailment]:
         yield from _reservations(observed.reservations, patient)
     for vm in observed.vms:
         if vm.is_copy and vm.mark is not None and not vm.is_template:
-            says = f"its owner mark is that of plan {vm.mark.plan}"
+            says = f"its owner mark belongs to plan {vm.mark.plan}"
             command = f"govc vm.info -e {path_of(vm)}"
             yield Ailment(Kind.COPIED_MARK, f"vm:{vm.name}", says, command, owner_name(vm))
 

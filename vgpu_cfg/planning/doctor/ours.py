@@ -123,7 +123,8 @@ def look_around(
         said.append("locks and reservations could not be read")
     if unknown:
         said.append(
-            f"expiry dates and windows of {listed(unknown)}: only in the plan file; no journal is here"
+            f"expiry dates and windows of {listed(unknown)}: only in the plan file; there is no "
+            "journal on this machine"
         )
     return Ours(
         observed.vcenter.address,
@@ -280,7 +281,7 @@ class _Plan:
             if not run.windows:
                 yield Ailment(Kind.STEP, subject, who, command, owner, run.at)
         elif entry.result is not RunResult.DONE:
-            ended = f"{entry.result}, {entry.failed} failed" if entry.result else "no end is recorded"
+            ended = f"{entry.result}, {entry.failed} failed" if entry.result else "no end time recorded"
             yield Ailment(Kind.INCOMPLETE, subject, f"{who}: {ended}", command, owner, run.at)
 
     def row(self, found: Sequence[Ailment]) -> PlanRow:

@@ -45,7 +45,7 @@ class Experiment:
 
 ALARM = Experiment(
     Step.OBJECTS,
-    "Creates an alarm twice where locks are kept, changes its text, and removes it.",
+    "Creates the same alarm twice in the place where locks are kept, changes its text, and removes it.",
     {"CreateAlarm": 2, "ReconfigureAlarm": 1, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("disabled-alarm-expression", "alarm-names-are-unique", "alarms-are-visible-at-once",
@@ -53,7 +53,7 @@ ALARM = Experiment(
 )  # fmt: skip
 ALARMS_AT_ONCE = Experiment(
     Step.OBJECTS,
-    "Creates two alarms of one name at the same time where locks are kept, and removes them.",
+    "Creates two alarms with the same name at the same time, where locks are kept, and removes them.",
     {"CreateAlarm": 2, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("alarm-names-are-unique-at-once",),
@@ -95,7 +95,7 @@ CLONED_VM = Experiment(
 )
 TAGS = Experiment(
     Step.VM,
-    "Attaches two tags of one existing category to the VM; detaches them with the VM.",
+    "Attaches two tags from an existing category to the VM; they disappear with the VM.",
     {"attach-multiple-tags-to-object": 2},
     (table.TRIAL_TAGS,),
     ("tag-batches-report-each", "tag-batch-messages"),
@@ -118,7 +118,7 @@ TWIN = Experiment(
 )
 EDIT = Experiment(
     Step.VM,
-    "Reconfigures the copy, once more with the former change version, and renames it.",
+    "Reconfigures the copy, then again with the old change version, and renames it.",
     {"ReconfigVM_Task": 2, "Rename_Task": 1},
     (table.ADVANCED, table.RENAME),
     ("filter-reports-new-change-version", "edits-move-change-version", "disk-uuid-keeps-its-value",
@@ -135,7 +135,7 @@ POWER = Experiment(
 )  # fmt: skip
 CUSTOMIZED = Experiment(
     Step.VM,
-    "Powers the VM on, and off when the guest's customization has ended.",
+    "Powers the VM on, and powers it off after guest customization.",
     {"PowerOnVM_Task": 1, "PowerOffVM_Task": 1},
     (table.CUSTOMIZE, table.POWER_ON, table.POWER_OFF),
     ("clone-takes-customization-and-nics", "deploy-pkg-means-pending", "customization-spec-format"),
@@ -150,7 +150,7 @@ GPU_ON = Experiment(
 )  # fmt: skip
 GPU_MOVE = Experiment(
     Step.GPU,
-    "Moves the running clone to another host by vMotion.",
+    "Migrates the running clone to another host with vMotion.",
     {"RelocateVM_Task": 1},
     (table.MIGRATE, table.MIGRATE_RUNNING),
     ("relocate-moves-like-migrate", "relocate-moves-running-vgpu-vms", "numa-affinity-format"),

@@ -23,7 +23,7 @@ def change_of_reservation(
     """Return the change from a plan's present reservation to the wanted one, None for nothing."""
     edit = edit_of_reservation(own.reservation if own is not None else None, wanted)
     return SetReservation(
-        id="give back what is reserved" if wanted is None else "reserve GPUs",
+        id="release the reservation" if wanted is None else "reserve GPUs",
         subject=Subject(kind="plan", name=desired.name),
         edits=(edit,),
         needs=tuple(change.id for change in needs),

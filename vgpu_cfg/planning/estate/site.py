@@ -139,7 +139,7 @@ class Site:
         near = {moid for host in self._hosts_of(vm) for moid in host.datastore_moids}
         usable = [one for one in members if one.is_accessible]
         if not usable:
-            message = f"no datastore of the datastore cluster {pod.name} is accessible"
+            message = f"no datastore in the datastore cluster {pod.name} is accessible"
             remedy = "check their state in vCenter, or specify another datastore"
             self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
             return None

@@ -11,7 +11,7 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.verdicts import Verdict, VerdictFile
-from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
@@ -65,8 +65,7 @@ def beliefs_here(desired: DesiredPlan, observed: Inventory) -> BeliefsHere | Non
         return BeliefsHere(says=says, is_first=is_first)
     counts = Counter(row.verdict for row in found.beliefs.values())
     fails = [key for key, row in found.beliefs.items() if row.verdict is Verdict.FAILS]
-    held = counted(counts[Verdict.HOLDS], "assumption")
     names = f" ({listed(fails)})" if fails else ""
-    says = f"{held} of vgpu-cfg hold at this vCenter, {len(fails)} do not{names}"
-    says += f", {counts[Verdict.OPEN]} could not be tried ({found.file_name})"
+    says = f"tested at this vCenter: {counts[Verdict.HOLDS]} hold, {len(fails)} do not{names}"
+    says += f", {counts[Verdict.OPEN]} could not be tested ({found.file_name})"
     return BeliefsHere(says=says, is_first=is_first)

@@ -119,16 +119,26 @@ class Code(StrEnum):
     GPUDIRECT_ON_FRACTION = "VG150", "GPUDirect RDMA with a fractional GPU", _I, _R
     DIRECT_PATH_SHORT = "VG151", "vCenter reports too few available units of a DirectPath profile", _W, _R
     DISK_TOO_LARGE = "VG152", "a disk is larger than 62 TiB", _E, _D
-    NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the swap files of VMs", _E, _D
-    UNSIGNED_MODULE = "VG154", "with Secure Boot, the guest rejects the NVIDIA driver built in it", _E, _F
-    VARIABLE_OF_ONE_MACHINE = "VG155", "a training variable names a device of one machine", _W, _F
+    NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the VMs' swap files", _E, _D
+    UNSIGNED_MODULE = (
+        "VG154",
+        ("with Secure Boot, the guest rejects an NVIDIA driver that was built in the guest"),
+        _E,
+        _F,
+    )
+    VARIABLE_OF_ONE_MACHINE = (
+        "VG155",
+        ("a training variable names a device that other workers may not have"),
+        _W,
+        _F,
+    )
     MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
-    PIN_SHARED = "VG162", "a VM that is off has the same GPU in passthrough", _W, _D
-    SPARE_LOST = "VG163", "after the plan, a cluster's hosts could no longer be emptied", _E, _O
-    SPARE_LACKING = "VG164", "a cluster lacks its spare already", _W, _O
-    SPARE_KEPT = "VG165", "a cluster keeps its spare", _I, _O
-    LICENCES_EXCEEDED = "VG166", "a plan needs more vGPU licenses than there are", _E, _D
-    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are needed than there are", _W, _D
+    PIN_SHARED = "VG162", "a powered-off VM has the same GPU in passthrough", _W, _D
+    SPARE_LOST = "VG163", "after the plan, a cluster's hosts could no longer be evacuated", _E, _O
+    SPARE_LACKING = "VG164", "a cluster already lacks the required spare capacity", _W, _O
+    SPARE_KEPT = "VG165", "a cluster retains the required spare capacity", _I, _O
+    LICENCES_EXCEEDED = "VG166", "a plan needs more vGPU licenses than are available", _E, _D
+    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are needed than are available", _W, _D
     LICENCES_KEPT = "VG168", "there are enough vGPU licenses for a plan", _I, _D
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
@@ -195,7 +205,7 @@ class Code(StrEnum):
     DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
     DISK_NOT_TO_DELETE = "VG272", "`--delete` names a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
-    FAILOVER_CAPACITY = "VG274", "the VMs need memory that vSphere HA keeps for failover", _E, _D
+    FAILOVER_CAPACITY = "VG274", "the VMs need memory that vSphere HA reserves for failover", _E, _D
     PACKAGE_UNSIGNED = "VG275", "a depot has a package that hosts do not accept by default", _E, _F
 
     HOST_MEMORY = "VG301", "the host cannot reserve the required memory", _E, _R
@@ -237,7 +247,7 @@ class Code(StrEnum):
     DEPOT_LACKS = "VG345", "a host cannot find the software to install in its depots", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
-    BOARDS_MIXED = "VG348", "one request is met by GPUs of different boards", _W, _O
+    BOARDS_MIXED = "VG348", "a single request is satisfied by different GPU models", _W, _O
 
     NETWORK_NOT_FOUND = "VG401", "the network does not exist", _E, _O
     NETWORK_AMBIGUOUS = "VG402", "several networks have this name", _E, _O
@@ -359,7 +369,7 @@ class Code(StrEnum):
     NOT_PINNED = "VG570", "code that a guest runs as root is downloaded without a checksum", _E, _O
     NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
     IMAGE_MANAGED = "VG572", "another product manages the cluster's image", _E, _D
-    COMPONENT_LACKS = "VG573", "the depot holds no component for the image", _E, _D
+    COMPONENT_LACKS = "VG573", "the depot contains no component for the image", _E, _D
     FROZEN = "VG577", "changes at this vCenter are frozen", _W, _O
 
     GUEST_NOT_LINUX = "VG601", "a guest to be staged does not run Linux", _E, _D
@@ -381,11 +391,11 @@ class Code(StrEnum):
     NO_SHARED_FOLDER = "VG618", "workers do not share a folder", _I, _O
     USER_DATA_CLASHES = "VG619", "`user_data` conflicts with the plan's settings", _E, _D
     GUEST_DISK_SMALL = "VG620", "the system disk may be too small for the image", _W, _R
-    GUEST_DRIVER_UNPROVEN = "VG621", "support of the guest driver by the host is unconfirmed", _W, _R
+    GUEST_DRIVER_UNPROVEN = "VG621", "the host may not support the guest driver", _W, _R
     IMAGE_WITHOUT_TORCH = "VG622", "the image does not include PyTorch", _W, _R
     NOT_ELASTIC = "VG623", "the framework does not support elastic training", _E, _O
     ELASTIC_BEYOND = "VG624", "elastic training allows more workers than exist", _W, _O
-    GUEST_WARNED = "VG627", "a module is installed with a warning", _W, _O
+    GUEST_WARNED = "VG627", "a module was installed with a warning", _W, _O
     CUDA_DRIVER_OLD = "VG625", "the guest's driver is too old for the CUDA Toolkit", _E, _D
     CUDA_DRIVER_UNPROVEN = "VG626", "the guest's driver is older than the CUDA Toolkit's driver", _W, _D
     GUEST_DRIVER_UNKNOWN = "VG629", "the guest driver's branch is not documented", _W, _R

@@ -75,7 +75,7 @@ def stack_of(facts: StackFacts, target: str) -> VmStack:
         cuda, nccl = facts.cuda, facts.nccl
         by_tag = contents_of(facts.image)
         shown = [
-            found or f"{tag} or later, by its tag" if found or tag else ""
+            found or f"{tag} or later, based on its tag" if found or tag else ""
             for found, tag in ((cuda, by_tag.cuda), (nccl, by_tag.nccl))
         ]
         cuda, nccl = cuda or by_tag.cuda, nccl or by_tag.nccl
@@ -142,7 +142,7 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
         return BranchVerdict(fits=FitsBranch.YES, why="installed", source="the host's list of VIBs")
     boards = ", ".join(dict.fromkeys(board.key if board else name for name, board in facts.boards))
     return _unknown(
-        f"no document says that {boards or 'its boards'} lost support before vGPU {branch.release}", _LIST
+        f"no document states that {boards or 'its boards'} lost support before vGPU {branch.release}", _LIST
     )
 
 

@@ -45,7 +45,7 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
         for depot, look in looks.items():
             if look.unsigned:
                 message = (
-                    f"{depot} contains {listed(look.unsigned)} of the acceptance level CommunitySupported"
+                    f"{depot} contains {listed(look.unsigned)} with the acceptance level CommunitySupported"
                 )
                 remedy = (
                     "use NVIDIA's signed bundle for this ESXi release; if the host accepts the level, "

@@ -23,7 +23,7 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     cluster, facts = resolved.view.cluster, resolved.view.cluster_facts
     image = facts.image
     if cluster is None or cluster.is_standalone or not facts.image_managed:
-        message = "its driver is set to come with an image, but no image manages its cluster"
+        message = "its driver is to be installed by an image, but no image manages its cluster"
         remedy = "set up an image in the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image is None or image.unread:
@@ -38,7 +38,7 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     else:
         for desired in wanted:
             if not components_of(image, desired):
-                message = f"neither the image of {cluster.name} nor the depot holds {_package(desired)}"
+                message = f"neither the image of {cluster.name} nor the depot contains {_package(desired)}"
                 remedy = "import NVIDIA's offline bundle in Lifecycle Manager, or correct `version`"
                 _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
 
@@ -62,7 +62,8 @@ def plan_images(
                 asked = components_of(image, wanted)
                 if any(components.setdefault(name, version) != version for name, version in asked.items()):
                     message = (
-                        f"its cluster's image holds one version, but two are required: {_package(wanted)}"
+                        "its cluster's image can contain only one version, but two are required: "
+                        f"{_package(wanted)}"
                     )
                     remedy = "set one `version` for all hosts of the cluster"
                     _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)

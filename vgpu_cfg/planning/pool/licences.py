@@ -75,11 +75,17 @@ def report_licences(desired: DesiredPlan, observed: Inventory, held: Holdings, f
                 f"{then.need} would be needed; {then.has}; {now.needed} now{now.by}, "
                 f"{then.needed - now.needed} more with this plan, for {_named(ours)}"
             )
-            remedy = "start fewer VMs, or buy licenses and raise the number; unlicensed vGPUs are slowed down"
+            remedy = (
+                "start fewer VMs, or buy licenses and raise the number; unlicensed vGPUs run at "
+                "reduced performance"
+            )
             findings.add(Code.LICENCES_EXCEEDED, subject, message, remedy)
         elif ours:
             message = f"{then.need} needed{then.by}; {then.has}"
-            remedy = "power off some, or buy licenses and raise the number; unlicensed vGPUs are slowed down"
+            remedy = (
+                "power off some, or buy licenses and raise the number; unlicensed vGPUs run at "
+                "reduced performance"
+            )
             findings.add(Code.LICENCES_EXCEEDED_ALREADY, subject, message, remedy)
 
 

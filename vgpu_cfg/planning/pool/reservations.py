@@ -140,7 +140,7 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
             continue
         clusters = site.clusters_of(vm) if len(vm.clusters) == 1 else ()
         if len(clusters) != 1:
-            message = "GPUs can be reserved in one cluster only, but the plan does not specify exactly one"
+            message = "GPUs can be reserved in only one cluster, but the plan does not specify exactly one"
             findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "specify a single `cluster`")
             is_told = False
             continue

@@ -337,7 +337,7 @@ def report_spare(
             findings.add(Code.SPARE_KEPT, subject, f"after this plan, {then.state}")
         elif then.count <= now.count:
             remedy = "power VMs off, move them to another cluster, or add a host"
-            findings.add(Code.SPARE_LACKING, subject, f"already before this plan, {then.state}", remedy)
+            findings.add(Code.SPARE_LACKING, subject, f"even before this plan, {then.state}", remedy)
         else:
             already = f"; before this plan, {counted(now.count, 'VM')} had none" if now.count else ""
             message = f"after this plan, {then.state}{already}"
@@ -353,7 +353,7 @@ def _give_back(after: Spares, cluster: Cluster, now: ClusterSpare, spare: Spare)
         rest = [one for one in after.planned if one[1].name not in names]
         if replace(after, planned=rest).of(cluster, spare).count <= now.count:
             left_out = fold_names(sorted(names, key=as_counted))
-            return f"leave out {left_out}, free as much in the cluster, or add a host"
+            return f"leave out {left_out}, free that much in the cluster, or add a host"
     down = [moid for moid in after.emptied if moid in here]
     for count in range(1, len(down) + 1):
         rest_of_hosts = [moid for moid in after.emptied if moid not in down[-count:]]

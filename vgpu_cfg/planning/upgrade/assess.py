@@ -217,7 +217,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     if host.is_in_maintenance_mode:
         return "it is in maintenance mode, but not for vgpu-cfg"
     if (target.driver or target.fixed) and not wanted:
-        return f"no fixed version is named for branch {branch_of(present) or '?'}"
+        return f"no fixed version is specified for branch {branch_of(present) or '?'}"
     known = load_driver_branches()
     branch = known.find(branch_of(wanted))
     for gpu in host.gpus if branch is not None else ():
@@ -229,7 +229,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     if image is not None and image.manager:
         return f"{image.manager} manages the image of its cluster"
     if image is not None and (last := image.hosts.get(host.moid)) is not None and last.is_refused:
-        return f"by vCenter's last check, its cluster's image cannot be applied to it: {last.words}"
+        return f"according to vCenter's last check, its cluster's image cannot be applied to it: {last.words}"
     before, after = guest_branches(branch_of(present)), guest_branches(branch_of(wanted))
     vms = patient.observed.vms_by_host.get(host.moid, ())
     has_guests = any(vm.detail is not None and vm.detail.vgpus for vm in vms)
@@ -399,7 +399,7 @@ def _images_first(hosts: Sequence[AffectedHost], observed: Inventory, target: Ta
         )
     for name, names in also.items():
         yield First(
-            f"Remediation also changes {name} of {fold_names(names)}: not compliant at the last check"
+            f"Remediation also changes {name} on {fold_names(names)}: not compliant at the last check"
         )
 
 
@@ -415,14 +415,18 @@ def _guests_first(before: str, after: str) -> Iterator[First]:
     both = [one for one in proven if one in now]
     if refused and both:
         yield First(
-            f"Guests with a driver of R{', R'.join(refused)} must first be updated to R{' or R'.join(both)}, "
+            f"Guests with a driver from R{', R'.join(refused)} must first be updated to "
+            f"R{' or R'.join(both)}, "
             f"which hosts on R{before} and R{after} support; vCenter does not report guest drivers: "
             "run nvidia-smi in the guests",
             is_for_owners=True,
         )
     else:
         yield First(
-            f"Hosts go first: R{after} supports guests on R{', R'.join(proven)}; then upgrade the guests",
+            (
+                f"Upgrade the hosts first: R{after} supports guests on R{', R'.join(proven)}; then upgrade "
+                "the guests"
+            ),
             is_for_owners=True,
         )
     present, coming = known.find(before), known.find(after)
@@ -430,5 +434,5 @@ def _guests_first(before: str, after: str) -> Iterator[First]:
         yield First(f"License server: {known.licence_servers.note}")
     yield First(
         f"While a cluster has hosts on R{before} and R{after}, vMotion from the newer to the older may fail; "
-        "complete a cluster within few windows"
+        "complete each cluster in as few windows as possible"
     )

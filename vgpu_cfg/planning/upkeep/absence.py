@@ -254,8 +254,10 @@ def _death(vm: Vm, away: Away, observed: Inventory, going: Going, nic_holders: C
     assert_never(away)
 
 
-_GPU_FAILS = "it is not verified that vSphere HA restarts VMs after a GPU failure; plan for a manual restart"
-_SURVIVES = "it is not verified whether a VM keeps running without its passthrough GPU"
+_GPU_FAILS = (
+    "it has not been verified that vSphere HA restarts VMs after a GPU failure; plan for a manual restart"
+)
+_SURVIVES = "it has not been verified whether a VM keeps running without its passthrough GPU"
 _MUST_BE_OUT = (
     "ESXi selects the GPU for a vGPU and cannot avoid a specific one: VMs restart on {} only if this GPU "
     "is in passthrough mode or removed; while it is only cordoned, they do not start on this host (VG544)"
@@ -265,7 +267,7 @@ _WHOLE = "whole GPU"
 
 
 _NIC_FAILS = (
-    "it is not verified whether a VM keeps running if its NIC or virtual function fails, or whether "
+    "it has not been verified whether a VM keeps running if its NIC or virtual function fails, or whether "
     "vSphere HA restarts it"
 )
 _PLAIN_FUNCTIONS = (

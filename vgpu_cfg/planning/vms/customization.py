@@ -145,7 +145,8 @@ def of_existing(
             f"({event.kind}); the host name and addresses may still be the template's"
         )
         remedy = (
-            "see `govc events` for the reason and the guest's log name; then delete the VM and plan again, "
+            "see `govc events` for the reason and the name of the guest's log; then delete the VM and "
+            "plan again, "
             "or correct the guest manually and set `ignore: [guest]` to hide this finding"
         )
         findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)

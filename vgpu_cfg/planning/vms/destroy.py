@@ -147,8 +147,8 @@ def _refuse_in_folder(
     inside = [disk for disk in spared if is_in_folder(disk, vm, others)]
     if inside:
         message = (
-            "the plan did not create these disks, and their files are in the folder of the VM, which vCenter "
-            f"may delete as a whole: {listed_disks(inside)}"
+            "the plan did not create these disks, and their files are in the VM's folder, which "
+            f"vCenter may delete entirely: {listed_disks(inside)}"
         )
         remedy = (
             "move them to another folder in the vSphere Client; or delete them: --delete "

@@ -142,7 +142,7 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
         raise Ambiguous(
             f"these hosts were taken out of service by {len(identities)} different plans",
             subject=", ".join(sorted(one.name for one in identities)),
-            remedy="specify only hosts of one plan at a time",
+            remedy="specify hosts of only one plan at a time",
         )
     writer, clock = estate.host_writer, estate.clock
     return HostTools(identities.pop(), writer, clock, locks, _views(observed)) if identities else None

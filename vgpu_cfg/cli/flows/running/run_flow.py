@@ -208,7 +208,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
-            f"all changes were made, but {len(left.changes)} would have to be made again, such as {first.id}",
+            f"all changes were made, but {len(left.changes)} did not persist, such as {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
             remedy=f"run {plan_again} to see which changes vCenter did not keep"
             if work.tell is None

@@ -97,7 +97,7 @@ def _read_module(module: str, view: HostView, device: str) -> Reading:
     if device:
         nic = view.nic(device)
         driver = nic.driver if nic is not None else "unknown"
-        return Reading(unread=f"the driver of {device} is {driver}, not {CORE}", is_absent=True)
+        return Reading(unread=f"{device} uses the driver {driver}, not {CORE}", is_absent=True)
     facts = view.facts
     if FactGroup.MODULES in facts.unread or FactGroup.MODULES not in facts.groups:
         return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))

@@ -61,15 +61,20 @@ def check_mixtures(
             )
         )
         if unlike(passed, resolved.shape.dynamic, fit.slots) and _AND in boards:
-            message = f"one name fits different boards, and its GPUs are {boards}: {_SLOWEST}"
+            message = f"one name matches different boards, and its GPUs are {boards}: {_SLOWEST}"
             findings.add_vm(
-                Code.BOARDS_MIXED, vm, message, "name one board with `device_id`, or free GPUs of one"
+                Code.BOARDS_MIXED,
+                vm,
+                message,
+                ("select one board with `device_id`, or free more GPUs on one board"),
             )
         host = observed.host_by_moid[place.host_moid]
         speeds = known[Code.SPEEDS_DIFFER][vm.name] = _speeds(vm.nics, place.nic_pci_ids, host, observed)
         if _AND in speeds:
             message = f"its RDMA NICs have different speeds, {speeds}: NCCL may leave the slower ones idle"
-            findings.add_vm(Code.SPEEDS_DIFFER, vm, message, "select NICs of one speed by `label` or `pin`")
+            findings.add_vm(
+                Code.SPEEDS_DIFFER, vm, message, "select NICs with the same speed, by `label` or `pin`"
+            )
     for code, by_vm in known.items():
         workers: dict[str, list[str]] = {}
         for name in team:
@@ -82,13 +87,13 @@ def check_mixtures(
     _check_mtus(desired, observed, places.values(), findings)
 
 
-_ALIKE = "place them on hosts that are alike: see `place.hosts`"
+_ALIKE = "place them on identical hosts: see `place.hosts`"
 _UNEQUAL = {
-    Code.BOARDS_MIXED: ("GPUs are different boards", _SLOWEST, _ALIKE),
+    Code.BOARDS_MIXED: ("GPUs are different models", _SLOWEST, _ALIKE),
     Code.SPEEDS_DIFFER: ("NICs have different speeds", _SLOWEST, _ALIKE),
     Code.MTUS_DIFFER: (
         "RDMA NICs have different MTUs",
-        "NCCL from 2.20 on does not use the smaller one, and fails",
+        "NCCL 2.20 and later does not use the smaller one, and fails",
         "set one `mtu` for their networks",
     ),
 }
@@ -145,10 +150,10 @@ def _uplinks(nics: Sequence[DesiredNic], host: Host, observed: Inventory) -> set
 # ----------------------------------------------------------------- subnets
 
 _OWN_SUBNETS = (
-    "give each NIC a subnet of its own; otherwise set arp_ignore, arp_announce, rp_filter, and source routes "
+    "give each NIC its own subnet; otherwise set arp_ignore, arp_announce, rp_filter, and source routes "
     "in the guest"
 )
-_WHY = "Linux may answer and send by either NIC, and NCCL may use the wrong one"
+_WHY = "Linux may answer and send through either NIC, and NCCL may use the wrong one"
 
 
 def _of_one_subnet(
@@ -170,7 +175,7 @@ def _of_one_subnet(
         what = f"{first} and {second} are in the same subnet, {common}"
         if first == second:
             how = (
-                "DHCP, which adds a default route for each" if by_dhcp and also else "addresses of one subnet"
+                "DHCP, which adds a default route for each" if by_dhcp and also else "addresses in one subnet"
             )
             what = f"several of its NICs are on {first}, with {how}"
         yield f"{what}: {_WHY}"
@@ -219,6 +224,6 @@ def _check_mtus(
     for path, found in ends.items():
         if path and len(found) > 1:
             which = "; ".join(f"{mtu}: {fold_names(sorted(some))}" for mtu, some in sorted(found.items()))
-            message = f"NICs on it have different MTUs ({which}): larger packets are lost without a message"
+            message = f"NICs on it have different MTUs ({which}): larger packets are silently dropped"
             remedy = "set one `mtu` for the network, and for `vmknics` on it"
             findings.add(Code.MTUS_DIFFER, Subject(kind="network", name=path), message, remedy)

@@ -32,7 +32,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 TO_ETHERNET = (
     "use an Ethernet port, or set `firmware: {LINK_TYPE_P1: ETH}` in a NIC rule under `hosts` with the "
     "port's `match: {pci_id: …}` (on the host: `mlxconfig -d PCI set LINK_TYPE_P1=2`, then reboot); its "
-    "cable must lead to an Ethernet switch, and VMs that use InfiniBand on it lose it"
+    "cable must lead to an Ethernet switch, and VMs that use InfiniBand on it lose that connection"
 )
 
 NIC_REMEDIES = {

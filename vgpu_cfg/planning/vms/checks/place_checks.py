@@ -240,7 +240,7 @@ def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Fin
         room = total * (100 - cluster.failover_percent) // 100 - held
         if asked > room:
             message = (
-                f"vSphere HA in {cluster.name} keeps {cluster.failover_percent} % of the memory: "
+                f"vSphere HA in {cluster.name} reserves {cluster.failover_percent} % of the memory: "
                 f"{gib(asked)} must be reserved, {whole_gib(max(room, 0))} is left"
             )
             remedy = (

@@ -37,7 +37,7 @@ def check_twins(
         for nic in vm.nics:
             twin = macs.get(nic.mac) if nic.mac and nic.function is None else None
             if twin is not None:
-                message = f"{twin.name}, which is running, has the MAC address {nic.mac}, too"
+                message = f"{twin.name}, which is running, also has the MAC address {nic.mac}"
                 findings.refuse_vm(Code.MAC_TAKEN, vm, message, "use another `mac`, or omit it")
         for pin in dict.fromkeys(gpu.pin for gpu in vm.gpus if gpu.pin):
             twin = pins.get((place.host_moid, pin)) if place is not None else None

@@ -80,7 +80,7 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
     )
     if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
         message = (
-            f"extra_config sets {SIZE_KEY} to {stated}, but by the sizing rule, its GPUs require "
+            f"extra_config sets {SIZE_KEY} to {stated}, but according to the sizing rule, its GPUs require "
             f"{wanted.mmio_gb}"
         )
         findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key to use the required size")

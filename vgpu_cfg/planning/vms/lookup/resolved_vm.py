@@ -246,7 +246,7 @@ def resolve_vm(
     if template is not None:
         check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and not _GUEST_ID.search(vm.source.guest_id):
-        message = f"{vm.source.guest_id!r} is not a guest ID of vSphere, which ends in Guest"
+        message = f"{vm.source.guest_id!r} is not a vSphere guest ID, which always ends in Guest"
         findings.refuse_vm(Code.GUEST_ID_ODD, vm, message, "example: ubuntu64Guest or rhel9_64Guest")
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
         message = f"the guest ID {vm.source.guest_id!r} is not for a 64-bit system, which GPUs require"
