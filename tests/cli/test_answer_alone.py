@@ -96,10 +96,10 @@ def test_a_library_that_prints_when_it_is_imported_is_not_read(vgpu_cfg: Command
 @pytest.mark.parametrize(
     ("words", "closed", "code"),
     [
-        ("schema", ">&-", 0),
+        ("validate --schema plan-file", ">&-", 0),
         (f"apply {PLAN}", "<&-", 2),
         ("validate missing.yaml --output=json", "2>&-", 3),
-        ("schema", "<&- >&- 2>&-", 0),
+        ("validate --schema plan-file", "<&- >&- 2>&-", 0),
     ],
 )
 def test_a_standard_stream_that_is_closed_is_no_bug(

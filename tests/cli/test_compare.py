@@ -13,7 +13,7 @@ LAB = ("--server", "lab:two-a100")
 
 @pytest.fixture
 def recorded(vgpu_cfg: CommandLine) -> CommandLine:
-    vgpu_cfg.done("record", "old.json", *LAB)
+    vgpu_cfg.done("inventory", "--record", "old.json", *LAB)
     return vgpu_cfg
 
 
@@ -21,7 +21,7 @@ def test_what_an_apply_made_came_since(recorded: CommandLine) -> None:
     same = recorded.done("inventory", *LAB, "--compare", "old.json", "--exit-code")
     assert same.out.startswith("lab:two-a100: no changes from ")
     recorded.done("apply", "--yes", "examples/full-vgpu.yaml")
-    recorded.done("record", "new.json.gz", *LAB)
+    recorded.done("inventory", "--record", "new.json.gz", *LAB)
     for server in (LAB, ("--from", "new.json.gz")):
         changed = recorded("inventory", *server, "--compare", "old.json", "--exit-code")
         assert changed.code == 10

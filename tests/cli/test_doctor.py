@@ -36,7 +36,7 @@ def test_all_faces_say_the_same(vgpu_cfg: CommandLine) -> None:
 
 
 def test_a_recording_gives_the_same_as_the_vcenter(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "site.json", *SERVER)
+    vgpu_cfg.done("inventory", "--record", "site.json", *SERVER)
     of_vcenter = json.loads(vgpu_cfg.done("doctor", *SERVER, "--output", "json").out)
     of_recording = json.loads(vgpu_cfg.done("doctor", "--from", "site.json", "--output", "json").out)
     kinds = {one["kind"] for one in of_vcenter["ailments"]}

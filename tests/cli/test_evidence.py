@@ -50,7 +50,7 @@ def test_verdicts_of_trials_go_along_without_their_objects(vgpu_cfg: CommandLine
 
 
 def test_a_recording_cannot_be_recorded(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "site.json", *SERVER)
+    vgpu_cfg.done("inventory", "--record", "site.json", *SERVER)
     ran = vgpu_cfg("doctor", "--from", "site.json", "--evidence", OUT)
     assert ran.code == 2
     assert not OUT.exists()
@@ -155,7 +155,7 @@ def test_nothing_that_is_planted_in_an_estate_is_sent(vgpu_cfg: CommandLine) -> 
             vm.extra_config |= {key: value, f"site.acme{number}": f"hunter2-{number}-y"}
             secrets |= {value: "extraConfig", f"hunter2-{number}-y": "extraConfig", f"acme{number}": "key"}
         lab.state.touch(*lab.state.objects.values())
-    vgpu_cfg.done("record", "plain.json", *SERVER)
+    vgpu_cfg.done("inventory", "--record", "plain.json", *SERVER)
     plain = Path("plain.json").read_text(encoding="utf-8")
     reached = {where for secret, where in secrets.items() if secret in plain}
     assert reached >= REACHED

@@ -40,7 +40,7 @@ def test_what_apply_made_is_exported_and_made_again_from_that(vgpu_cfg: CommandL
 
 
 def test_a_recording_says_what_its_vcenter_says(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "fleet.json", "--server", "lab:mixed-fleet")
+    vgpu_cfg.done("inventory", "--record", "fleet.json", "--server", "lab:mixed-fleet")
     direct = vgpu_cfg.done("export", "--server", "lab:mixed-fleet", "--cluster", "vdi").out
     recorded = vgpu_cfg.done("export", "--from", "fleet.json", "--cluster", "vdi").out
     assert recorded == direct

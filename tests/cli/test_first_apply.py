@@ -100,7 +100,7 @@ def test_the_first_apply_works_as_written(
         PAGE.write_text("".join([*pieces, text[at:]]), encoding="utf-8")
         pytest.skip("written anew")
     assert differences == []
-    assert {"record", "plan", "apply", "verify", "destroy"} <= set(admin.typed)
+    assert {"inventory", "plan", "apply", "verify", "destroy"} <= set(admin.typed)
     after = Seen.of(admin.server.lab.state)
     assert (after.vms, after.rules) == (before.vms, before.rules)
 

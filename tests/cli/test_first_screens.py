@@ -32,8 +32,8 @@ OF_AN_ESTATE = (
     ["inventory", "--reservations"],
     ["fit", "nvidia_l40s-12c"],
     ["doctor"],
-    ["usage"],
-    ["usage", "--by", "vm"],
+    ["inventory", "--hours=30d"],
+    ["inventory", "--hours=30d", "--by", "vm"],
     ["history"],
     ["unlock"],
 )

@@ -48,7 +48,7 @@ def test_without_exit_code_nothing_that_fits_is_an_answer_like_others(vgpu_cfg: 
 
 
 def test_both_work_on_a_recording_of_the_fixed_reads(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "all.json", "--server", STRANDED)
+    vgpu_cfg.done("inventory", "--record", "all.json", "--server", STRANDED)
     of_the_moment = {"read_at": "", "server": "", "use_unread": ""}
     for words in (["inventory", "--gpus"], ["fit", "grid_a100-4c"]):
         live = told(vgpu_cfg, *words, "--server", STRANDED)

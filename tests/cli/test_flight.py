@@ -54,7 +54,7 @@ def test_the_plan_is_the_same_with_one_request_at_a_time(proxy: CountingProxy, v
 
 def test_a_recording_is_made_one_request_at_a_time(proxy: CountingProxy, vgpu_cfg: CommandLine) -> None:
     _, _, *to = plan_at(proxy)
-    vgpu_cfg.done("record", "vc.json", *to, **SECRET)
+    vgpu_cfg.done("inventory", "--record", "vc.json", *to, **SECRET)
     assert proxy.connections == 1
 
 

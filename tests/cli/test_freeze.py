@@ -36,9 +36,9 @@ WRITE: dict[str, list[tuple[str, ...]]] = {
 }
 """The commands that change a vCenter, with words for which they have something to do."""
 READ = {
-    "validate", "plan", "status", "verify", "doctor", "explain", "inventory", "profiles", "schema", "record",
-    "history", "metrics", "usage", "fit", "size", "rebalance", "runbook", "export", "hand-over", "privileges",
-    "lab", "upgrade", "support-bundle",
+    "validate", "plan", "status", "verify", "doctor", "explain", "inventory", "profiles",
+    "history", "metrics", "fit", "size", "rebalance", "runbook", "export", "hand-over", "privileges",
+    "lab", "upgrade",
 }  # fmt: skip
 
 

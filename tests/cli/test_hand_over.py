@@ -101,7 +101,7 @@ def test_a_recording_is_as_good(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("pair.yaml", PLAN)
     words = ("hand-over", path, "--format", "dstack", "--identity-file", "~/.ssh/id")
     live = vgpu_cfg.done(*words).out
-    vgpu_cfg.done("record", "--server", "lab:two-a100", "site.json")
+    vgpu_cfg.done("inventory", "--server", "lab:two-a100", "--record", "site.json")
     assert vgpu_cfg.done(*words, "--from", "site.json").out == live
 
 

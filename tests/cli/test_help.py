@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import LISTED, app
+from vgpu_cfg.cli.options.old_words import renewed
 
 OF_RECORDINGS = {
     "plan",
@@ -37,7 +38,6 @@ CONNECTED = {
     "drain",
     "uncordon",
     "unlock",
-    "support-bundle",
     "freeze",
     "trial",
     "hand-over",
@@ -59,8 +59,6 @@ CONNECTED = {
     "export",
     "history",
     "metrics",
-    "usage",
-    "record",
 }
 
 
@@ -92,12 +90,58 @@ def options_of(command: str) -> set[str]:
     return {spelled for parameter in COMMANDS[command].params for spelled in parameter.opts}
 
 
+def shown_options(command: str) -> set[str]:
+    """Return the options of a command itself; those of the connection are in the help of all commands."""
+    options = [one for one in COMMANDS[command].params if one.param_type_name == "option"]
+    return {max(one.opts, key=len) for one in options if not one.hidden}
+
+
+def test_there_are_few_commands_and_few_options(vgpu_cfg: CommandLine) -> None:
+    """At most 28 commands and 18 options of `plan`; the connection's are printed once."""
+    assert len(LISTED) <= 29
+    assert len(shown_options("plan")) <= 20
+    connection = {one.opts[0] for one in COMMANDS["plan"].params if getattr(one, "hidden", False)}
+    assert len(connection) == 12
+    told = vgpu_cfg.done("--help", COLUMNS="120").out
+    assert all(f"│ {option} " in told for option in connection)
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("usage", "inventory --hours=30d"),
+        ("usage --by vm --since 90d --csv", "inventory --by vm --hours 90d --csv"),
+        ("schema", "validate --schema=plan-file"),
+        ("schema --of=plan-json", "validate --schema=plan-json"),
+        ("record vc.json --server x", "inventory --record=vc.json --server x"),
+        ("record --force --server x vc.json", "inventory --force --server x --record=vc.json"),
+        ("support-bundle -o a.tgz gpu:x/* --scrub", "doctor -o a.tgz --bundle=gpu:x/* --scrub"),
+        ("plan usage", "plan usage"),
+    ],
+)
+def test_words_of_the_previous_release_still_work(words: str, now: str) -> None:
+    assert shlex.join(renewed(words.split())).replace("'", "") == now
+
+
+@pytest.mark.parametrize(
+    "words", ["usage --server lab:two-a100", "schema", "record vc.json --server lab:bare"]
+)
+def test_an_old_word_answers_with_the_new_one(words: str, vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg.done(*words.split())
+    command, *_ = words.split()
+    assert ran.err.startswith(f"NOTE  `vgpu-cfg {command}` is now `vgpu-cfg ")
+    (now,) = re.findall(r"is now `vgpu-cfg ([^`]+)`", ran.err)
+    named, *options = now.split()
+    assert {word.partition("=")[0] for word in options} <= options_of(named)
+    assert "NOTE" not in vgpu_cfg(*words.split(), "--output=json").err
+
+
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
-        "profiles", "schema", "record", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
+        "profiles", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
         "history", "cordon", "drain", "uncordon", "unlock", "freeze", "export", "privileges", "size",
-        "metrics", "support-bundle", "trial", "usage", "upgrade",
+        "metrics", "trial", "upgrade",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
@@ -108,7 +152,9 @@ def test_help_tells_the_purpose_in_one_line_and_every_option(command: str, vgpu_
     purpose = (COMMANDS[command].help or "").strip()
     assert re.fullmatch(r"[A-Z][^\n]+[.]", purpose)
     assert purpose in done.told
-    assert all(option in done.out for option in options_of(command) if option.startswith("--"))
+    shown = set(re.findall(r"^│ \*? *(--[\w-]+) ", done.out, re.MULTILINE))
+    assert shown - {"--help"} == shown_options(command)
+    assert not re.search(r"<bool>|list\[|range>|<str>", done.out)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

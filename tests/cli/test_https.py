@@ -231,7 +231,7 @@ def test_the_main_job_over_https(serve: Serve, vgpu_cfg: CommandLine) -> None:
 
 def test_a_recording_of_it_holds_no_way_in(serve: Serve, vgpu_cfg: CommandLine) -> None:
     server = serve("two-a100")
-    words = ["record", "vc.json", *pinned(server)]
+    words = ["inventory", "--record", "vc.json", *pinned(server)]
     vgpu_cfg.done(*words, VGPU_CFG_PASSWORD="lab")
     text = (vgpu_cfg.folder / "vc.json").read_text(encoding="utf-8")
     assert "vmware_soap_session" not in text

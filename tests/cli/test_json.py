@@ -1,4 +1,4 @@
-"""`--output json`: one document on standard output, which says what it is; `schema` prints one, too."""
+"""`--output json`: one document on standard output, which says what it is; `--schema` prints one, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = {
     "doctor": ["doctor", "--server", "lab:mixed-fleet"],
     "trial": ["trial", "--yes", "--server", "lab:two-a100"],
     "upgrade": ["upgrade", "--driver", "595.71", "--server", "lab:mixed-fleet"],
-    "usage": ["usage", "--server", "lab:two-a100"],
+    "usage": ["inventory", "--hours=30d", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],
     "size": ["size", "--parameters", "7e9", "--workers", "8", "--board", "A100"],
@@ -41,9 +41,6 @@ COMMANDS = {
 }
 AFTER_A_RUN = {"verify"}
 WITHOUT = {
-    "schema": "it prints a JSON document, the schema itself",
-    "record": "it writes a file and prints nothing",
-    "support-bundle": "it writes an archive, whose manifest is JSON",
     "metrics": "it prints what Prometheus reads",
 }
 """Commands that have no --output, with the reason."""
@@ -154,7 +151,7 @@ def test_a_plan_that_is_refused_is_printed_with_its_findings(vgpu_cfg: CommandLi
 
 
 def test_the_schema_takes_every_example(vgpu_cfg: CommandLine) -> None:
-    schema = json.loads(vgpu_cfg.done("schema").out)
+    schema = json.loads(vgpu_cfg.done("validate", "--schema", "plan-file").out)
     validator = jsonschema.Draft202012Validator(schema)
     for path in (ROOT / "examples").glob("*.yaml"):
         validator.validate(read_document(path).data)
@@ -162,7 +159,9 @@ def test_the_schema_takes_every_example(vgpu_cfg: CommandLine) -> None:
 
 
 def test_the_schema_of_plans_takes_the_plan_of_every_example(vgpu_cfg: CommandLine) -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(vgpu_cfg.done("schema", "--of", "plan-json").out))
+    validator = jsonschema.Draft202012Validator(
+        json.loads(vgpu_cfg.done("validate", "--schema", "plan-json").out)
+    )
     for path in (ROOT / "examples").glob("*.yaml"):
         printed = json.loads(vgpu_cfg.done("plan", path, "-o", "plan.json", "--output", "json").out)
         saved = json.loads((vgpu_cfg.folder / "plan.json").read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ def test_what_tells_of_plan_and_estate_is_for_its_user_alone(vgpu_cfg: CommandLi
     umask = os.umask(0)
     try:
         vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
-        vgpu_cfg.done("record", "--server", "lab:two-a100", "site.json.gz")
+        vgpu_cfg.done("inventory", "--server", "lab:two-a100", "--record", "site.json.gz")
         vgpu_cfg.done("apply", "--yes", "plan.json")
     finally:
         os.umask(umask)
@@ -61,6 +61,6 @@ def test_a_saved_plan_can_go_into_a_pipe(vgpu_cfg: CommandLine) -> None:
 
 def test_a_recording_is_no_pipe(vgpu_cfg: CommandLine) -> None:
     os.mkfifo(vgpu_cfg.folder / "pipe")
-    ran = vgpu_cfg("record", "--force", "--server", "lab:two-a100", "pipe")
+    ran = vgpu_cfg("inventory", "--force", "--server", "lab:two-a100", "--record", "pipe")
     assert ran.code == 3
     assert "it is not a regular file" in ran.told

@@ -130,7 +130,7 @@ def test_a_file_alone_tells_what_it_could_ever_need(vgpu_cfg: CommandLine) -> No
 
 def test_a_recording_says_what_is_needed_and_not_what_an_account_has(vgpu_cfg: CommandLine) -> None:
     plan = Path("plans/pair.yaml")
-    vgpu_cfg.done("record", "site.json", f"--server=lab:{ESTATE}")
+    vgpu_cfg.done("inventory", "--record", "site.json", f"--server=lab:{ESTATE}")
     live = vgpu_cfg.done("privileges", plan, "--output=powercli").out
     assert vgpu_cfg.done("privileges", plan, "--output=powercli", "--from=site.json").out == live
     refused = vgpu_cfg("privileges", plan, "--check", "--from=site.json")

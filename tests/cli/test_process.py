@@ -266,7 +266,9 @@ def test_json_at_a_terminal_shows_the_plan_before_it_asks(vgpu_cfg: CommandLine)
 # ---------------------------------------------------------------- pipes
 
 
-@pytest.mark.parametrize("words", [["schema"], ["profiles"], ["plan", PLAN]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", [["validate", "--schema", "plan-file"], ["profiles"], ["plan", PLAN]], ids=lambda words: words[0]
+)
 def test_a_reader_that_is_not_there_is_no_bug(words: list[str], vgpu_cfg: CommandLine) -> None:
     with started(*words) as process:
         assert process.stdout is not None

@@ -71,7 +71,7 @@ def test_what_is_reserved_is_written_as_a_page_too(vgpu_cfg: CommandLine) -> Non
 
 
 def test_what_does_not_go_together_is_told(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "all.json", *LAB)
+    vgpu_cfg.done("inventory", "--record", "all.json", *LAB)
     for words, code, said in (
         (("--gpus", *LAB), 2, "cannot be combined with --gpus and --host"),
         (("--from", "all.json"), 5, "a recording does not contain reservations"),

@@ -91,7 +91,7 @@ def manifest(files: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
 
 def test_a_bundle_has_what_was_read(site: CommandLine) -> None:
     before, pci = site.look("./rma.yaml"), gpu_of(site)
-    done = site.done("support-bundle", f"gpu:esx-1/{pci}", "--plan", "plan.yaml", "-o", "rma.tar.gz")
+    done = site.done("doctor", "--bundle", f"gpu:esx-1/{pci}", "--plan", "plan.yaml", "-o", "rma.tar.gz")
     assert site.look("./rma.yaml") == before
     path = site.folder / "rma.tar.gz"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -112,7 +112,7 @@ def test_a_bundle_has_what_was_read(site: CommandLine) -> None:
 
 def test_a_scrubbed_one_names_nothing_of_the_site(site: CommandLine) -> None:
     pci = gpu_of(site)
-    site.done("support-bundle", f"gpu:esx-1/{pci}", "--plan", "plan.yaml", "--scrub", "-o", "rma.tar.gz")
+    site.done("doctor", "--bundle", f"gpu:esx-1/{pci}", "--plan", "plan.yaml", "--scrub", "-o", "rma.tar.gz")
     files = content(site.folder / "rma.tar.gz")
     made, _ = manifest(files)
     assert made["is_scrubbed"]
@@ -135,7 +135,7 @@ def test_what_cannot_be_had_is_listed_with_the_reason(
     site: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pci = gpu_of(site)
-    words = ("support-bundle", f"gpu:esx-1/{pci}")
+    words = ("doctor", "--bundle", f"gpu:esx-1/{pci}")
     told = site.done(*words, "--server", "lab:rma.yaml", "-o", "a.tar.gz").out
     _, missing = manifest(content(site.folder / "a.tar.gz"))
     assert missing.keys() == PARTS - {"gpu.json", "history.json"}
@@ -156,13 +156,13 @@ def test_what_cannot_be_had_is_listed_with_the_reason(
 
 def test_a_file_that_is_there_stays(site: CommandLine) -> None:
     site.write("rma.tar.gz", "mine")
-    ran = site("support-bundle", f"gpu:esx-1/{gpu_of(site)}", "--plan", "plan.yaml", "-o", "rma.tar.gz")
+    ran = site("doctor", "--bundle", f"gpu:esx-1/{gpu_of(site)}", "--plan", "plan.yaml", "-o", "rma.tar.gz")
     assert ran.code == 3
     assert (site.folder / "rma.tar.gz").read_text(encoding="utf-8") == "mine"
 
 
 def test_it_is_about_one_gpu(site: CommandLine) -> None:
-    ran = site("support-bundle", "gpu:esx-1/*", "--plan", "plan.yaml")
+    ran = site("doctor", "--bundle", "gpu:esx-1/*", "--plan", "plan.yaml")
     assert ran.code == 5
     assert "exactly one is required" in ran.told
 

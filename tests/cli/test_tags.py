@@ -67,7 +67,7 @@ def test_a_vm_that_goes_takes_its_tags_along(vgpu_cfg: CommandLine) -> None:
 
 
 def test_a_recording_holds_no_tags_and_says_so(vgpu_cfg: CommandLine) -> None:
-    vgpu_cfg.done("record", "vc.json", "--server", f"lab:{ESTATE}")
+    vgpu_cfg.done("inventory", "--record", "vc.json", "--server", f"lab:{ESTATE}")
     ran = vgpu_cfg("plan", plan_of(vgpu_cfg, tags=DAILY), "--from", "vc.json", "--output", "json")
     assert "VG240" in codes(ran)
     assert "set_tags" not in kinds(ran)

@@ -119,7 +119,7 @@ def test_only_hosts_that_are_named_are_planned(vgpu_cfg: CommandLine) -> None:
 
 def test_a_recording_is_enough(vgpu_cfg: CommandLine, tmp_path: Path) -> None:
     recording = tmp_path / "small.json.gz"
-    vgpu_cfg.done("record", str(recording), *SMALL)
+    vgpu_cfg.done("inventory", "--record", str(recording), *SMALL)
     told = upgrade(vgpu_cfg, "--driver", "595.71", "--from", str(recording))
     assert fates(told) == fates(upgrade(vgpu_cfg, "--driver", "595.71", *SMALL))
 

@@ -46,10 +46,10 @@ def test_json_that_no_reader_takes_is_no_recording(text: str, words: str, name: 
 
 
 def test_a_recording_that_cannot_be_written_is_told_and_leaves_nothing(vgpu_cfg: CommandLine) -> None:
-    ran = vgpu_cfg("record", "nowhere/r.json.gz", *SERVER)
+    ran = vgpu_cfg("inventory", "--record", "nowhere/r.json.gz", *SERVER)
     assert ran.code == 3
     assert "cannot be written" in ran.told
-    vgpu_cfg.done("record", "r.json.gz", *SERVER)
+    vgpu_cfg.done("inventory", "--record", "r.json.gz", *SERVER)
     recording = load_recording(vgpu_cfg.folder / "r.json.gz")
     (vgpu_cfg.folder / "taken").mkdir()
     with pytest.raises(DocumentError):

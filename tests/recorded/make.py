@@ -45,7 +45,7 @@ def vgpu_cfg(*words: str | Path, code: int = 0) -> None:
 
 def record(name: str, *words: str | Path) -> None:
     """Record a server."""
-    vgpu_cfg("record", "--force", RECORDINGS / f"{name}.json.gz", *words)
+    vgpu_cfg("inventory", "--force", "--record", RECORDINGS / f"{name}.json.gz", *words)
 
 
 def record_labs() -> None:
@@ -71,7 +71,12 @@ def forget_ids(estate: str) -> None:
 def record_example() -> None:
     """Record what the example of a site's repository works on, as its README tells."""
     vgpu_cfg(
-        "record", "--force", ROOT / "examples/site-repository/vcenter.json.gz", "--server", "lab:mixed-fleet"
+        "inventory",
+        "--force",
+        "--record",
+        ROOT / "examples/site-repository/vcenter.json.gz",
+        "--server",
+        "lab:mixed-fleet",
     )
 
 

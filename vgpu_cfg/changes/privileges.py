@@ -34,7 +34,7 @@ READ_LOG = Need(
     without="`explain` works without the log and prints a note",
 )
 READ_MODULES = Need(
-    "Kernel module options, for plans with `hosts:` and for `record`",
+    "Kernel module options, for plans with `hosts:` and for `inventory --record`",
     ("Host.Config.Settings",),
     Place.HOST,
 )

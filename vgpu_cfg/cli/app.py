@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options import old_words, panels
 from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.cli.output.standard_streams import output_failure
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
@@ -65,15 +65,10 @@ LISTED = (
            "Show hosts, GPUs, NICs and NUMA nodes, which VMs use them, and what is free."),
     Listed("profiles", "estate", panels.LOOK,
            "List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."),
-    Listed("schema", "estate", panels.HAND, "Print the JSON schema of the plan file or of plan.json."),
-    Listed("record", "estate", panels.HAND,
-           "Record a vCenter's answers, without secrets, for offline planning and tests."),
     Listed("history", "history", panels.LOOK,
            "Show who ran what, when, from where, and with what result, on any machine."),
     Listed("metrics", "metrics", panels.LOOK,
            "Export capacity, usage, drift and the latest runs as Prometheus metrics."),
-    Listed("usage", "usage", panels.LOOK,
-           "Report the GPU-hours that VMs used, based on the power events that vCenter still has."),
     Listed("fit", "fit", panels.LOOK,
            "Show how many more VMs fit on each host, by profile or plan file, and what limits them."),
     Listed("size", "size", panels.LOOK,
@@ -88,9 +83,6 @@ LISTED = (
            "Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."),
     Listed("uncordon", "upkeep", panels.HOSTS,
            "Return cordoned hosts or GPUs to use; with --restore, also move drained VMs back."),
-    Listed("support-bundle", "support_bundle", panels.HOSTS, (
-        "Collect a GPU's serial, nvidia-smi, Xids, host and BMC logs, and history for an RMA. Read-only."
-    )),
     Listed("unlock", "unlock", panels.PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
     Listed("freeze", "freeze", panels.PLAN,
@@ -108,6 +100,30 @@ LISTED = (
 )  # fmt: skip
 
 
+class Command(TyperCommand):
+    """A command whose help spells values as words, and refers to the options that are listed once."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        for one in self.get_params(ctx):
+            if hasattr(one, "display_type"):
+                one.display_type = partial(_spelled, one.display_type)
+        names = [one.opts[0] for one in self.params]
+        if "--server" in names:
+            known = ", ".join(("--server", "--context", *(["--from"] if "--from" in names else [])))
+            self.epilog = f"Connection options ({known} and others): vgpu-cfg --help\n\n{self.epilog}"
+        super().format_help(ctx, formatter)
+
+
+_VALUES = {"bool": "", "str": "TEXT", "Path": "PATH", "path": "PATH", "int": "N", "float": "N"}
+
+
+def _spelled(kind_of: Callable[[Any], str], ctx: Any) -> str:
+    """Return how help names a value; since 0.29 Typer prints types of Python."""
+    kind = kind_of(ctx).strip("<>").removesuffix(" range").removeprefix("list[").removesuffix("]")
+    return _VALUES.get(kind, kind)
+
+
 class Commands(TyperGroup):
     """All commands: help lists them by their lines; one that is named is imported then."""
 
@@ -117,6 +133,7 @@ class Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's signature
         """Print the help of all commands without importing one."""
+        from vgpu_cfg.cli.options.connection import connection_rows
         from vgpu_cfg.cli.output.overview import Row, print_overview
 
         options: list[Row] = []
@@ -126,6 +143,7 @@ class Commands(TyperGroup):
         shared: dict[str, list[Row]] = {"Options": options}
         for heading in dict.fromkeys(row.panel for row in LISTED):
             shared[heading] = [(row.name, row.purpose) for row in LISTED if row.panel == heading]
+        shared["Connection, for every command that uses a vCenter"] = connection_rows()
         print_overview(self.get_usage(ctx), self.help or "", shared)
 
 
@@ -140,6 +158,11 @@ class _Loaded(MutableMapping[str, Any]):
         if name not in self._found:
             within = typer.Typer()
             import_module(f"vgpu_cfg.cli.commands.{self._modules[name]}").register(within)
+            groups = [
+                one.typer_instance for one in within.registered_groups if one.typer_instance is not None
+            ]
+            for one in (command for each in (within, *groups) for command in each.registered_commands):
+                one.cls = Command
             group: Any = typer.main.get_group(within)
             self._found |= group.commands
         return self._found[name]
@@ -196,6 +219,7 @@ def main() -> None:
     Typer's own: 2 for a mistyped command line, 130 for Ctrl-C before anything was begun.
     """
     try:
+        _renew()
         if wants_json(sys.argv[1:]):
             sys.exit(_run_for_a_program())
         _command()(prog_name="vgpu-cfg")
@@ -218,6 +242,13 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - nothing may reach the user as a traceback
         _report_bug(error)
         sys.exit(EXIT_BUG)
+
+
+def _renew() -> None:
+    """Replace words of the previous release; for people, name today's on standard error."""
+    words, sys.argv[1:] = sys.argv[1:], old_words.renewed(sys.argv[1:])
+    if words != sys.argv[1:] and not wants_json(words):
+        sys.stderr.write(old_words.note(words) + "\n")
 
 
 def wants_json(words: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ _SMI = "nvidia-smi manual page"
 
 CORDON = "vgpu-cfg cordon {target} --reason={rule} --server={server}"
 DRAIN = "vgpu-cfg drain {host} --server={server}"
-BUNDLE = "vgpu-cfg support-bundle {gpu} --plan {plan}"
+BUNDLE = "vgpu-cfg doctor --bundle {gpu} --plan {plan}"
 
 
 class Urgency(StrEnum):

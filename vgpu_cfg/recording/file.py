@@ -119,7 +119,7 @@ def load_recording(path: Path) -> Recording:
 
 def _broken(path: Path, message: str, line: int = 1, column: int = 1) -> DocumentError:
     fault = DocumentFault(str(path), line, column, message)
-    return DocumentError([fault], remedy="create a new recording with `vgpu-cfg record`")
+    return DocumentError([fault], remedy="create a new recording with `vgpu-cfg inventory --record FILE`")
 
 
 @dataclass(slots=True)

@@ -129,7 +129,7 @@ class Site:
 
 
 class RecordedVCenter(Site):
-    """A vCenter as `vgpu-cfg record` saved it. Raises AssertionError for a file that is no recording."""
+    """A vCenter saved by `vgpu-cfg inventory --record FILE`. Raises AssertionError for any other file."""
 
     def __init__(self, path: str | Path) -> None:
         __tracebackhide__ = True

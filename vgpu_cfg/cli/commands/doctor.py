@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import (
+    OutputFormat,
+    OutputOption,
+    connected,
+    planned,
+    refuse_of_several,
+)
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -18,11 +27,13 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg doctor --server lab:mixed-fleet -v\n\n"
         "vgpu-cfg doctor --html health.html --server vc01.example.com\n\n"
         "vgpu-cfg doctor --from vcenter.json --exit-code\n\n"
-        "vgpu-cfg doctor --save site/ --server vc01.example.com"
+        "vgpu-cfg doctor --save site/ --server vc01.example.com\n\n"
+        "vgpu-cfg doctor --bundle gpu:esx-01/17:00.0 --plan plan.yaml --scrub -o rma.tar.gz"
     )(doctor)
 
 
 @connected(recordings=True, quotas=True)
+@planned
 def doctor(
     *,
     exit_code: Annotated[
@@ -50,13 +61,62 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--bundle",
+            metavar="GPU",
+            help="Instead, collect one GPU's serial, nvidia-smi, Xids, host and BMC logs, and history for an "
+            "RMA: gpu:HOST/PCI.",
+            show_default=False,
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="PLAN",
+            help="With --bundle: the plan file whose `access` logs in to the host and its BMC.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="With --bundle: the archive to write.", show_default=False
+        ),
+    ] = None,
+    scrub: Annotated[
+        bool,
+        typer.Option(
+            "--scrub", help="With --bundle: replace names and addresses of the site; serials are kept."
+        ),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every affected object with its command.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
 ) -> None:
     """Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Read-only."""
+    if bundle is not None:
+        from vgpu_cfg.cli.flows.preparing.request import read_request
+
+        others = {"--from": connection.recording, "--html": html, "--save": save, "--evidence": evidence}
+        refuse_of_several(others, "cannot be combined with --bundle")
+        request = read_request(plan, variables, variable_files) if plan is not None else None
+        _collect(connection, bundle, request, out, scrub=scrub)
+        return
+    of_a_bundle = {
+        "--plan": plan,
+        "--out": out,
+        "--scrub": scrub,
+        "--set": variables,
+        "--vars": variable_files,
+    }
+    refuse_of_several(of_a_bundle, "requires --bundle")
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found
@@ -92,3 +152,19 @@ def doctor(
         save_evidence(evidence, server, health.tried, saved)
     if exit_code and health.ailments:
         raise typer.Exit(EXIT_DIFFERENCES)
+
+
+def _collect(
+    flags: ConnectionFlags, gpu: str, request: PlanRequest | None, out: Path | None, *, scrub: bool
+) -> None:
+    """Write the files that a vendor requires when a GPU is returned, in one archive."""
+    from rich.text import Text
+
+    from vgpu_cfg.cli.flows.bundle_flow import collect, save
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.layout.lines import fold
+
+    bundle = collect(flags, gpu, request)
+    path = out or Path(f"support-{bundle.pci_id.replace(':', '-')}.tar.gz")
+    told = [Text(line) for line in save(bundle, path, scrub=scrub)]
+    show.lines(lambda width: [line for text in told for line in fold(text, width, hang=2)])

@@ -1,10 +1,9 @@
-"""The commands that look at an estate or at what this tool knows: inventory, profiles, schema, record."""
+"""The commands that look at an estate or at the catalog: inventory and profiles."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
 
 
-class SchemaOf(StrEnum):
-    """The documents that `schema` describes."""
-
-    PLAN_FILE = "plan-file"
-    PLAN_JSON = "plan-json"
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
@@ -40,13 +32,13 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg inventory --reservations --server vc01.example.com\n\n"
         "vgpu-cfg inventory --html estate.html --from vcenter.json\n\n"
         "vgpu-cfg inventory --from new.json --compare vcenter.json\n\n"
-        "vgpu-cfg inventory --gpus --context 'prod-*'"
+        "vgpu-cfg inventory --gpus --context 'prod-*'\n\n"
+        "vgpu-cfg inventory --hours 90d --by attribute:CostCentre --csv --server vc01.example.com\n\n"
+        "vgpu-cfg inventory --record vcenter.json --server vc01.example.com"
     )(inventory)
     app.command(
         epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
     )(profiles)
-    app.command(epilog="vgpu-cfg schema > plan.schema.json\n\nvgpu-cfg schema --of plan-json")(schema)
-    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
 
 
 @connected(recordings=True, several=True, quotas=True)
@@ -78,7 +70,16 @@ def inventory(
             help="With --gpus: number of days over which GPU use is measured (7).",
         ),
     ] = None,
-    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: how to group usage.")] = UseBy.GPU,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="With --gpus: gpu (default), vm, plan or owner. With --hours: plan (default), folder, vm, "
+            "owner, or attribute:NAME.",
+            show_default=False,
+        ),
+    ] = None,
     sort: Annotated[
         UseSort | None,
         typer.Option("--sort", help="With --gpus: sort usage by this value, highest first."),
@@ -92,6 +93,24 @@ def inventory(
             "--reservations", help="Show which plans reserve GPUs, for how long, and what remains free."
         ),
     ] = False,
+    hours: Annotated[
+        str | None,
+        typer.Option(
+            "--hours",
+            metavar="WHEN",
+            help="Report the GPU-hours that VMs used since then: 7d, 12h, 2w or 2026-11-01.",
+        ),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="With --hours: print comma-separated values.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            metavar="FILE",
+            help="Record the vCenter's answers, without secrets, for offline planning and tests.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --record: overwrite the file.")] = False,
     compare: Annotated[
         Path | None,
         typer.Option("--compare", metavar="OLD", help="Show what has changed since this recording."),
@@ -115,42 +134,48 @@ def inventory(
     from vgpu_cfg.planning.pool.use import USE_DAYS
     from vgpu_cfg.settings.connection import Connection, resolve_connection
 
-    asked = {
-        "--idle-below": idle_below is not None,
-        "--days": days is not None,
-        "--by": by is not UseBy.GPU,
-        "--sort": sort is not None,
-        "--watch": watch,
-        "--quotas": connection.quotas is not None,
-    }
-    for hint, is_asked in asked.items():
-        if is_asked and not gpus:
-            raise typer.BadParameter("requires --gpus", param_hint=hint)
+    of_use = {"--idle-below": idle_below, "--days": days, "--sort": sort, "--watch": watch or None}
+    _refuse_without("--gpus", gpus, of_use | {"--quotas": connection.quotas})
+    _refuse_without("--hours", hours, {"--csv": csv or None})
+    _refuse_without("--record", record, {"--force": force or None})
+    _refuse_without("--gpus or --hours", gpus or hours, {"--by": by})
+    _refuse_without("--compare", compare, {"--exit-code": exit_code or None})
     if watch and (output is OutputFormat.JSON or not sys.stdout.isatty()):
         raise typer.BadParameter("requires a terminal; omit it for a single reading", param_hint="--watch")
-    if exit_code and compare is None:
-        raise typer.BadParameter("requires --compare", param_hint="--exit-code")
     if connection.contexts:
         refuse_of_several(
-            {"--compare": compare, "--html": html, "--watch": watch, "--reservations": reservations}
+            {
+                "--compare": compare,
+                "--html": html,
+                "--watch": watch,
+                "--reservations": reservations,
+                "--hours": hours,
+                "--record": record,
+            }
         )
+    if hours is not None or record is not None:
+        alone = {"--from": connection.recording, "--gpus": gpus, "--host": hosts, "--cluster": clusters}
+        alone |= {"--html": html, "--reservations": reservations, "--compare": compare}
+        refuse_of_several(alone, f"cannot be combined with {'--hours' if hours else '--record'}")
+        if hours is not None:
+            _show_hours(connection, hours, by or "plan", output, csv=csv)
+        if record is not None:
+            _record(connection, record, force=force)
+        return
+    use_by = _use_by(by)
     if compare is not None:
         if gpus or hosts or clusters or html or reservations:
             raise typer.BadParameter(
                 "compares the whole site; omit --gpus, --host, --cluster and --html", param_hint="--compare"
             )
-        before = flow.read_site(ConnectionFlags(recording=compare))
-        is_same = show_pool.site_changes(before, flow.read_site(connection), output)
-        if exit_code and not is_same:
-            raise typer.Exit(flow.EXIT_DIFFERENCES)
+        _compare(connection, compare, output, exit_code=exit_code)
         return
     if html is not None:
         refuse_unwritable(html, "--html")
     if reservations:
         if gpus or hosts:
             raise typer.BadParameter("cannot be combined with --gpus and --host", param_hint="--reservations")
-        observed = flow.read_all(resolve_connection(connection), reservations=True)
-        _show_reservations(observed, tuple(clusters or ()), output, html)
+        _show_reservations(connection, tuple(clusters or ()), output, html)
         return
 
     def wanted(observed: Inventory) -> Callable[[str], bool]:
@@ -168,9 +193,14 @@ def inventory(
     def answer(server: Connection, observed: Inventory, wants_host: Callable[[str], bool]) -> answers.Answer:
         if not gpus:
             return answers.inventory(observed, wants_host, verbose=verbose)
-        quotas = flow.quotas_of(server)
         return answers.pool(
-            observed, wants_host, quotas=quotas, idle_below=idle_below, by=by, sort=sort, verbose=verbose
+            observed,
+            wants_host,
+            quotas=flow.quotas_of(server),
+            idle_below=idle_below,
+            by=use_by,
+            sort=sort,
+            verbose=verbose,
         )
 
     if connection.contexts:
@@ -187,11 +217,59 @@ def inventory(
         raise typer.Exit(tell_all(told, "context", "inventory", output))
     server = resolve_connection(connection)
     if watch:
-        show_pool.watch_use(lambda: read(server), wanted, by, sort or UseSort.USE, verbose=verbose)
+        show_pool.watch_use(lambda: read(server), wanted, use_by, sort or UseSort.USE, verbose=verbose)
     observed = read(server)
     if html is not None:
         _write_page(html, observed, wanted(observed))
     answer(server, observed, wanted(observed)).tell(output)
+
+
+def _refuse_without(needed: str, needed_value: object, said: Mapping[str, object]) -> None:
+    """Raise BadParameter for an option that was said and is about another one, which was not."""
+    for hint, value in said.items():
+        if value is not None and not needed_value:
+            raise typer.BadParameter(f"requires {needed}", param_hint=hint)
+
+
+def _compare(flags: ConnectionFlags, old: Path, output: OutputFormat, *, exit_code: bool) -> None:
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show_pool
+
+    before = flow.read_site(ConnectionFlags(recording=old))
+    is_same = show_pool.site_changes(before, flow.read_site(flags), output)
+    if exit_code and not is_same:
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+def _record(flags: ConnectionFlags, path: Path, *, force: bool) -> None:
+    from vgpu_cfg.cli.flows import flow
+
+    if path.exists() and not force:
+        message = f"{path} already exists; add --force to overwrite it"
+        raise typer.BadParameter(message, param_hint="--record")
+    flow.record(flags, path)
+
+
+def _use_by(word: str | None) -> UseBy:
+    try:
+        return UseBy(word or UseBy.GPU)
+    except ValueError as error:
+        message = f"{word!r} is not one of {', '.join(UseBy)}"
+        raise typer.BadParameter(message, param_hint="--by") from error
+
+
+def _show_hours(flags: ConnectionFlags, since: str, by: str, output: OutputFormat, *, csv: bool) -> None:
+    from vgpu_cfg.cli.flows.flow import read_hours
+    from vgpu_cfg.cli.options.since import age_of
+    from vgpu_cfg.cli.output import show_pool
+
+    if csv and output is OutputFormat.JSON:
+        raise typer.BadParameter("specify either --csv or --output json", param_hint="--csv")
+    try:
+        found, server = read_hours(flags, age_of(since, "--hours"), by)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--by") from error
+    show_pool.hours(found, by, server, output, as_csv=csv)
 
 
 def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:
@@ -204,9 +282,10 @@ def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], boo
 
 
 def _show_reservations(
-    observed: Inventory, clusters: tuple[str, ...], output: OutputFormat, html: Path | None
+    flags: ConnectionFlags, clusters: tuple[str, ...], output: OutputFormat, html: Path | None
 ) -> None:
     from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows.flow import read_all
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import NotFound
@@ -215,7 +294,9 @@ def _show_reservations(
     from vgpu_cfg.planning.pool.calendar import read_calendar
     from vgpu_cfg.render.data.pool import reservations_data
     from vgpu_cfg.render.page.inventory import render_reservations_page
+    from vgpu_cfg.settings.connection import resolve_connection
 
+    observed = read_all(resolve_connection(flags), reservations=True)
     server = observed.vcenter.address
     if observed.reservations is None:
         message = "a recording does not contain reservations"
@@ -255,39 +336,3 @@ def profiles(
     is_filtered = mig or time_sliced or full
     others = [] if is_filtered else boards_without_profiles(names or (), board or ())
     show.profiles(entries, others, output)
-
-
-def schema(
-    *,
-    document: Annotated[
-        SchemaOf,
-        typer.Option("--of", help="The document: a plan file, or the plan.json that `plan -o` saves."),
-    ] = SchemaOf.PLAN_FILE,
-) -> None:
-    """Print the JSON schema of the plan file or of plan.json."""
-    import json
-
-    if document is SchemaOf.PLAN_JSON:
-        from vgpu_cfg.changes.schema import plan_json_schema
-
-        made = plan_json_schema()
-    else:
-        from vgpu_cfg.model.plan_file import plan_file_schema
-
-        made = plan_file_schema()
-    typer.echo(json.dumps(made, indent=2))
-
-
-@connected()
-def record(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The recording to write.")],
-    *,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    connection: ConnectionFlags,
-) -> None:
-    """Record a vCenter's answers, without secrets, for offline planning and tests."""
-    from vgpu_cfg.cli.flows import flow
-
-    if path.exists() and not force:
-        raise typer.BadParameter(f"{path} already exists; add --force to overwrite it", param_hint="FILE")
-    flow.record(connection, path)

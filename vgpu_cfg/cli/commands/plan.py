@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -152,12 +153,27 @@ _PlansToLookAt = Annotated[
     ),
 ]
 
+_PlansToCheck = Annotated[
+    Path | None,
+    typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False),
+]
+
 _NAME_ONE = "applies to a single plan; specify one file of the folder"
+
+
+class SchemaOf(StrEnum):
+    """The documents that `validate --schema` describes."""
+
+    PLAN_FILE = "plan-file"
+    PLAN_JSON = "plan-json"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
-    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml\n\nvgpu-cfg validate site/")(validate)
+    app.command(
+        epilog="vgpu-cfg validate examples/full-vgpu.yaml\n\nvgpu-cfg validate site/\n\n"
+        "vgpu-cfg validate --schema plan-file > plan.schema.json"
+    )(validate)
     app.command(
         epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
         "\n\nvgpu-cfg plan site/ --exit-code"
@@ -174,13 +190,24 @@ def register(app: typer.Typer) -> None:
 
 @planned
 def validate(
-    path: PlansArgument,
+    path: _PlansToCheck = None,
     *,
+    schema: Annotated[
+        SchemaOf | None,
+        typer.Option(
+            "--schema", help="Print the JSON schema of plan files, or of the plan.json that `plan -o` saves."
+        ),
+    ] = None,
     output: ReportOption = ReportFormat.TEXT,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file offline and report every error with its line."""
+    if schema is not None:
+        _print_schema(schema)
+        return
+    if path is None:
+        raise typer.BadParameter("specify a plan file, or a folder of plans", param_hint="PLAN")
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import answers, show_report
 
@@ -197,6 +224,20 @@ def validate(
         show_report.validated(desired)
         return
     answers.validated(path, desired).tell(OutputFormat(output.value))
+
+
+def _print_schema(document: SchemaOf) -> None:
+    import json
+
+    if document is SchemaOf.PLAN_JSON:
+        from vgpu_cfg.changes.schema import plan_json_schema
+
+        made = plan_json_schema()
+    else:
+        from vgpu_cfg.model.plan_file import plan_file_schema
+
+        made = plan_file_schema()
+    typer.echo(json.dumps(made, indent=2))
 
 
 @connected(recordings=True, quotas=True)

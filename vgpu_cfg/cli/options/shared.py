@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vgpu_cfg.cli.options import typed
+from vgpu_cfg.cli.options.connection import CONNECTION_OPTIONS, CONTEXTS_OPTION, FROM_OPTION, SERVERS_OPTION
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.ranges import is_glob
@@ -29,7 +30,6 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 if TYPE_CHECKING:
     from vgpu_cfg.planning.findings.options import PlanOptions
 
-_CONNECTION = "Connection"
 _RUN = "Run"
 _SCOPE = "Approvals and scope"
 
@@ -182,103 +182,11 @@ ClustersOption = Annotated[
     typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or those of KIND:NAME."),
 ]
 
-
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
 PlansArgument = Annotated[
     Path, typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False)
 ]
 
-_CONNECTION_OPTIONS: dict[str, Any] = {
-    "server": Annotated[
-        str | None,
-        typer.Option(help="vCenter address, or lab:ESTATE.", show_default=False, rich_help_panel=_CONNECTION),
-    ],
-    "context": Annotated[
-        str | None,
-        typer.Option(
-            help="Named context from the config file.", show_default=False, rich_help_panel=_CONNECTION
-        ),
-    ],
-    "user": Annotated[
-        str | None, typer.Option(help="Account.", show_default=False, rich_help_panel=_CONNECTION)
-    ],
-    "password_file": Annotated[
-        str | None,
-        typer.Option(
-            help="File with the password; - for stdin.", show_default=False, rich_help_panel=_CONNECTION
-        ),
-    ],
-    "token_file": Annotated[
-        str | None,
-        typer.Option(
-            help="File with a single sign-on token; - for stdin.",
-            show_default=False,
-            rich_help_panel=_CONNECTION,
-        ),
-    ],
-    "datacenter": Annotated[
-        str | None,
-        typer.Option(help="The vCenter datacenter to use.", show_default=False, rich_help_panel=_CONNECTION),
-    ],
-    "ca_file": Annotated[
-        Path | None,
-        typer.Option(help="PEM file of the CA to trust.", show_default=False, rich_help_panel=_CONNECTION),
-    ],
-    "thumbprint": Annotated[
-        str | None,
-        typer.Option(
-            help="Trust only this certificate (SHA-256).", show_default=False, rich_help_panel=_CONNECTION
-        ),
-    ],
-    "insecure": Annotated[
-        bool, typer.Option("--insecure", help="Do not verify the certificate.", rich_help_panel=_CONNECTION)
-    ],
-    "timeout_seconds": Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            min=1,
-            help="Timeout for each request, in seconds.",
-            show_default=False,
-            rich_help_panel=_CONNECTION,
-        ),
-    ],
-    "log_calls": Annotated[
-        Path | None,
-        typer.Option(
-            "--log-calls",
-            metavar="FILE",
-            help=(
-                "Append a line to this file for every request, and for every command on hosts and in guests."
-            ),
-            show_default=False,
-            rich_help_panel=_CONNECTION,
-        ),
-    ],
-}
-_CONTEXTS_OPTION = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--context",
-        help="Named context from the config file; results of several contexts, or a glob, are combined.",
-        show_default=False,
-        rich_help_panel=_CONNECTION,
-    ),
-]
-_SERVERS_OPTION = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="vCenter address, or lab:ESTATE; results of several are combined.",
-        show_default=False,
-        rich_help_panel=_CONNECTION,
-    ),
-]
-_FROM_OPTION = Annotated[
-    Path | None,
-    typer.Option(
-        "--from", help="Work offline with a recording.", show_default=False, rich_help_panel=_CONNECTION
-    ),
-]
 _QUOTAS_OPTION = Annotated[
     Path | None,
     typer.Option("--quotas", metavar="FILE", help="Enforce the quotas in this file.", show_default=False),
@@ -286,7 +194,9 @@ _QUOTAS_OPTION = Annotated[
 _PLAN_OPTIONS: dict[str, Any] = {
     "variable_files": Annotated[
         list[Path] | None,
-        typer.Option("--vars", help="YAML file with values for ${NAME} variables.", show_default=False),
+        typer.Option(
+            "--vars", metavar="FILE", help="YAML file with values for ${NAME} variables.", show_default=False
+        ),
     ],
     "variables": Annotated[
         list[str] | None,
@@ -382,15 +292,15 @@ def connected(
     may be several contexts, and the command looks whether `connection.contexts` are said; with `servers`
     several addresses, too. With `quotas` there is `--quotas`.
     """
-    options = dict(_CONNECTION_OPTIONS)
+    options = dict(CONNECTION_OPTIONS)
     if several:
-        options["context"] = _CONTEXTS_OPTION
+        options["context"] = CONTEXTS_OPTION
     if servers:
-        options["server"] = _SERVERS_OPTION
+        options["server"] = SERVERS_OPTION
     if quotas:
         options["quotas"] = _QUOTAS_OPTION
     if recordings:
-        options["recording"] = _FROM_OPTION
+        options["recording"] = FROM_OPTION
 
     def gather(values: dict[str, Any]) -> dict[str, Any]:
         if several:

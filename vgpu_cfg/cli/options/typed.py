@@ -21,7 +21,7 @@ _QUOTED = re.compile(r"`(vgpu-cfg [^`]+)`")
 _OF_A_PLAN = ("plan", "apply", "destroy", "import", "forget", "verify", "runbook", "privileges", "hand-over")
 _OF_A_SERVER = (
     "cordon", "drain", "uncordon", "unlock", "freeze", "inventory", "fit", "history", "doctor", "status",
-    "support-bundle", "record", "export", "metrics", "trial", "upgrade",
+    "export", "metrics", "trial", "upgrade",
 )  # fmt: skip
 _NAMES_A_SERVER = ("--server", "--context", "--from")
 

@@ -1,4 +1,4 @@
-"""The output of `usage` and `inventory --compare`, as text or as JSON, and of `inventory --watch`.
+"""The output of `inventory --hours`, `--compare` and `--watch`, as text or as JSON.
 
 Keep a table on a terminal and rewrite it, until Ctrl-C.
 """

@@ -1,4 +1,4 @@
-"""The JSON schema of a plan file, for editors and for `vgpu-cfg schema`.
+"""The JSON schema of a plan file, for editors and for `vgpu-cfg validate --schema plan-file`.
 
 It is made from the models, and allows what editing has to: a `${variable}` or a
 `{n}`, `{i}`, `{k}` in the place of any number, choice or address, and keys that

@@ -62,7 +62,9 @@ def key_of(observed: Inventory, by: str) -> KeyOf:
     if by.startswith("attribute:") and (name := by.removeprefix("attribute:")):
         there = {found for vm in observed.vms for found in (vm.detail.attributes if vm.detail else ())}
         if name not in there:
-            hint = did_you_mean(name, there, noun="attributes") or ("try `vgpu-cfg usage --by folder`")
+            hint = did_you_mean(name, there, noun="attributes") or (
+                "try `vgpu-cfg inventory --hours 30d --by folder`"
+            )
             raise ValueError(f"no VM has the custom attribute {name!r}; {hint}")
         return lambda vm: vm.detail.attributes.get(name, "") if vm.detail else ""
 

@@ -264,7 +264,7 @@ class TransportStub(SoapStubAdapterBase):
         return Unreadable(
             f"cannot read the response to {info.wsdlName}: {error}",
             subject=self._address,
-            remedy="if this is a vCenter, report the problem with a recording from `vgpu-cfg record`",
+            remedy=("if this is a vCenter, record it by `vgpu-cfg inventory --record FILE` and report it"),
         )
 
     def _unexplained(self, info: Any) -> VCenterError:
