@@ -27,15 +27,34 @@ description:
   - Plans, applies the changes, and verifies the result. Idempotent.
   - If the plan has errors, the task fails before any change is made.
   - In diff mode, the plan is saved first and then applied, so that exactly the changes shown are made.
-    options: plan: description: The plan file, or a plan saved by C(plan), which accepts neither O(vars) nor
-    approvals. type: path required: true rollback_on_failure: description: If a change fails, undo the
-    changes of this run as far as possible. type: bool default: false stop_on_failure: description: Start
-    nothing new after the first failure. type: bool default: false parallel: description: Maximum number of
-    concurrent tasks. type: int change: description: The ID of the change in your change management system.
-    type: str reason: description: The reason for the run. Do not include secrets; many people can read it.
-    type: str fail_on_waiting: description:
+options:
+  plan:
+    description: The plan file, or a plan saved by C(plan), which accepts neither O(vars) nor approvals.
+    type: path
+    required: true
+  rollback_on_failure:
+    description: If a change fails, undo the changes of this run as far as possible.
+    type: bool
+    default: false
+  stop_on_failure:
+    description: Start nothing new after the first failure.
+    type: bool
+    default: false
+  parallel:
+    description: Maximum number of concurrent tasks.
+    type: int
+  change:
+    description: The ID of the change in your change management system.
+    type: str
+  reason:
+    description: The reason for the run. Do not include secrets; many people can read it.
+    type: str
+  fail_on_waiting:
+    description:
       - Fail if a manual step remains. Otherwise, the task succeeds and RV(waiting_for) lists the steps.
-        type: bool default: true extends_documentation_fragment:
+    type: bool
+    default: true
+extends_documentation_fragment:
   - vgpu_cfg.vsphere.connection
   - vgpu_cfg.vsphere.plan_file
   - vgpu_cfg.vsphere.leave

@@ -6,15 +6,34 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import CONNECTION, run
 
-DOCUMENTATION = r""" module: inventory_info short_description: Gather facts about the hosts, GPUs,
-and VMs in a vCenter description:
-  - Reads a vCenter, optionally limited by O(host) and O(cluster). Read-only. options: gpus:
-    description: Report the GPU pool, with used, free, and stranded capacity. type: bool default:
-    false host: description: Only hosts that match one of these globs. type: list elements: str
-    default: [] cluster: description: Only clusters that match one of these globs. type: list
-    elements: str default: [] extends_documentation_fragment:
-  - vgpu_cfg.vsphere.connection attributes: check_mode: support: full description: Same as without
-    check mode. author: the maintainers of vgpu-cfg """
+DOCUMENTATION = r"""
+module: inventory_info
+short_description: Gather facts about the hosts, GPUs, and VMs in a vCenter
+description:
+  - Reads a vCenter, optionally limited by O(host) and O(cluster). Read-only.
+options:
+  gpus:
+    description: Report the GPU pool, with used, free, and stranded capacity.
+    type: bool
+    default: false
+  host:
+    description: Only hosts that match one of these globs.
+    type: list
+    elements: str
+    default: []
+  cluster:
+    description: Only clusters that match one of these globs.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - vgpu_cfg.vsphere.connection
+attributes:
+  check_mode:
+    support: full
+    description: Same as without check mode.
+author: the maintainers of vgpu-cfg
+"""
 
 EXAMPLES = r"""
 - name: Read the GPU pool

@@ -15,7 +15,9 @@ from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import (
     run,
 )
 
-DOCUMENTATION = r""" module: plan short_description: Show the changes in a vgpu-cfg plan
+DOCUMENTATION = r"""
+module: plan
+short_description: Show the changes in a vgpu-cfg plan
 description:
   - Reads vCenter and shows the changes that C(apply) would make. Read-only.
   - A plan with errors does not fail the task, unless O(fail_on_errors) is set.
@@ -30,9 +32,16 @@ options:
 extends_documentation_fragment:
   - vgpu_cfg.vsphere.connection
   - vgpu_cfg.vsphere.plan_file
-  - vgpu_cfg.vsphere.leave attributes: check_mode: support: full description: Same as without check
-    mode, except that O(dest) is not written. diff_mode: support: full description: Shows the edits.
-    author: the maintainers of vgpu-cfg """
+  - vgpu_cfg.vsphere.leave
+attributes:
+  check_mode:
+    support: full
+    description: Same as without check mode, except that O(dest) is not written.
+  diff_mode:
+    support: full
+    description: Shows the edits.
+author: the maintainers of vgpu-cfg
+"""
 
 EXAMPLES = r"""
 - name: What would change?

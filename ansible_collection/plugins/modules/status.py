@@ -18,8 +18,13 @@ description:
   - Reads vCenter and compares. Read-only; differences do not fail the task.
 extends_documentation_fragment:
   - vgpu_cfg.vsphere.connection
-  - vgpu_cfg.vsphere.plan_file attributes: check_mode: support: full description: Same as without
-    check mode. author: the maintainers of vgpu-cfg """
+  - vgpu_cfg.vsphere.plan_file
+attributes:
+  check_mode:
+    support: full
+    description: Same as without check mode.
+author: the maintainers of vgpu-cfg
+"""
 
 EXAMPLES = r"""
 - name: Report drift
