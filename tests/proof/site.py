@@ -168,29 +168,42 @@ def make_repository(folder: Path, packages: Mapping[str, Mapping[str, str]]) -> 
     `packages` are the files of each package by path, all of them programs.
     """
     pool = folder / "debian/pool"
-    pool.mkdir(parents=True)
-    for name, files in packages.items():
-        root = pool.parent / name
-        (root / "DEBIAN").mkdir(parents=True)
-        (root / "DEBIAN/control").write_text(
-            f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\n"
-            f"Description: a package of the site\n"
-        )
-        for inside, program in files.items():
-            (root / inside).parent.mkdir(parents=True, exist_ok=True)
-            (root / inside).write_text(program)
-            (root / inside).chmod(0o755)
-        words = ["dpkg-deb", "--root-owner-group", "--build", str(root), str(pool / f"{name}_1.0_all.deb")]
-        subprocess.run(words, check=True, capture_output=True, timeout=120)
-    index = []
-    for name in packages:
-        path = pool / f"{name}_1.0_all.deb"
-        control = (pool.parent / name / "DEBIAN/control").read_text()
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        index.append(f"{control}Filename: pool/{path.name}\nSize: {path.stat().st_size}\nSHA256: {digest}\n")
-    text = "\n".join(index)
+    index = [_package(pool, "pool/", name, "1.0", files) for name, files in packages.items()]
     binary = pool.parent / "dists/stable/main/binary-amd64"
     binary.mkdir(parents=True)
+    return _sign(_release(binary, index, binary.parents[1], "main/binary-amd64/"))
+
+
+def make_flat_repository(folder: Path, version: str, packages: Mapping[str, Mapping[str, str]]) -> bytes:
+    """Make a repository as NVIDIA's of the container toolkit: all in one folder. Return its key in ASCII."""
+    index = [_package(folder, "./", name, version, files) for name, files in packages.items()]
+    return _sign(_release(folder, index, folder, ""), "--armor")
+
+
+def _package(pool: Path, within: str, name: str, version: str, files: Mapping[str, str]) -> str:
+    """Build a package into a folder, and return its part of the index."""
+    with tempfile.TemporaryDirectory(prefix="package-") as made:
+        root, path = Path(made), pool / f"{name}_{version}_all.deb"
+        root.chmod(0o755)
+        pool.mkdir(parents=True, exist_ok=True)
+        control = (
+            f"Package: {name}\nVersion: {version}\nArchitecture: all\n"
+            "Maintainer: nobody <nobody@example.com>\nDescription: a package of the site\n"
+        )
+        for inside, text in {"DEBIAN/control": control, **files}.items():
+            (root / inside).parent.mkdir(parents=True, exist_ok=True)
+            (root / inside).write_text(text)
+            (root / inside).chmod(0o755)
+        words = ["dpkg-deb", "--root-owner-group", "--build", str(root), str(path)]
+        subprocess.run(words, check=True, capture_output=True, timeout=120)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        size = path.stat().st_size
+        return f"{control}Filename: {within}{path.name}\nSize: {size}\nSHA256: {digest}\n"
+
+
+def _release(binary: Path, index: list[str], folder: Path, within: str) -> Path:
+    """Write the index into `binary`, and the release that names it into a folder."""
+    text = "\n".join(index)
     (binary / "Packages").write_text(text)
     (binary / "Packages.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     lines = [
@@ -203,13 +216,13 @@ def make_repository(folder: Path, packages: Mapping[str, Mapping[str, str]]) -> 
     lines += ["Date: Mon, 01 Jan 2024 00:00:00 UTC", "SHA256:"]
     for one in ("Packages", "Packages.gz"):
         content = (binary / one).read_bytes()
-        lines.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} main/binary-amd64/{one}")
-    release = binary.parents[1] / "Release"
+        lines.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} {within}{one}")
+    release = folder / "Release"
     release.write_text("\n".join([*lines, ""]))
-    return _sign(release)
+    return release
 
 
-def _sign(release: Path) -> bytes:
+def _sign(release: Path, *form: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="gpg-") as home:
         gpg = [
             "gpg",
@@ -226,7 +239,7 @@ def _sign(release: Path) -> bytes:
         subprocess.run([*gpg, *who], check=True, capture_output=True, timeout=120)
         signed = release.with_name("InRelease")
         subprocess.run([*gpg, "--clearsign", "--output", str(signed), str(release)], check=True, timeout=120)
-        key = subprocess.run([*gpg, "--export"], check=True, capture_output=True, timeout=120).stdout
+        key = subprocess.run([*gpg, *form, "--export"], check=True, capture_output=True, timeout=120).stdout
         ended = ["gpgconf", "--homedir", home, "--kill", "all"]
         subprocess.run(ended, check=False, timeout=120)
     return key

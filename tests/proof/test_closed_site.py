@@ -5,13 +5,15 @@ The same watch sees what is planted: package sources of the template, and an add
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.proof.hosts import NotPermitted, check_permitted
-from tests.proof.site import Site, make_repository, open_site
+from tests.proof.site import Site, make_flat_repository, make_repository, open_site
 from tests.unit.staging.sandbox import context, spec_of
 from vgpu_cfg.model.guests.modules import AptMirror, GuestModule, SiteModule, SiteProxy
 from vgpu_cfg.model.guests.training_modules import ToolkitModule
@@ -21,7 +23,9 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = AptMirror(url="http://mirror.example.com/debian", suites=("stable",))
 PROXY = SiteProxy(http="http://proxy.example.com:3128", user="guests", password="proxy")
 PASSWORD = "p@ss:w/rd %$"
-TOOLKIT = ToolkitModule(repository="http://mirror.example.com/libnvidia-container")
+VERSION = "1.18.1-1"
+WITH_IT = ("nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
+TOOLKIT = ToolkitModule(repository="http://mirror.example.com/libnvidia-container", version=VERSION)
 CTK = """#!/bin/sh
 # As nvidia-ctk runtime configure --runtime=docker --config=FILE: it makes the file.
 for word in "$@"; do
@@ -37,18 +41,23 @@ OUTSIDE = "Types: deb\nURIs: http://deb.example.net/debian\nSuites: stable\nComp
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Open the site; its mirror has the toolkit's package, and what staging takes of NVIDIA's own source."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that the mirror serves."""
+    return tmp_path_factory.mktemp("mirror")
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[Site]:
+    """Open the site; its mirror has NVIDIA's repository of the toolkit, and another package by its name."""
     for tool in ("apt-get", "curl", "dpkg-deb", "gpg"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not on this machine")
-    folder = tmp_path_factory.mktemp("mirror")
-    key = make_repository(folder, {"nvidia-container-toolkit": {"usr/bin/nvidia-ctk": CTK}})
+    key = make_repository(folder, {"nvidia-container-toolkit": {"usr/bin/nvidia-ctk": "#!/bin/sh\nexit 1\n"}})
     toolkit = folder / "libnvidia-container"
-    (toolkit / "stable/deb").mkdir(parents=True)
-    (toolkit / "gpgkey").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
-    # Of NVIDIA's list: a comment is enough, the package is in the mirror of the distribution here.
-    (toolkit / "stable/deb/nvidia-container-toolkit.list").write_text("# NVIDIA's\n")
+    packages: dict[str, dict[str, str]] = {name: {} for name in WITH_IT}
+    packages["nvidia-container-toolkit"] = {"usr/bin/nvidia-ctk": CTK}
+    (toolkit / "gpgkey").parent.mkdir()
+    (toolkit / "gpgkey").write_bytes(make_flat_repository(toolkit / "stable/deb/amd64", VERSION, packages))
     try:
         check_permitted()
         with open_site(folder, f"{PROXY.user}:{PASSWORD}") as made:
@@ -91,13 +100,17 @@ def test_the_watch_sees_an_address_beyond_the_site(site: Site) -> None:
     assert site.seen() == ["turns to 198.51.100.7:80"]
 
 
-def test_all_comes_by_the_proxy_and_nothing_else_is_contacted(site: Site) -> None:
-    stage(site, closed(), TOOLKIT)
+def test_all_comes_by_the_proxy_and_nothing_else_is_contacted(site: Site, folder: Path) -> None:
+    key = (folder / "libnvidia-container/gpgkey").read_bytes()
+    pinned = TOOLKIT.model_copy(update={"key_sha256": hashlib.sha256(key).hexdigest()})
+    stage(site, closed(), pinned)
     assert site.seen() == []
     assert site.guest.execute("nvidia-ctk").returncode == 0
     asked = site.proxied()
     assert "http://mirror.example.com/debian/dists/stable/InRelease" in asked, "apt"
     assert "http://mirror.example.com/libnvidia-container/gpgkey" in asked, "curl"
+    query = ("dpkg-query", "--show", "--showformat=${Version}", "nvidia-container-toolkit")
+    assert site.guest.execute(*query).stdout == VERSION
     # A second run finds all of it, and contacts nobody.
     site.mirror.execute("rm", "/tmp/proxied")
     stage(site, closed(), TOOLKIT)

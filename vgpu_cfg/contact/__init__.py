@@ -1,1 +1,1 @@
-"""Trials of beliefs on a vCenter with throw-away objects, which carry a mark and are removed again."""
+"""Trials of beliefs on a vCenter with marked throw-away objects, and readings of guests' downloads."""

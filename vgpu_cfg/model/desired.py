@@ -298,6 +298,7 @@ class DesiredPlan(Frozen):
         to. They come from the settings and options of the current user, anew each time, never from a plan.
     moved: former names of VMs, with their present ones.
     verdicts: the verdicts on beliefs at vCenters, from the files next to the plan file.
+    downloads: the site's pins of downloads, from the file next to the plan file.
     checks: another severity for findings, by VG code, if the check allows it.
     begins, ends: the plan holds its GPUs between them; it has both or neither.
     allow: approvals.
@@ -313,6 +314,7 @@ class DesiredPlan(Frozen):
     contexts: tuple[ProtectingContext, ...] = ()
     quotas: tuple[Quotas, ...] = ()
     verdicts: tuple[VerdictFile, ...] = Field(default=(), exclude_if=_is_nothing)
+    downloads: Mapping[str, str] = Field(default_factory=dict, exclude_if=_is_nothing)
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()

@@ -20,6 +20,7 @@ from vgpu_cfg.model.ranges import count_members
 from vgpu_cfg.model.verdicts import VerdictFile
 from vgpu_cfg.plan_loading.header import read_header, read_variables, unused_overrides
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
+from vgpu_cfg.plan_loading.pin_file import pin_file_of, read_pins
 from vgpu_cfg.plan_loading.sources import Reach, read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
 from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
@@ -117,6 +118,11 @@ def _load(
         verdicts = read_all_verdicts(id_file_of(path).parent)
     except DocumentError as error:
         late += error.faults
+    pins: Mapping[str, str] = {}
+    try:
+        pins = read_pins(pin_file_of(path))
+    except DocumentError as error:
+        late += error.faults
     faults = _without_repeats(early, [*header.faults, *late])
     if faults:
         raise DocumentError(faults)
@@ -128,6 +134,7 @@ def _load(
         datacenter=header.datacenter,
         protect=header.protect,
         verdicts=verdicts,
+        downloads=pins,
         checks=header.checks,
         secrets=header.secrets,
         hosts=tuple(hosts.hosts),

@@ -39,6 +39,7 @@ from vgpu_cfg.cli.options.shared import (
     planned,
     refuse_of_several,
 )
+from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import OnFailure
@@ -157,6 +158,20 @@ _PlansToCheck = Annotated[
     Path | None,
     typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False),
 ]
+_DownloadsOption = Annotated[
+    bool,
+    typer.Option(
+        "--downloads", help="Also list the downloads of guests, with address, pinned checksum, and VMs."
+    ),
+]
+_PinOption = Annotated[
+    bool,
+    typer.Option(
+        "--pin",
+        help="Read these downloads, and write their checksums, digests, and versions to "
+        "downloads.lock.yaml next to the plan file.",
+    ),
+]
 
 _NAME_ONE = "applies to a single plan; specify one file of the folder"
 
@@ -172,7 +187,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
     app.command(
         epilog="vgpu-cfg validate examples/full-vgpu.yaml\n\nvgpu-cfg validate site/\n\n"
-        "vgpu-cfg validate --schema plan-file > plan.schema.json"
+        "vgpu-cfg validate plan.yaml --downloads\n\nvgpu-cfg validate --schema plan-file > plan.schema.json"
     )(validate)
     app.command(
         epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
@@ -198,6 +213,8 @@ def validate(
             "--schema", help="Print the JSON schema of plan files, or of the plan.json that `plan -o` saves."
         ),
     ] = None,
+    downloads: _DownloadsOption = False,
+    pin: _PinOption = False,
     output: ReportOption = ReportFormat.TEXT,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
@@ -211,11 +228,14 @@ def validate(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import answers, show_report
 
+    listing = {"--downloads": downloads, "--pin": pin}
+    if output is ReportFormat.JUNIT and any(listing.values()):
+        raise typer.BadParameter("cannot be combined with --output junit", param_hint=" or ".join(listing))
     if path.is_dir():
         from vgpu_cfg.cli.several.asking import tell_all
         from vgpu_cfg.cli.several.plans import read_plans, validate_plans
 
-        refuse_of_several({"--output": output is ReportFormat.JUNIT}, _NAME_ONE)
+        refuse_of_several({"--output": output is ReportFormat.JUNIT, **listing}, _NAME_ONE)
         requests = read_plans(path, variables, variable_files)
         told = validate_plans(requests, lambda file, request: answers.validated(file, request.desired))
         raise typer.Exit(tell_all(told, "plan", "validate", OutputFormat(output.value)))
@@ -223,7 +243,18 @@ def validate(
     if output is ReportFormat.JUNIT:
         show_report.validated(desired)
         return
-    answers.validated(path, desired).tell(OutputFormat(output.value))
+    if not (downloads or pin):
+        answers.validated(path, desired).tell(OutputFormat(output.value))
+        return
+    from vgpu_cfg.cli.flows.files import downloads_flow
+
+    failed = 0
+    if pin:
+        desired, failed = downloads_flow.pin(path, desired)
+    listed = downloads_flow.downloads_of(desired)
+    answers.validated(path, desired, listed).tell(OutputFormat(output.value))
+    if failed:
+        raise typer.Exit(Unreachable.exit_code)
 
 
 def _print_schema(document: SchemaOf) -> None:

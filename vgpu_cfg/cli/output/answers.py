@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.suggestion import Difference, Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.guests.downloads import Download
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
@@ -253,13 +254,15 @@ def plan(
     )
 
 
-def validated(path: Path, desired: DesiredPlan) -> Answer:
-    """Report that a plan file is valid, and its content."""
+def validated(path: Path, desired: DesiredPlan, downloads: Sequence[Download] | None = None) -> Answer:
+    """Report that a plan file is valid, its content, and its guests' downloads if they were listed."""
     from vgpu_cfg.model.wording import counted
     from vgpu_cfg.render.data.format import FORMAT
     from vgpu_cfg.render.layout.lines import fold
 
     def data() -> Data:
+        found = [one.model_dump(mode="json") | {"is_pinned": one.is_pinned} for one in downloads or ()]
+        listed = {} if downloads is None else {"downloads": found}
         return {
             "kind": "validate",
             "format": FORMAT,
@@ -268,6 +271,7 @@ def validated(path: Path, desired: DesiredPlan) -> Answer:
             "vms": [vm.name for vm in desired.vms],
             "host_entries": len(desired.hosts),
             "networks": [network.name for network in desired.networks],
+            **listed,
         }
 
     count, entries = len(desired.vms), len(desired.hosts)
@@ -280,6 +284,13 @@ def validated(path: Path, desired: DesiredPlan) -> Answer:
 
     def lines(width: int) -> Iterable[Text]:
         yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'empty'}."), width, hang=2)
+        if downloads is not None:
+            from vgpu_cfg.render.text.plan.downloads import render_downloads
+
+            yield from render_downloads(downloads, width)
+            if not all(one.is_pinned for one in downloads):
+                yield Text(f"NEXT   vgpu-cfg validate {path} --pin")
+                return
         is_there_already = not desired.id and count and all(vm.source is None for vm in desired.vms)
         yield Text(f"NEXT   vgpu-cfg {'import' if is_there_already else 'plan'} {path}")
 

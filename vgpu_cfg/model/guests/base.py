@@ -50,23 +50,30 @@ class Fetched(NamedTuple):
     """A download of staging: the key of the plan file that brings it, and the host that it leads to.
 
     `registry` is the registry of an image, which its runtime may ask a mirror for; "" for what is no image.
+    The other fields are those of `Download`; a login or a time server has no address.
     """
 
     key: str
     host: str
     registry: str = ""
+    address: str = ""
+    pin: str = ""
+    package: str = ""
+    version: str = ""
+    is_signed: bool = False
 
 
-def fetched_file(key: str, address: str) -> tuple[Fetched, ...]:
+def fetched_file(key: str, address: str, pin: str = "") -> tuple[Fetched, ...]:
     """Return what an address fetches; nothing is fetched from a path in the guest."""
     host = host_of(address)
-    return (Fetched(key, host),) if host else ()
+    return (Fetched(key, host, address=address, pin=pin),) if host else ()
 
 
-def fetched_image(key: str, image: str) -> Fetched:
-    """Return what pulling an image fetches."""
+def fetched_image(key: str, image: str, digest: str = "") -> Fetched:
+    """Return what pulling an image fetches; its name may have a digest, too."""
     registry = registry_of(image)
-    return Fetched(key, host_of(f"https://{registry}"), registry)
+    name, _, own = image.partition("@")
+    return Fetched(key, host_of(f"https://{registry}"), registry, name, own or digest)
 
 
 class Description(NamedTuple):

@@ -28,6 +28,7 @@ from vgpu_cfg.model.guests.base import (
     fetched_file,
     without_checksum,
 )
+from vgpu_cfg.model.guests.downloads import CUDA_REPOSITORY
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -68,7 +69,7 @@ class CudaModule(ModuleBase):
     package: str = ""
     sha256: str = ""
     keyring_sha256: str = Field(default="", exclude_if=lambda text: not text)
-    repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
+    repository: str = CUDA_REPOSITORY
 
     @property
     def unpinned(self) -> str:
@@ -81,8 +82,15 @@ class CudaModule(ModuleBase):
         return Description(
             words=f"CUDA Toolkit {self.version}",
             by_hand=f"install {source}{where}, but not `cuda`, which includes a driver; add it to PATH",
-            fetched=fetched_file("guest.cuda", self.package or self.repository),
+            fetched=fetched_file("guest.cuda", self.package, self.sha256) or self._fetched(),
         )
+
+    def _fetched(self) -> tuple[Fetched, ...]:
+        if self.package:
+            return ()
+        package = f"cuda-toolkit-{self.version.replace('.', '-')}"
+        found = fetched_file("guest.cuda", self.repository)
+        return tuple(one._replace(package=package, version=self.version, is_signed=True) for one in found)
 
 
 class NcclModule(ModuleBase):
@@ -399,7 +407,7 @@ class DriverModule(ModuleBase):
         return Description(
             words=f"driver {branch}".rstrip(),
             by_hand=f"{where}{fits}; verify that nvidia-smi lists the GPUs",
-            fetched=fetched_file("guest.driver", self.package),
+            fetched=fetched_file("guest.driver", self.package, self.sha256),
         )
 
 
@@ -455,7 +463,7 @@ class OfedModule(ModuleBase):
             words=words,
             by_hand=f"install {named}{source}",
             is_default=self.stack == "inbox",
-            fetched=fetched_file("guest.ofed.package", self.package),
+            fetched=fetched_file("guest.ofed.package", self.package, self.sha256),
         )
 
 
@@ -483,7 +491,7 @@ class PeermemModule(ModuleBase):
             by_hand="load nvidia-peermem now and at boot, unless the open kernel modules on Linux 5.12 or "
             "later make it unnecessary; if the driver was installed before the RDMA stack, rebuild "
             "the driver's modules",
-            fetched=fetched_file("guest.driver", self.package),
+            fetched=fetched_file("guest.driver", self.package, self.sha256),
             is_default=True,
         )
 

@@ -24,6 +24,7 @@ from vgpu_cfg.model.guests.base import (
     fetched_image,
     without_checksum,
 )
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES, TOOLKIT, TOOLKIT_REPOSITORY
 from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.wording import counted
@@ -60,12 +61,23 @@ class ContainersModule(ModuleBase):
 
 
 class ToolkitModule(ModuleBase):
-    """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source."""
+    """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source.
+
+    `version` and `key_sha256`, that of the repository's key, are required of what is installed; "" is any.
+    """
 
     kind: Literal["toolkit"] = "toolkit"
     ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.CONTAINERS})
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"version", "key_sha256"})
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    repository: str = "https://nvidia.github.io/libnvidia-container"
+    repository: str = TOOLKIT_REPOSITORY
+    version: str = ""
+    key_sha256: str = ""
+
+    @property
+    def key_address(self) -> str:
+        """The address of the key that signs the repository."""
+        return f"{self.repository.rstrip('/')}/gpgkey"
 
     @property
     def ends(self) -> frozenset[Ends]:
@@ -78,8 +90,19 @@ class ToolkitModule(ModuleBase):
             words="container toolkit",
             by_hand=f"install the NVIDIA Container Toolkit from {self.repository}, then run nvidia-ctk "
             f"runtime configure --runtime={self.runtime}",
-            fetched=fetched_file("guest.toolkit_repository", self.repository) if is_needed else (),
+            fetched=self._fetched() if is_needed else (),
             is_default=True,
+        )
+
+    def _fetched(self) -> tuple[Fetched, ...]:
+        key = "guest.toolkit_repository"
+        packages = fetched_file(key, self.repository)
+        return (
+            *fetched_file(key, self.key_address, self.key_sha256),
+            *(
+                one._replace(package=TOOLKIT, version=self.version, is_signed=bool(self.key_sha256))
+                for one in packages
+            ),
         )
 
 
@@ -119,6 +142,8 @@ class ImageModule(ModuleBase):
     image: str
     archive: str = ""
     sha256: str = Field(default="", exclude_if=lambda text: not text)
+    digest_pin: str = Field(default="", exclude_if=lambda text: not text)
+    """The digest that a pulled image must have, `sha256:…`; "" accepts any."""
     framework: Framework = "horovod"
     minimum_free_gib: int = 40
     server: str = ""
@@ -135,9 +160,9 @@ class ImageModule(ModuleBase):
             words=self.image.rpartition("/")[2],
             by_hand=f"{source}; it requires {self.minimum_free_gib} GiB of free "
             f"space{_PROOFS[self.framework]}",
-            fetched=fetched_file("training.archive", self.archive)
+            fetched=fetched_file("training.archive", self.archive, self.sha256)
             if self.archive
-            else (fetched_image("training.image", self.image),),
+            else (fetched_image("training.image", self.image, self.digest_pin),),
         )
 
 
@@ -279,15 +304,6 @@ class ScrapeTarget(Frozen):
     vm: str
     address: str
     port: int
-
-
-MONITORING_IMAGES = {
-    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
-    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
-    "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
-    "grafana": "docker.io/grafana/grafana:12.1.1",
-}
-"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
 
 
 class MonitoringModule(ModuleBase):

@@ -395,7 +395,8 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     if site is None or module is None:
         return
     runtime = module.runtime
-    brought = [one for staged in update.spec.modules for one in staged.describe().fetched]
+    fetched = (one for staged in update.spec.modules for one in staged.describe().fetched)
+    brought = list({(one.key, one.host): one for one in fetched}.values())
     unasked = sorted(
         {one.registry for one in brought if one.registry in site.registry_mirrors} - _asked(site, runtime)
     )

@@ -39,6 +39,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
+from vgpu_cfg.planning.guests.downloads import pinned
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Addresses, Peer, PlannedNic, Team, make_team, planned_nics
@@ -108,7 +109,10 @@ def _spec(desired: DesiredPlan, own: OwnGuest, team: Team | None, wiring: Wiring
         vm=own.vm.name,
         by=guest.by,
         login=guest.login,
-        modules=tuple(sorted(modules, key=lambda module: MODULE_ORDER.index(module.kind))),
+        modules=tuple(
+            pinned(module, desired.downloads)
+            for module in sorted(modules, key=lambda module: MODULE_ORDER.index(module.kind))
+        ),
         user_data=guest.user_data,
         addresses=_reached_at(own.nics),
         wait_seconds=guest.wait_seconds,

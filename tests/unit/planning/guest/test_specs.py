@@ -25,6 +25,7 @@ from tests.unit.planning.guest.trainings import (
 )
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES, PINS
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
@@ -203,6 +204,10 @@ def test_the_launcher_counts_the_gpus_of_each_worker() -> None:
     assert [one.slots for one in stated.workers] == [3]
 
 
+def with_digests(*names: str) -> dict[str, str]:
+    return {name: f"{MONITORING_IMAGES[name]}@{PINS[MONITORING_IMAGES[name]]}" for name in names}
+
+
 def test_a_head_starts_the_training_shares_its_folder_and_reads_the_metrics() -> None:
     more = {
         "head": "z-head",
@@ -228,9 +233,11 @@ def test_a_head_starts_the_training_shares_its_folder_and_reads_the_metrics() ->
             ScrapeTarget(vm="w-1", address="10.0.0.11", port=9400),
             ScrapeTarget(vm="w-2", address="10.0.0.12", port=9400),
         ),
+        images=with_digests("prometheus", "grafana"),
         grafana_password="graf",
     )
-    assert of_worker.module("monitoring") == MonitoringModule(role="exporter")
+    exporters = with_digests("node-exporter", "dcgm-exporter")
+    assert of_worker.module("monitoring") == MonitoringModule(role="exporter", images=exporters)
     work = of_worker.module("worker")
     assert isinstance(work, WorkerModule)
     assert (work.gpus, work.rdma, work.mounts) == (True, False, ("/mnt/x:/x", "/srv/data:/srv/data"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import pytest
@@ -15,6 +16,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
+from vgpu_cfg.staging.modules.training.image import pulled_name
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 Runtime = Literal["docker", "containerd", "apptainer"]
@@ -100,20 +102,13 @@ def test_containerd_without_nerdctl_asks_for_a_hand(guest: Sandbox) -> None:
 # ---- NVIDIA Container Toolkit ----
 
 NVIDIA = "https://nvidia.github.io/libnvidia-container"
-LIST = f"deb {NVIDIA}/stable/deb/$(ARCH) /\n#deb {NVIDIA}/experimental/deb/$(ARCH) /\n"
-CURL = """
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
+CURL = f"""
 while [ "$#" -gt 0 ]; do
-    case $1 in
-    -o) shift; to=$1 ;;
-    --url) shift; from=$1 ;;
-    esac
+    [ "$1" != -o ] || to=$2
     shift
 done
-case $from in
-*.list) cat "$VGPU_CFG_ROOT/list" >"$to" ;;
-*.repo) echo 'baseurl=https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch' >"$to" ;;
-*) echo "-----BEGIN PGP PUBLIC KEY BLOCK-----" >"$to" ;;
-esac
+echo '{KEY.strip()}' >"$to"
 """
 CTK = """
 mkdir -p "$VGPU_CFG_ROOT/etc/docker"
@@ -127,27 +122,30 @@ case "$*" in *nvidia-container-toolkit*) cp "${0%/*}/ctk-to-be" "${0%/*}/nvidia-
 def with_toolkit(guest: Sandbox) -> None:
     guest.stand_in("systemctl")
     guest.stand_in("curl", CURL)
-    guest.write("/list", LIST)
     lacks(guest, "nvidia-ctk")
     guest.stand_in("ctk-to-be", CTK)
     guest.stand_in("apt-get", INSTALL)
 
 
-@pytest.mark.parametrize(
-    "repository", ["https://nvidia.github.io/libnvidia-container", "https://mirror.lab/nvidia/"]
-)
+@pytest.mark.parametrize("repository", [NVIDIA, "https://mirror.lab/nvidia/"])
 def test_the_toolkit_comes_from_its_repository_with_its_key(guest: Sandbox, repository: str) -> None:
     with_toolkit(guest)
-    module = ToolkitModule(repository=repository)
+    module = ToolkitModule(
+        repository=repository, version="1.18.1-1", key_sha256=hashlib.sha256(KEY.encode()).hexdigest()
+    )
     guest.bring(module, context_for(module))
     assert guest.run("toolkit", "check") != 0
     assert guest.run("toolkit", "apply") == 0, guest.output
     base = repository.rstrip("/")
     lines = guest.read("/etc/apt/sources.list.d/nvidia-container-toolkit.list").splitlines()
     key = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
-    assert lines[0] == f"deb [signed-by={key}] {base}/stable/deb/$(ARCH) /"
-    assert lines[1].startswith("#deb ")
-    assert guest.read(key).startswith("-----BEGIN PGP")
+    assert lines == [f"deb [signed-by={key}] {base}/stable/deb/$(ARCH) /"]
+    assert guest.read(key) == KEY
+    (install,) = (call for call in guest.calls if call.startswith("apt-get") and " install " in call)
+    assert install.endswith(
+        "-- nvidia-container-toolkit=1.18.1-1 nvidia-container-toolkit-base=1.18.1-1 "
+        "libnvidia-container-tools=1.18.1-1 libnvidia-container1=1.18.1-1"
+    )
     assert any("--url " + base + "/gpgkey" in call for call in guest.calls)
     assert "systemctl restart docker.service" in guest.calls
     assert guest.run("toolkit", "check") == 0
@@ -157,14 +155,27 @@ def test_the_toolkit_comes_from_its_repository_with_its_key(guest: Sandbox, repo
     assert not [call for call in guest.calls if "restart" in call]
 
 
+def test_another_key_installs_nothing(guest: Sandbox) -> None:
+    with_toolkit(guest)
+    module = ToolkitModule(repository="https://mirror.lab/nvidia", key_sha256="0" * 64)
+    assert guest.apply(module, context_for(module)) == 1
+    assert guest.why == "the SHA-256 of https://mirror.lab/nvidia/gpgkey is not the expected one"
+    assert not [call for call in guest.calls if call.startswith("apt-get")]
+
+
 def test_dnf_gets_a_repository_file(guest: Sandbox) -> None:
     with_toolkit(guest)
     lacks(guest, "apt-get")
     guest.stand_in("dnf", f"cp {guest.commands}/ctk-to-be {guest.commands}/nvidia-ctk")
-    module = ToolkitModule(repository="https://mirror.lab/nvidia")
+    module = ToolkitModule(repository="https://mirror.lab/nvidia", version="1.18.1-1")
     assert guest.apply(module, context_for(module)) == 0, guest.output
-    text = guest.read("/etc/yum.repos.d/nvidia-container-toolkit.repo")
-    assert text == "baseurl=https://mirror.lab/nvidia/stable/rpm/$basearch\n"
+    lines = guest.read("/etc/yum.repos.d/nvidia-container-toolkit.repo").splitlines()
+    key = "/etc/pki/rpm-gpg/RPM-GPG-KEY-nvidia-container-toolkit"
+    assert "baseurl=https://mirror.lab/nvidia/stable/rpm/$basearch" in lines
+    assert {"repo_gpgcheck=1", f"gpgkey=file://{key}"} < set(lines)
+    assert guest.read(key) == KEY
+    (install,) = (call for call in guest.calls if call.startswith("dnf"))
+    assert " nvidia-container-toolkit-1.18.1-1 " in install
 
 
 @pytest.mark.parametrize(
@@ -278,12 +289,15 @@ def test_a_password_that_is_not_known_is_asked_for(guest: Sandbox) -> None:
 
 GOOD = "Horovod v0.28.1:\\n\\nAvailable Frameworks:\\n    [X] TensorFlow\\n    [ ] PyTorch\\n"
 # run: the probe is executed with the image's own commands.
-DOCKER = """
+DIGEST = "sha256:" + "00" * 32
+DOCKER = (
+    f"digest={DIGEST}"
+    """
 case "$1 $2" in
 "image inspect")
     [ -e "$VGPU_CFG_ROOT/pulled" ] || exit 1
     case "$*" in
-    *RepoDigests*) echo '["nvcr.io/nvidia/tensorflow@sha256:00"]' ;;
+    *RepoDigests*) echo "[\\\"nvcr.io/nvidia/tensorflow@$digest\\\"]" ;;
     *) cat "$VGPU_CFG_ROOT/pulled" ;;
     esac ;;
 "pull "*)
@@ -293,6 +307,7 @@ case "$1 $2" in
 "run --rm") PATH=$VGPU_CFG_ROOT/image-bin sh "$VGPU_CFG_ROOT/var/lib/vgpu-cfg/files/image/probe" ;;
 esac
 """
+)
 
 
 def image(**more: object) -> ImageModule:
@@ -321,7 +336,7 @@ def test_an_image_is_pulled_proven_and_recorded(guest: Sandbox) -> None:
     assert f"docker pull {IMAGE}" in guest.calls
     probe = next(call for call in guest.calls if call.startswith("docker run"))
     assert probe.startswith("docker run --rm --network=none --gpus all --volume ")
-    assert guest.read("/var/lib/vgpu-cfg/image.digests") == '["nvcr.io/nvidia/tensorflow@sha256:00"]\n'
+    assert guest.read("/var/lib/vgpu-cfg/image.digests") == f'["nvcr.io/nvidia/tensorflow@{DIGEST}"]\n'
     assert guest.run("image", "check") == 0
     # Another image by the same name has to be proven anew, and is not pulled again.
     guest.write("/pulled", "sha256:9999\n")
@@ -329,6 +344,32 @@ def test_an_image_is_pulled_proven_and_recorded(guest: Sandbox) -> None:
     guest.forget_calls()
     assert guest.run("image", "apply") == 0
     assert not [call for call in guest.calls if call.startswith("docker pull")]
+
+
+def test_an_image_comes_by_its_digest_and_keeps_its_name(guest: Sandbox) -> None:
+    furnished(guest)
+    module = image(digest_pin=DIGEST)
+    guest.bring(module, context_for(module, WorkerModule(image=IMAGE)))
+    assert guest.run("image", "apply") == 0, guest.output
+    assert f"docker pull nvcr.io/nvidia/tensorflow@{module.digest_pin}" in guest.calls
+    assert f"docker tag nvcr.io/nvidia/tensorflow@{module.digest_pin} {IMAGE}" in guest.calls
+    # An image by the same name with another digest is in the template: it does not count.
+    guest.stand_in("docker", DOCKER.replace(DIGEST, "sha256:9999"))
+    assert guest.run("image", "check") != 0
+
+
+@pytest.mark.parametrize(
+    ("image", "digest", "pulled"),
+    [
+        ("ubuntu", "", "ubuntu"),
+        ("reg.lab:5000/a/b:1", "", "reg.lab:5000/a/b:1"),
+        ("reg.lab:5000/a/b:1", "sha256:" + "1" * 64, "reg.lab:5000/a/b@sha256:" + "1" * 64),
+        ("reg.lab:5000/a/b", "sha256:" + "1" * 64, "reg.lab:5000/a/b@sha256:" + "1" * 64),
+        ("a/b:1@sha256:" + "2" * 64, "", "a/b@sha256:" + "2" * 64),
+    ],
+)
+def test_a_digest_takes_the_place_of_the_tag(image: str, digest: str, pulled: str) -> None:
+    assert pulled_name(image, digest) == pulled
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,31 @@ from vgpu_cfg.staging.runtimes import COMMANDS, STORES, image_file
 PROBE = "image/probe"
 
 
+def pulled_name(image: str, digest: str) -> str:
+    """Return the name to pull, by its digest and without its tag if it has one.
+
+    Apptainer refuses a tag next to a digest (containers/image, docker transport), and the others ignore it.
+    """
+    name, _, own = image.partition("@")
+    digest = own or digest
+    if not digest:
+        return image
+    folder, slash, last = name.rpartition("/")
+    return checked_image(f"{folder}{slash}{last.partition(':')[0]}@{digest}", "training.image")
+
+
 def stage(module: ImageModule, context: StagingContext) -> Staged:
     """Pull or load the image, and run a probe in it once per image."""
     image = checked_image(module.image, "training.image")
     worker = context.spec.get(WorkerModule)
     registry = image.split("/", 1)[0] if "/" in image else ""
+    pulled = pulled_name(image, module.digest_pin)
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
         "image": image,
+        "pulled": pulled,
+        "digest": module.digest_pin,
         "registry": registry if "." in registry or ":" in registry else "docker.io",
         "archive": values.package(module.archive) if module.archive else "",
         "sha256": values.sha256(module.sha256),

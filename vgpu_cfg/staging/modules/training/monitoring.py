@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
+from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.alerts import alert_rules
 from vgpu_cfg.staging.container_unit import checked_image, checked_port, container_files
