@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,14 @@ def texts(value: object, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
             return
 
 
+def documents(text: str) -> Iterator[Any]:
+    """Yield the JSON documents that follow each other in a text."""
+    at = 0
+    while text[at:].strip():
+        found, at = json.JSONDecoder().raw_decode(text, len(text) - len(text[at:].lstrip()))
+        yield found
+
+
 def told_secrets(vgpu_cfg: CommandLine, *ran: Ran) -> list[str]:
     """Name every place but the guests' own disks where a secret stands."""
     found = [f"printed: {one.out}{one.err}" for one in ran if "SECRET" in one.out + one.err]
@@ -79,7 +88,8 @@ def told_secrets(vgpu_cfg: CommandLine, *ran: Ran) -> list[str]:
         if path.name == "state.json":
             found += [
                 f"{path.name}: {'/'.join(where)}"
-                for where, said in texts(json.loads(text))
+                for line in documents(text)
+                for where, said in texts(line)
                 if "SECRET" in said and "made_guest" not in where and "guest" not in where
             ]
         elif "SECRET" in text:

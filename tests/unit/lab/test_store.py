@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +15,12 @@ from pyVmomi import SoapAdapter, VmomiSupport, vim
 from tests.unit.lab.rig import Rig, estate_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import open_lab, reset_lab
+from vgpu_cfg.lab.state import store
 from vgpu_cfg.lab.state.as_json import decode_object, decode_value, encode_object, encode_value
 from vgpu_cfg.lab.state.devices import vgpus_of
 from vgpu_cfg.lab.state.held_file import held
 from vgpu_cfg.lab.state.inventory import Cluster, Host, Task, VirtualMachine
-from vgpu_cfg.lab.state.store import LOCK_FILE, STATE_FILE
+from vgpu_cfg.lab.state.store import LOCK_FILE, PLAIN_FIELDS, STATE_FILE
 
 
 def flat(rig: Rig) -> dict[str, Any]:
@@ -121,8 +123,45 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     rig = Rig("fleet-20x8-200vms", folder=tmp_path / "lab")
     rig.clone("a", cluster="gpu")
-    saved = json.loads((tmp_path / "lab" / STATE_FILE).read_text(encoding="utf-8"))
-    assert len(saved["objects"]) < 10
+    saved = (tmp_path / "lab" / STATE_FILE).read_text(encoding="utf-8")
+    assert 1 < len(set(re.findall(r'"([a-z]+-\d+)": {"\$type"', saved))) < 10
+
+
+def test_each_save_adds_its_changes_and_long_files_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of lines, another process sees the state of the last save."""
+    rig, file = busy(tmp_path / "lab"), tmp_path / "lab" / STATE_FILE
+    documents = {file.stat().st_ino}
+    for number in range(12):
+        name = f"vm-{number}"
+        rig.clone(name, cluster="a100")
+        rig.done(rig.vm(name), "Destroy_Task")
+        monkeypatch.setattr(store, "_SPARED", 0 if number > 5 else 1 << 20)
+        documents.add(file.stat().st_ino)
+        state = Rig("mixed-fleet", folder=tmp_path / "lab").lab.state
+        assert {moid: encode_object(one) for moid, one in state.objects.items()} == {
+            moid: encode_object(one) for moid, one in rig.lab.state.objects.items()
+        }
+        assert {name: getattr(state, name) for name in PLAIN_FIELDS} == {
+            name: getattr(rig.lab.state, name) for name in PLAIN_FIELDS
+        }
+    assert 1 < len(documents) < 6
+
+
+@pytest.mark.parametrize("kept", [0, 1, 40, -1], ids=lambda kept: f"{kept} bytes of it")
+def test_a_save_that_was_killed_did_not_happen(tmp_path: Path, kept: int) -> None:
+    rig, file = Rig(folder=tmp_path / "lab"), tmp_path / "lab" / STATE_FILE
+    rig.clone("a")
+    before, saved = flat(rig), file.read_bytes()
+    rig.lab.call(**rig.clone_call("b"))
+    added = file.read_bytes().removeprefix(saved)
+    assert added.count(b"\n") == 1
+    file.write_bytes(saved + added[:kept])
+    after = Rig(folder=tmp_path / "lab")
+    assert flat(after) == before
+    after.clone("c")
+    assert flat(Rig(folder=tmp_path / "lab")) == flat(after)
 
 
 def test_memory_alone_keeps_nothing() -> None:
