@@ -169,7 +169,17 @@ def test_an_upgrade_says_what_the_last_check_of_an_image_says(images: Images) ->
     assert said in [one["text"] for one in _firsts(images, *UPGRADE, *server)]
     told = images.run("plan", "plan.yaml").told
     assert "tool: absent -> 1.0" in told
-    assert "last check non-compliant, reboot required" in told
+    assert "last check non-compliant, reboot required; vCenter expects: The host will be put into" in told
+    images.run.script(images.estate, lacking=["VcIntegrity.lifecycleSoftwareRemediation.Read"])
+    told = images.run("plan", "plan.yaml").told
+    assert ("last check non-compliant, reboot required" in told, "vCenter expects" in told) == (True, False)
+
+
+def test_apply_shows_the_impact_that_vcenter_expects_of_the_edited_image(images: Images) -> None:
+    """Before the edit, the hosts are compliant, and vCenter expects nothing."""
+    assert "vCenter expects" not in images.run("plan", "plan.yaml").told
+    told = images.run.done("apply", "--yes", "plan.yaml").told
+    assert "reboot required; vCenter expects: The host will be put into maintenance mode." in told
 
 
 def _firsts(images: Images, *words: str) -> list[dict[str, Any]]:

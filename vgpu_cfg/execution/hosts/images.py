@@ -43,7 +43,9 @@ def set_image(change: SetImage, hosts: HostSession) -> Step:
             remedy="check its image in the cluster's Updates tab; then " + PLAN_AGAIN,
         )
     yield from _run(cluster, ("check", ""), {"hosts": list(change.hosts)}, change.subject.name, hosts)
-    return StepResult()
+    image = _read_image(change.hosts[0], cluster, change.subject.name, hosts)
+    outlooks = dict.fromkeys(image.hosts[moid].outlook for moid in change.hosts if moid in image.hosts)
+    return StepResult(message="; ".join(outlooks))
 
 
 def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:

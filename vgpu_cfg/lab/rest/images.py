@@ -1,10 +1,11 @@
 """Images of clusters in the REST API (vSphere Lifecycle Manager), and the tasks that they start.
 
 Paths, fields and words are those of the vSphere Automation API 7.0.3 to 9.1 (esx.settings.clusters.software,
-its drafts, commits and compliance; esx.settings.depot-content.components; cis.tasks). One remediation at a
-time per cluster, one draft per account, and the errors for both are documented there. Assumed: the texts of
-notifications; that compliance is always current; that a host in maintenance mode stays there after its
-remediation; that a component of the lab is one VIB. The lab remediates no host out of maintenance mode.
+its drafts, commits, compliance and apply-impact; esx.settings.depot-content.components; cis.tasks). One
+remediation at a time per cluster, one draft per account, and the errors for both are documented there.
+Assumed: the texts of notifications and impacts; that compliance is always current; that a host in maintenance
+mode stays there after its remediation; that a component of the lab is one VIB. The lab remediates no host out
+of maintenance mode.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _HEALTH = "VcIntegrity.lifecycleHealth.Read"
 _STATES = {"queued": "PENDING", "running": "RUNNING", "success": "SUCCEEDED", "error": "FAILED"}
 _SECONDS = {"validate": 20.0, "commit": 5.0, "check": 60.0, "apply": 30.0}
 _APPLY_SECONDS = 7200.0
+_EFFECTS = ("The host will be put into maintenance mode.", "The host will be rebooted.")
 
 Handler = Callable[..., Any]
 
@@ -172,6 +174,20 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
         "add_on": {"status": "COMPLIANT", "notifications": {}},
         "components": components,
         "solutions": {},
+    }
+
+
+def _impact(lab: Simulation, request: Request, moid: str) -> Any:
+    cluster, image = _managed(lab, moid)
+    _check(lab, moid, _CHECK)
+    hosts = [lab.state.get(one, Host) for one in cluster.hosts]
+    bad = [one for one in hosts if _compliance_of(image, one, lab)["status"] != "COMPLIANT"]
+    steps = [{"message": _message(text)} for text in _EFFECTS]
+    return {
+        "impact": [],
+        "host_impact": {one.moid: steps if one in bad else [] for one in hosts},
+        "commit": image.commit,
+        "host_info": {one.moid: {"name": one.name} for one in hosts},
     }
 
 
@@ -421,6 +437,7 @@ _CLUSTER = r"/esx/settings/clusters/([^/]+)/software"
 _PATHS: tuple[tuple[str, Handler], ...] = (
     (_CLUSTER, _software),
     (f"{_CLUSTER}/compliance", _compliance),
+    (f"{_CLUSTER}/reports/apply-impact", _impact),
     (f"{_CLUSTER}/commits/([^/]+)", _commit_of),
     (f"{_CLUSTER}/drafts", _drafts),
     (f"{_CLUSTER}/drafts/([^/]+)", _draft),

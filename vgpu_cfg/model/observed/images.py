@@ -14,12 +14,14 @@ COMPLIANT = "COMPLIANT"
 class HostImage(Frozen):
     """The last compliance check of a host: its status, its impact, and the components that differ.
 
-    `differs` has each component's version on the host and in the image, "" for none.
+    `differs` has each component's version on the host and in the image, "" for none. `effects` are the
+    steps of a remediation that affect the host, in vCenter's words.
     """
 
     status: str
     impact: str = ""
     differs: Mapping[str, tuple[str, str]] = Field(default_factory=dict)
+    effects: tuple[str, ...] = ()
 
     @property
     def is_compliant(self) -> bool:
@@ -35,6 +37,12 @@ class HostImage(Frozen):
         """The status and the impact as the vSphere Client has them: "non-compliant, reboot required"."""
         known = [one.lower().replace("non_", "non-").replace("_", " ") for one in (self.status, self.impact)]
         return ", ".join(one for one in known if one)
+
+    @property
+    def outlook(self) -> str:
+        """The same, with what vCenter expects of a remediation."""
+        expects = f"vCenter expects: {' '.join(self.effects)}" if self.effects else ""
+        return "; ".join(one for one in (self.words, expects) if one)
 
 
 class ClusterImage(Frozen):

@@ -361,7 +361,7 @@ class HostSequence:
             settles=settles,
             also=tuple(also),
             changes=tuple(sorted({*wanted, *differs})),
-            compliance=last.words if last is not None and not last.is_compliant else "",
+            compliance=last.outlook if last is not None and not last.is_compliant else "",
             edits=tuple(_edit(drift) for drift in drifts),
             impact=Impact.HOST_REBOOT,
             **self._common,

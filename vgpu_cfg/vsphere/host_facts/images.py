@@ -1,7 +1,7 @@
 """Read the image of a cluster by vCenter's REST API, and who owns it.
 
-Sources: vSphere Automation API 7.0.3 to 9.1 (esx.settings.clusters.software, its compliance,
-esx.settings.depot-content.components).
+Sources: vSphere Automation API 7.0.3 to 9.1 (esx.settings.clusters.software, its compliance and
+reports.apply-impact, esx.settings.depot-content.components).
 
 Belief: image-compliance-fields, sddc-manager-extension.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from vgpu_cfg.errors import LoginFailed, NotFound, ReachError, Unreachable
+from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, ReachError, Unreachable
 from vgpu_cfg.model.observed.images import COMPLIANT, ClusterImage, HostImage
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.rest import list_of, mapping_of, text_of
@@ -30,7 +30,7 @@ def software_path(cluster_moid: str) -> str:
 
 
 def read_image(session: Session, cluster_moid: str) -> ClusterImage:
-    """Read an image, its components in the depot, and compliance: four round trips. A refusal is `unread`."""
+    """Read an image, its components in the depot, and compliance: five round trips. A refusal is `unread`."""
     what = "reading the cluster's image"
     try:
         manager = _manager(session)
@@ -38,7 +38,8 @@ def read_image(session: Session, cluster_moid: str) -> ClusterImage:
             session.rest.call("GET", software_path(cluster_moid), None, what), what, session.address
         )
         depot = list_of(session.rest.call("GET", DEPOT, None, what), what, session.address)
-        compliance = _compliance(session, cluster_moid)
+        compliance = _report(session, cluster_moid, "compliance")
+        impact = _impact(session, cluster_moid)
     except (Unreachable, LoginFailed):
         raise
     except ReachError as error:
@@ -53,7 +54,7 @@ def read_image(session: Session, cluster_moid: str) -> ClusterImage:
             )
             for one in depot
         },
-        hosts=dict(_hosts(compliance)),
+        hosts=dict(_hosts(compliance, impact.get("host_impact") or {})),
         manager=manager,
     )
 
@@ -68,17 +69,25 @@ def _manager(session: Session) -> str:
     return ""
 
 
-def _compliance(session: Session, cluster_moid: str) -> Mapping[str, Any]:
-    """Return the result of the last check, empty if there was none."""
-    what = "reading the compliance of the cluster"
+def _report(session: Session, cluster_moid: str, name: str) -> Mapping[str, Any]:
+    """Return a report on the last check, empty if there was none."""
+    what = f"reading the cluster's {name.rpartition('/')[2]}"
     try:
-        found = session.rest.call("GET", f"{software_path(cluster_moid)}/compliance", None, what)
+        found = session.rest.call("GET", f"{software_path(cluster_moid)}/{name}", None, what)
     except NotFound:
         return {}
     return mapping_of(found or {}, what, session.address)
 
 
-def _hosts(compliance: Mapping[str, Any]) -> Iterator[tuple[str, HostImage]]:
+def _impact(session: Session, cluster_moid: str) -> Mapping[str, Any]:
+    """Return the expected steps of a remediation, empty for an account that may not remediate."""
+    try:
+        return _report(session, cluster_moid, "reports/apply-impact")
+    except NotPermitted:
+        return {}
+
+
+def _hosts(compliance: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[tuple[str, HostImage]]:
     for moid, one in (compliance.get("hosts") or {}).items():
         parts = (one.get("components") or {}).items()
         differs = {
@@ -90,7 +99,8 @@ def _hosts(compliance: Mapping[str, Any]) -> Iterator[tuple[str, HostImage]]:
         if base and base.get("status") != COMPLIANT:
             differs["ESXi"] = (_version(base.get("current")), _version(base.get("target")))
         status, impact = str(one.get("status") or ""), str(one.get("impact") or "")
-        yield str(moid), HostImage(status=status, impact=impact, differs=differs)
+        steps = (str((step.get("message") or {}).get("default_message")) for step in expected.get(moid) or ())
+        yield str(moid), HostImage(status=status, impact=impact, differs=differs, effects=tuple(steps))
 
 
 def _versions(components: Any) -> dict[str, str]:
