@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -46,9 +47,14 @@ class FaultRow:
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        patterns = "|".join(f"(?:{pattern})" for pattern in self.patterns)
-        return re.compile(patterns.replace(" ", r"\s+"), re.IGNORECASE)
+        return any_of(self.patterns)
 
     def matches(self, text: str) -> bool:
         """Whether the text shows this failure; its quotes are plain ones."""
         return self._regex.search(text) is not None
+
+
+def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return the patterns as one; a space is any white space, and none where it is optional."""
+    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return re.compile(joined.replace(" ?", r"\s*").replace(" ", r"\s+"), re.IGNORECASE)

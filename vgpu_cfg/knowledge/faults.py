@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
+from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow, any_of
 from vgpu_cfg.model.frozen import Frozen
 
 __all__ = [
@@ -224,8 +224,7 @@ def is_machine_fault(line: str) -> bool:
 
 @cache
 def _kernel_pattern() -> re.Pattern[str]:
-    patterns = (pattern for row in _rows() for pattern in row.kernel)
-    return re.compile("|".join(patterns).replace(" ", r"\s+"), re.IGNORECASE)
+    return any_of(pattern for row in _rows() for pattern in row.kernel)
 
 
 def count_known() -> int:

@@ -195,7 +195,8 @@ VM_ROWS = (
     FaultRow(
         "vmotion-network",
         (
-            r"not able to connect over the vMotion network",
+            r"(not able|failed) to connect over the vMotion network",
+            r"did not receive data from the source host on the vMotion network",
             r"vMotion (interface|network)[^\n]*(not configured|not enabled|unreachable)",
         ),
         sample=(
@@ -237,7 +238,7 @@ VM_ROWS = (
         "target-lacks-features",
         (
             r"(target|destination) host does not support the virtual machine's current hardware requirements",
-            r"CPU of the host is incompatible",
+            r"CPU (of the host )?is incompatible (?!with EVC)",
             r"requires hardware features that are unsupported or disabled on the target host",
         ),
         sample="The target host does not support the virtual machine's current hardware requirements.",

@@ -21,7 +21,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "ESXi: nvidia-smi, esxcli, vmkernel.log": GPU_ROWS,
     "the guest driver: dmesg, modprobe, nvidia-smi, CUDA": DRIVER_ROWS,
     "the guest: topology, RDMA, firmware": GUEST_ROWS,
-    "licenses: nvidia-gridd and vCenter's own": LICENCE_ROWS,
+    "licenses: nvidia-gridd and vCenter's own": (*LICENCE_ROWS, *read_rows("licences")),
     "containers: Docker and the NVIDIA Container Toolkit": CONTAINER_ROWS,
     "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
     "Xid: error numbers from the NVIDIA driver, on hosts and in guests": XID_ROWS,
