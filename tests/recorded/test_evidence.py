@@ -34,11 +34,11 @@ LARGEST = 300_000
 READ_AT = datetime(2026, 11, 20, tzinfo=UTC)
 HEAD = """# Evidence
 
-The builds and boards on which [assumptions of vgpu-cfg](beliefs.md) were tried, from
+This page lists the builds and boards on which vgpu-cfg's [assumptions](beliefs.md) were tested, from
 [evidence](../how-to/send-evidence.md) that the test suite replays. **All of it is from the lab, a simulator.
-No evidence of a real vCenter exists yet.**
+There is no evidence from a real vCenter yet.**
 
-A test writes this page from `tests/recorded/evidence/`.
+A test generates this page from `tests/recorded/evidence/`.
 
 | Source | vCenter | ESXi | Drivers | Boards | Hold | Do not | Not tried |
 |---|---|---|---|---|---|---|---|

@@ -25,11 +25,11 @@ TITLES = {
 PART = "<!-- {0} -->\n\n{1}\n<!-- end -->"
 HEAD = """# Beliefs
 
-vgpu-cfg relies on these facts about systems that it does not control. The words are explained
-[here](../explanation/what-is-proven.md). **Irreversible** marks a belief that an irreversible
-step relies on. The code that relies on a belief names its ID.
+vgpu-cfg relies on these facts about systems that it does not control. For the terms, see
+[what is proven](../explanation/what-is-proven.md). **Irreversible** marks a belief on which an irreversible
+step relies. The code that relies on a belief refers to its ID.
 
-A test writes this page from `vgpu_cfg/knowledge/rows/beliefs/`.
+A test generates this page from `vgpu_cfg/knowledge/rows/beliefs/`.
 """
 BELIEFS = tuple(load_beliefs().values())
 
