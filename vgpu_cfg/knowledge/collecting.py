@@ -24,21 +24,21 @@ WHERE_TO_LOOK = (
 _BY_PROGRAM = (
     (
         r"vmiop|nvidia-vgpu-mgr|\bvGPU\b[^\n]*plugin",
-        "a line of the vGPU manager",
-        "vmware.log in the VM's folder: all lines with vmiop_log, from the VM's start on",
+        "a line from the vGPU manager",
+        "vmware.log in the VM's folder: all lines with vmiop_log, from the VM's start onward",
         "nvidia-smi, nvidia-smi vgpu -q, and dmesg | grep NVRM on the host; nvidia-smi -q in the guest",
         "nvidia-bug-report.sh on the host, for NVIDIA support",
     ),
     (
         r"\bNVRM\b|nvidia-(modeset|uvm|drm|nvlink|nvswitch)\w*:|\bXid\b",
-        "a kernel line of NVIDIA's driver",
+        "a kernel log line from NVIDIA's driver",
         "dmesg -T | grep -iE 'nvrm|xid|nvidia': the first line about the GPU, not the last",
         "nvidia-smi -q; cat /proc/driver/nvidia/version; lspci -vv -d 10de:",
         "nvidia-bug-report.sh, on the machine with the driver; the VM's vmware.log if it is a guest",
     ),
     (
         r"mlx5|ibv_|\bRoCE\b|\bib_(write|read|send)_|infiniband|rdma",
-        "a line of a NIC or of RDMA",
+        "a line about a NIC or RDMA",
         "dmesg -T | grep mlx5; ethtool -i INTERFACE; ethtool -S INTERFACE, on both sides",
         "ibv_devinfo -v; show_gids; mlxconfig -d DEVICE query",
         "esxcli network nic get -n VMNIC on the host; the counters of the switch port",
@@ -52,7 +52,7 @@ _BY_PROGRAM = (
     ),
     (
         r"torch\.distributed|\bc10d\b|\bgloo\b|torchrun|elastic|horovod|\bORTE\b|\bPRTE\b|mpirun|ray\.",
-        "a line of a training framework",
+        "a line from a training framework",
         "the log of every rank, from its start: the first error by time (torchrun --tee 3 --log-dir LOGS)",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL and NCCL_DEBUG=INFO; ip -brief address; getent hosts for each worker",
         "py-spy dump --pid PID on ranks that hang; dmesg -T | grep -iE 'oom|xid'",
@@ -66,7 +66,7 @@ _BY_PROGRAM = (
     ),
     (
         r"nvidia-container|nvidia-ctk|\bOCI runtime\b|\bdocker\b|containerd|podman|runc",
-        "a line of a container runtime",
+        "a line from a container runtime",
         "docker info; docker inspect CONTAINER; journalctl -u docker -u containerd",
         "nvidia-container-cli -k -d /dev/tty info; nvidia-ctk --version",
         "/etc/nvidia-container-runtime/config.toml; /etc/docker/daemon.json; /etc/cdi",
@@ -75,13 +75,13 @@ _BY_PROGRAM = (
     (
         r"gridd|licen[sc]e",
         "a line about licenses",
-        "journalctl -u nvidia-gridd, from its start on; nvidia-smi -q | grep -A3 -i license",
+        "journalctl -u nvidia-gridd, from its start onward; nvidia-smi -q | grep -A3 -i license",
         "ls -l /etc/nvidia/ClientConfigToken; cat /etc/nvidia/gridd.conf; timedatectl",
         "curl -v https://LICENSE-SERVER from the guest; the server's own events",
     ),
     (
         r"cloud-?init|DataSource|guestinfo|customiz",
-        "a line of the guest's first boot",
+        "a line from the guest's first boot",
         "cloud-init status --long; /var/log/cloud-init.log; cloud-init collect-logs",
         "vmware-rpctool 'info-get guestinfo.metadata'; /var/log/vmware-imc/toolsDeployPkg.log",
     ),
@@ -93,26 +93,29 @@ _BY_PROGRAM = (
     ),
     (
         r"esxcli|esxupdate|\bVIB\b|ImageProfile",
-        "a line of ESXi's package manager",
+        "a line from ESXi's package manager",
         "/var/log/esxupdate.log on the host: the last lines with ERROR; vmware -v; esxcli software vib list",
     ),
     (
         r"vmkernel|\bvmk\w*:|cpu\d+:\d+\)|\bPSOD\b",
-        "a line of the VMkernel",
+        "a line from the VMkernel",
         "/var/log/vmkernel.log around it, with vobd.log and hostd.log; esxcli hardware ipmi sel list",
         "vm-support on the host, for Broadcom support",
     ),
     (
         r"ServerFaultCode|vim\.fault|vmodl\.|vCenter|vSphere|hostd|vpxd|virtual machine|\bVM\b|datastore",
-        "a fault of vCenter or of a VM",
+        "a vCenter or VM fault",
         "VM > Monitor > Tasks and Events: the task's error stack, with the fault's type",
-        "vmware.log in the VM's folder; hostd.log on the host and vpxd.log of vCenter, at the same time",
+        "vmware.log in the VM's folder; hostd.log on the host and vpxd.log on vCenter, at the same time",
         "`vgpu-cfg explain --vm NAME`: the VM's last failed task, with its log",
     ),
     (
         r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]",
-        "a text in another language",
-        "set the vSphere Client (or the browser) to English and repeat the task: most texts are known in it",
+        "text in another language",
+        (
+            "set the vSphere Client (or the browser) to English and repeat the task: most messages are "
+            "known in English"
+        ),
         "the fault's type (vim.fault.…) in the error stack or hostd.log: it is the same in every language",
     ),
 )

@@ -70,7 +70,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "memory-failed",
-        "GPU memory that cannot be repaired",
+        "GPU unrepairable memory",
         _xids(64, 157, 161) | {"remap-failed"},
         Urgency.NOW,
         (CORDON, DRAIN, BUNDLE, "have the GPU replaced"),
@@ -85,14 +85,14 @@ RULES: tuple[HealthRule, ...] = (
         (
             CORDON,
             DRAIN,
-            "take the recovery action that the driver names: restart the VM, or the host for vGPUs",
+            "take the recovery action that the driver reports: restart the VM, or the host for vGPUs",
         ),
         _CATALOG,
         may_cordon=True,
     ),
     HealthRule(
         "memory-errors",
-        "uncorrectable errors of GPU memory",
+        "uncorrectable GPU memory errors",
         _xids(48, 95, 140, 171, 172) | {"ecc"},
         Urgency.NOW,
         (CORDON, "discard the results since then; reset the GPU, and check whether it repaired its memory"),
@@ -100,7 +100,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "memory-repair",
-        "a repair of GPU memory that waits for a reset",
+        "a GPU memory repair that is pending a reset",
         _xids(63, 94, 160) | {"remap-pending"},
         Urgency.SOON,
         ("continue; restart the VM, or the host for vGPUs, in the next maintenance window",),
@@ -123,13 +123,13 @@ RULES: tuple[HealthRule, ...] = (
         "a GPU that has not joined the NVSwitch fabric",
         frozenset({"fabric"}),
         Urgency.NOW,
-        ("check the Fabric Manager where NVSwitches are managed, and its version", DRAIN),
+        ("check the Fabric Manager on the machine that manages the NVSwitches, and its version", DRAIN),
         _SMI,
         patience_minutes=15,
     ),
     HealthRule(
         "thermal",
-        "heat slows a GPU down",
+        "a GPU is throttled because of heat",
         frozenset({"thermal"}),
         Urgency.SOON,
         ("check fans, air flow, and inlet temperature in the BMC",),
@@ -138,7 +138,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "power",
-        "power slows a GPU down",
+        "a GPU is throttled because of power",
         _xids(54) | {"brake", "slowdown", Code.GPU_CAPPED},
         Urgency.SOON,
         ("check power supplies, their limits, and the GPU's power cables in the BMC",),
@@ -147,7 +147,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "pcie",
-        "a GPU has lost lanes of its PCIe link",
+        "a GPU's PCIe link has lost lanes",
         frozenset({"lanes"}),
         Urgency.SOON,
         ("reseat the board and riser in the next maintenance window",),
@@ -174,7 +174,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "licence",
-        "a vGPU without a license, or one that ends soon",
+        "a vGPU without a license, or with one that expires soon",
         frozenset({Code.UNLICENSED, Code.LICENCE_ENDS, Code.LICENCE_SOON}),
         Urgency.SOON,
         ("check the license server, and nvidia-gridd in the guest",),
@@ -183,7 +183,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "nic",
-        "an RDMA NIC is down, slow, or damages packets",
+        "an RDMA NIC is down, slow, or corrupts packets",
         frozenset({Code.RDMA_DOWN, Code.PORT_SLOW, Code.PCIE_NARROW, "nic-damage"}),
         Urgency.NOW,
         ("check cable, transceiver, and switch port",),
@@ -192,15 +192,20 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "pauses",
-        "the RDMA network pauses for long, or drops packets",
+        "the RDMA network is paused for long periods, or drops packets",
         frozenset({"nic-paused", "nic-storm", "nic-dropped"}),
         Urgency.SOON,
-        ("check PFC and ECN on both switch ports; look for the NIC with storms, which holds up the others",),
+        (
+            (
+                "check PFC and ECN on both switch ports; look for the NIC with pause storms, which "
+                "delays the others"
+            ),
+        ),
         "kernel: networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
     ),
     HealthRule(
         "host-silent",
-        "a host has no contact with vCenter",
+        "a host is disconnected from vCenter",
         frozenset({Code.HOST_SILENT}),
         Urgency.NOW,
         ("check the host's console and management network",),
@@ -218,7 +223,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "exporter",
-        "metrics of a guest are missing",
+        "metrics from a guest are missing",
         frozenset({Code.EXPORTER_SILENT}),
         Urgency.SOON,
         ("vgpu-cfg verify {plan} --only=metrics",),
@@ -238,12 +243,12 @@ RULES: tuple[HealthRule, ...] = (
         "a program on the GPU failed, or was stopped",
         _xids(*OF_PROGRAMS, *_RESTART_APP),
         Urgency.NOTE,
-        ("restart the program; nothing to do for the GPU unless all programs fail on this one",),
+        ("restart the program; the GPU requires no action unless all programs fail on it",),
         _CATALOG,
     ),
     HealthRule(
         "other-xid",
-        "an Xid without an immediate action",
+        "an Xid that requires no immediate action",
         frozenset(),
         Urgency.NOTE,
         ("look the number up with `vgpu-cfg explain`",),
