@@ -381,7 +381,7 @@ def test_a_vm_that_lost_its_mark_is_removed_only_with_all(vgpu_cfg: CommandLine,
         clock.advance(timedelta(days=1).total_seconds())
         lab.state.touch(vm)
     kept_one = vgpu_cfg.done("trial", "--clean", "--yes", SERVER).told
-    assert "keeps it: only its name shows that it is a trial's" in kept_one
+    assert "keeps it: only its name identifies it as a trial object" in kept_one
     removed = as_json(vgpu_cfg.done(*CLEAN, "--output", "json"))
     assert [one["is_removed"] for one in removed["objects"]] == [True]
 
@@ -403,7 +403,7 @@ def test_clean_keeps_what_has_not_expired(vgpu_cfg: CommandLine, watch: Watch) -
         lab.state.touch()
     document = as_json(vgpu_cfg.done("trial", "--clean", "--yes", SERVER, "--output", "json"))
     assert [(one["name"], one["is_removed"]) for one in document["objects"]] == [(name, True)]
-    assert "No object of a trial is left." in vgpu_cfg.done("trial", "--clean", SERVER).told
+    assert "No trial objects remain." in vgpu_cfg.done("trial", "--clean", SERVER).told
 
 
 def requests(vgpu_cfg: CommandLine, watch: Watch, words: Sequence[str]) -> list[str]:

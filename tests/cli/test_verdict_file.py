@@ -134,7 +134,7 @@ def test_a_file_of_another_build_or_vcenter_does_not_count(
     [
         ("verdict: holds", "verdict: perhaps", "perhaps"),
         ("program:", "programme:", "programme"),
-        (f"build: '{BUILD}'", "build: '1'", "the content is that of vcenter-"),
+        (f"build: '{BUILD}'", "build: '1'", "the content belongs to vcenter-"),
         ("beliefs:", "  beliefs:", ":"),
     ],
 )

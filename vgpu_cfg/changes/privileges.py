@@ -365,14 +365,14 @@ LOG_FOR_DEAD = Need(
 OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 
 TRIAL_ALARMS = Need(
-    "Throw-away alarms are created, changed and removed", LOCK.privileges, Place.ROOT, where=LOCK.where
+    "Temporary alarms are created, changed and removed", LOCK.privileges, Place.ROOT, where=LOCK.where
 )
 TRIAL_TAGS = Need(
-    "Two tags of an existing category are attached to a throw-away VM; the account also requires the first "
+    "Two tags from an existing category are attached to a temporary VM; the account also requires the first "
     "privilege on each tag",
     SET_TAGS.privileges,
     Place.FOLDER,
-    without="tags are not tried",
+    without="tags are not tested",
 )
 TRIAL_EVENTS = Need("Two vCenter events are written", LOG_FOR_DEAD.privileges, Place.ROOT)
 

@@ -14,8 +14,14 @@ from vgpu_cfg.changes.plan import PLAN_FORMAT, Plan
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _OWN: Final = {
-    "desired": {"type": "object", "description": "The expanded plan file. No promise covers its content."},
-    "contests": {"type": "array", "description": "For vgpu-cfg itself. No promise covers its content."},
+    "desired": {
+        "type": "object",
+        "description": "The expanded plan file. Its content may change without notice.",
+    },
+    "contests": {
+        "type": "array",
+        "description": "For internal use by vgpu-cfg. Its content may change without notice.",
+    },
 }
 
 
@@ -25,7 +31,10 @@ def plan_json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = made["$defs"]
     definitions["Change"] = _change([definitions[kind.__name__] for kind in KINDS])
     changes = {**made["properties"]["changes"], "items": {"$ref": "#/$defs/Change"}}
-    digest = {"type": "string", "description": "Eight hex digits over the changes and placements."}
+    digest = {
+        "type": "string",
+        "description": "A checksum of the changes and placements, as eight hex digits.",
+    }
     properties = {"digest": digest, **made["properties"], "changes": changes, **_OWN}
     return {
         "$schema": _DIALECT,
@@ -44,7 +53,7 @@ def _change(kinds: list[dict[str, Any]]) -> dict[str, Any]:
     common = {field: kinds[0]["properties"][field] for field in ChangeBase.model_fields}
     return {
         "type": "object",
-        "description": "A change. Its kind may have more keys; no promise covers them.",
+        "description": "A change. Some kinds have additional keys, which may change without notice.",
         "properties": {"kind": {"type": "string", "enum": names}, **common},
         "required": ["kind", *common],
     }

@@ -25,7 +25,7 @@ def _on(bench: Bench) -> Verdicts:
         raise NotFound(
             "the template's hardware version is too old for a vGPU",
             subject=source.name,
-            remedy="name a template with a newer one",
+            remedy="specify a template with a newer one",
         )
     settings = {key: value for key, value in change.spec.settings.items() if key != _NOT_IN_CLONES}
     spec = change.spec.model_copy(update={"devices": gpus, "settings": settings})
@@ -72,7 +72,7 @@ def _move(bench: Bench) -> Verdicts:
     tools, there = bench.tools, bench.move_to
     vm, before = known(bench, GPU)
     if there is None or not vm.is_on:
-        raise NotFound("the VM does not run", subject=vm.name, remedy="see why it was not powered on")
+        raise NotFound("the VM is not running", subject=vm.name, remedy="see why it was not powered on")
     tools.finished(tools.writer.relocate_vm(vm.moid, there), f"move {vm.name}", vm.name)
     moved, after = read(bench, GPU, vm.moid)
     is_there = moved.host_moid == there.host_moid

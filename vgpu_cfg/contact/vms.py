@@ -53,7 +53,7 @@ def read(bench: Bench, part: str, moid: str | None) -> tuple[Vm, VmDetail]:
     """Read a VM again, and keep it under a part. Raises NotFound."""
     found, _ = bench.tools.reader.read_vms_and_holders([moid or ""], (), _KEYS)
     if not found or found[0].detail is None:
-        raise NotFound("the throw-away VM was not found", subject=part, remedy="check vCenter's events")
+        raise NotFound("the temporary VM was not found", subject=part, remedy="check vCenter's events")
     bench.vms[part] = found[0]
     return found[0], found[0].detail
 
@@ -73,7 +73,7 @@ def _source(bench: Bench) -> Verdicts:
     user = things.recent_user(task)
     made = bench.tools.finished(task, f"make {change.vm.name}", change.vm.name)
     is_listed = user is not None and things.recent_user(task) is not None
-    told = f"{'listed' if is_listed else 'not listed'} while it ran and after its end"
+    told = f"{'listed' if is_listed else 'not listed'} while it ran and after it ended"
     yield verdict_on("recent-tasks", told, is_so=is_listed)
     alike = f"task {user}, session {things.account}"
     is_so = (user or "").casefold() == things.account.casefold()
@@ -115,7 +115,7 @@ def _copy(bench: Bench) -> Verdicts:
     task = begin(bench, change)
     is_told = _told_by_filter(bench, task)
     made = tools.finished(task, f"clone {source.name}", change.vm.name)
-    told = "its end came as news" if is_told else "its end was not reported"
+    told = "its completion was reported" if is_told else "its completion was not reported"
     yield verdict_on("new-filter-reports-at-the-next-wait", told, is_so=is_told)
     vm, detail = read(bench, _COPY, made.result_moid)
     missing = missing_from(vm, spec, before)
@@ -193,7 +193,7 @@ def _edit(bench: Bench) -> Verdicts:
     yield verdict_on("disk-uuid-keeps-its-value", "after an edit", is_so=uuids[0] == uuids[1])
     if after.change_version == former:
         return
-    told = "it came with the end of the task" if is_brought else "it had to be read"
+    told = "it was reported when the task ended" if is_brought else "it had to be read separately"
     yield verdict_on("filter-reports-new-change-version", told, is_so=is_brought)
     spec = VmSpec(extra_config={_EDITED_KEY: "late"}, change_version=former)
     ended = tools.ended(tools.writer.reconfigure_vm(vm.moid, spec), f"reconfigure {vm.name}", vm.name)

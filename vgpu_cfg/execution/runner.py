@@ -293,7 +293,7 @@ class _Course:
         if self._is_locked_out:
             return "the lock of the run was already removed"
         if self._session.is_stopping:
-            return "contact with vCenter was already lost"
+            return "the connection to vCenter was already lost"
         canary = self._scheduler.canaries.holding(change)
         if canary is not None:
             return f"the canary {fold_names(canary.names)} was not completed"

@@ -12,7 +12,7 @@ from vgpu_cfg.model.verdicts import VerdictFile
 _NAME = re.compile(r"vcenter-[0-9a-f-]{36}-\w+\.yaml")
 MOST_FILES = 100
 _ABOUT = (
-    "# Assumptions of vgpu-cfg that were tried at one vCenter. Keep this file next to the plan files, and\n"
+    "# Assumptions of vgpu-cfg, as tested at one vCenter. Keep this file next to the plan files, and\n"
     "# commit it. To refresh it: vgpu-cfg doctor --save FOLDER\n"
 )
 
@@ -24,7 +24,7 @@ def read_all_verdicts(folder: Path) -> tuple[VerdictFile, ...]:
     paths = sorted(path for path in folder.glob("vcenter-*.yaml") if _NAME.fullmatch(path.name))
     if len(paths) > MOST_FILES:
         message = f"this folder contains {len(paths)} files with verdicts; the limit is {MOST_FILES}"
-        faults.append(DocumentFault(str(folder), 1, 1, message, "delete those of older builds"))
+        faults.append(DocumentFault(str(folder), 1, 1, message, "delete those for older builds"))
     for path in paths[:MOST_FILES]:
         try:
             found.append(read_verdicts(path))
@@ -40,7 +40,7 @@ def read_verdicts(path: Path) -> VerdictFile:
     document = read_document(path)
     found = build(document, VerdictFile)
     if _NAME.fullmatch(path.name) and path.name != found.file_name:
-        message = f"the content is that of {found.file_name}"
+        message = f"the content belongs to {found.file_name}"
         raise DocumentError([document.fault(("vcenter",), message, "rename the file, or save it again")])
     return found
 

@@ -185,7 +185,7 @@ class Scrubber:
         try:
             parser.Parse(body, True)
         except expat.ExpatError as error:
-            raise ValueError(f"this is no XML, so nothing in it can be scrubbed: {error}") from error
+            raise ValueError(f"this is not XML, so it cannot be scrubbed: {error}") from error
         return "".join(pieces).encode()
 
 

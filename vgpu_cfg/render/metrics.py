@@ -137,7 +137,7 @@ _GPU = ("host", "gpu", "board")
 METRICS: tuple[Metric, ...] = (
     Metric(
         "vgpu_cfg_read_timestamp_seconds",
-        "Time of the vCenter reading, according to this machine's clock.",
+        "Time when vCenter was read, according to this machine's clock.",
         (),
         lambda site: [((), site.read_at.timestamp())],
     ),
@@ -153,7 +153,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_pool_whole_gpus_held",
-        "GPUs assigned to a VM as a whole.",
+        "GPUs assigned entirely to a VM.",
         _POOL,
         _by_row(lambda row: row.whole_held),
     ),
@@ -254,7 +254,10 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_spare_missing_vms",
-        "VMs without another host, for each cluster with a spare in the quota file; 0 if the spare is there.",
+        (
+            "VMs that could not run on another host, for each cluster with `spare` in the quota file; 0 if "
+            "there is enough spare capacity."
+        ),
         ("cluster",),
         lambda site: (((cluster,), count) for cluster, count in site.spares.items()),
     ),

@@ -310,7 +310,7 @@ def _locks(server: str, config: ConfigFile) -> LocksEntry:
     }
     if len(set(found.values())) > 1:
         raise Ambiguous(
-            f"the contexts {', '.join(found)} differ in `locks`",
+            f"the contexts {', '.join(found)} have different `locks`",
             subject=str(config_file()),
             remedy="write the same `locks` in all contexts of this server, or only in one",
         )

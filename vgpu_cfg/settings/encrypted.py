@@ -57,7 +57,9 @@ def read_age(path: Path) -> str:
         raise LoginFailed(
             f"the file cannot be decrypted with {tried}: {str(error).lower()}",
             subject=str(path),
-            remedy="have it also encrypted for your key, or set VGPU_CFG_AGE_IDENTITY to your identity file",
+            remedy=(
+                "have it encrypted for your key as well, or set VGPU_CFG_AGE_IDENTITY to your identity file"
+            ),
         ) from error
 
 

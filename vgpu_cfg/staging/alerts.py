@@ -44,7 +44,7 @@ ALERTS = (
         "DCGM_FI_DEV_ROW_REMAP_PENDING > 0",
         "0s",
         "warning",
-        f"{_GPU} repairs its memory at the next reset; restart the VM in a maintenance window",
+        f"{_GPU} will repair its memory at the next reset; restart the VM in a maintenance window",
     ),
     Alert(
         "GpuMemoryErrors",
@@ -73,7 +73,7 @@ ALERTS = (
         "increase(vgpu_cfg_port_rx_global_pause_total[10m]) > 0",
         "0s",
         "warning",
-        f"{_PORT} was paused as a whole; set PFC for one priority instead",
+        f"{_PORT} was paused for all traffic; set PFC for one priority instead",
     ),
     Alert(
         "ExporterDown", "up == 0", "10m", "warning", "{{ $labels.instance }} of {{ $labels.vm }} is silent"

@@ -126,7 +126,7 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
     first = text.lstrip("\ufeff").splitlines()[0].strip()
     if first != HEADER:
         raise GuestError(
-            f"the user data does not begin with {HEADER}, so it cannot be merged with that of vgpu-cfg",
+            f"the user data does not begin with {HEADER}, so it cannot be merged with vgpu-cfg's",
             subject=spec.vm,
             remedy=f"write it as {HEADER}, and put scripts under runcmd",
         )

@@ -57,7 +57,7 @@ def user_name(text: str) -> str:
 
 def interface_name(text: str) -> str:
     """Return the name of an interface, 15 signs at most."""
-    return _matching(_INTERFACE, "an interface name", text, "use letters, digits, 15 at most")
+    return _matching(_INTERFACE, "an interface name", text, "use at most 15 letters and digits")
 
 
 def mac_address(text: str) -> str:

@@ -143,7 +143,7 @@ class Assessor:
             Fate.MOVED,
             self._starts([vm], end),
             f"it must be powered off for the move: {cold}" if cold else "",
-            f"{AFFINITY_KEY} pins it to a NUMA node other than that of its new GPU" if is_far else "",
+            f"{AFFINITY_KEY} pins it to a NUMA node other than its new GPU's" if is_far else "",
         )
 
     def _stopped(self, vm: Vm, places: Places) -> OtherVm:

@@ -129,7 +129,7 @@ def _held(
     gone = [name for name in before if name not in result.measured]
     if gone:
         words = ", ".join(f"{before[name]:.1f} {UNITS.get(name, name)}" for name in gone)
-        why = f"the baseline of {day} has {words}, which this run did not measure"
+        why = f"the baseline from {day} contains {words}, which this run did not measure"
         return result.model_copy(update={"state": CheckState.UNPROVEN, "why": why})
     for name, then in before.items():
         now = result.measured[name]

@@ -75,7 +75,7 @@ def test_several_devices_answer_each_for_itself() -> None:
         ("mt4119_pciconf0", "True"),
         ("mt4123_pciconf0", "False"),
     ]
-    with pytest.raises(UnreadableOutput, match="2 devices responded, but one was queried"):
+    with pytest.raises(UnreadableOutput, match="2 devices responded, but only one was queried"):
         parse_firmware(printed("mlxconfig-two-devices.txt"))
 
 

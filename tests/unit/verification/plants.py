@@ -488,7 +488,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG679",
     ),
     Plant(
-        "uncorrectable errors of GPU memory",
+        "uncorrectable GPU memory errors",
         _whole("DRAM Uncorrectable", "            DRAM Uncorrectable : 2"),
         "gpu-health",
         "VG710",

@@ -245,7 +245,7 @@ def _customised(name: str, asked: Customization) -> Part:
     if asked.dns:
         words += ["-dns-server", ",".join(asked.dns)]
     nics = [
-        f"NIC {number}: {nic.ip or 'as the specification has it'}"
+        f"NIC {number}: {nic.ip or 'as defined in the specification'}"
         + (f", gateway {nic.gateway}" if nic.gateway else "")
         for number, nic in enumerate(asked.nics, 1)
     ]

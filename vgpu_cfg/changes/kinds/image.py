@@ -56,7 +56,9 @@ class SetImage(ChangeBase):
         return (
             Part(
                 what=f"Edit the image of cluster {name}: add these components, validate, and save.",
-                why="the image owns the software of the hosts; a package installed by esxcli is removed",
+                why=(
+                    "the image controls all software on the hosts; a package installed with esxcli is removed"
+                ),
                 client=f"{name} > {_IMAGE} > Edit > Components; then Validate, Save, and Run Pre-Check",
                 expected=f"the image is valid, and its hosts are non-compliant until remediated{left}",
                 undo=(f"in the same place, {back}, and save; then remediate the hosts again",),
@@ -142,4 +144,4 @@ class RemediateHost(HostChangeBase):
         yield from at.host_mark(self.host.moid)
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        yield "the host keeps the software of the image; edit the image back, then remediate it again"
+        yield "the host keeps the software from the image; edit the image back, then remediate it again"

@@ -40,7 +40,9 @@ class SetAttributes(ChangeBase):
             return "attributes", plain("")
         why = "while it moves" if '"is_moving":true' in home else "for its return"
         owner = next((f" ({edit.note})" for edit in self.edits if edit.note), "")
-        return "place", plain(f"remember its host {why}{owner}" if home else f"forget its former host{owner}")
+        return "place", plain(
+            f"remember its host {why}{owner}" if home else f"forget its original host{owner}"
+        )
 
     @property
     def compared(self) -> tuple[Edit, ...]:

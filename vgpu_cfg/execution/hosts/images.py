@@ -88,8 +88,8 @@ def _check_changes(change: RemediateHost, hosts: HostSession) -> None:
     others = set(found.differs if found is not None else ()) - {*change.changes}
     if others:
         raise NotConfirmed(
-            f"the image of {name} also changes {', '.join(sorted(others))} of {change.host.name}, "
-            "which the plan did not show",
+            f"the image of {name} also changes {', '.join(sorted(others))} on "
+            "{change.host.name}, which the plan did not show",
             subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
@@ -100,7 +100,7 @@ def _read_image(host_moid: str, cluster: str, name: str, hosts: HostSession) -> 
     facts = hosts.run.reader.read_facts([host_moid], frozenset({FactGroup.IMAGE})).clusters.get(cluster)
     image = facts.image if facts is not None else None
     if image is None or image.unread or image.manager:
-        why = image.unread or image.manager if image is not None else "none manages the cluster"
+        why = image.unread or image.manager if image is not None else "no image manages the cluster"
         raise NotConfirmed(f"the image of {name} cannot be edited: {why}", subject=name, remedy=PLAN_AGAIN)
     return image
 

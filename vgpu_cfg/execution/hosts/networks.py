@@ -70,7 +70,7 @@ def _make_switch(change: ChangeNetwork, wanted: MakeSwitch, hosts: HostSession) 
     if found is not None:
         if wanted.mtu not in (None, found.mtu):
             raise StalePlan(
-                f"a switch {wanted.name} now exists with another MTU",
+                f"a switch {wanted.name} now exists with a different MTU",
                 subject=wanted.name,
                 remedy=PLAN_AGAIN,
             )

@@ -231,7 +231,7 @@ class RunLocks:
                 raise refusal(found, locks)
             self._take_away(found.holder, locks)
         raise Locked(
-            f"the lock of {name} was refused, but no lock is visible",
+            f"the lock on {name} was refused, but no lock is visible",
             subject=str(name),
             remedy=f"check which vCenter alarm definition is named {name.text!r}",
         )

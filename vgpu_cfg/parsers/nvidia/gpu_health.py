@@ -51,10 +51,10 @@ _FLAGS = (
         ("ECC Errors", "Channel Repair Pending"),
     ),
     ("remap-pending", "the TPC repair is pending a reset", ("ECC Errors", "TPC Repair Pending")),
-    ("remap-failed", "memory that cannot be repaired", ("ECC Errors", "Unrepairable Memory")),
+    ("remap-failed", "unrepairable memory", ("ECC Errors", "Unrepairable Memory")),
     (
         "remap-failed",
-        "the threshold of SRAM errors is exceeded",
+        "the SRAM error threshold has been exceeded",
         ("ECC Errors", "Aggregate", "SRAM Threshold Exceeded"),
     ),
 )

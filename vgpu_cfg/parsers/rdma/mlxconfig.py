@@ -76,7 +76,7 @@ def parse_firmware(text: str) -> FirmwareQuery:
     """
     queries = parse_all_firmware(text)
     if len(queries) != 1:
-        raise UnreadableOutput(MLXCONFIG, f"{len(queries)} devices responded, but one was queried")
+        raise UnreadableOutput(MLXCONFIG, f"{len(queries)} devices responded, but only one was queried")
     return queries[0]
 
 

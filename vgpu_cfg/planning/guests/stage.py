@@ -153,7 +153,7 @@ def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Kno
 def stage_guest(
     update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "secret changed"
 ) -> tuple[StageGuest, ...]:
-    """Return the changes that bring outdated modules; none if there are none, or the VM does not run.
+    """Return the changes that bring outdated modules; none if there are none, or the VM is not running.
 
     `again` are kinds of modules that are brought whether they differ or not; `other` says why one is whose
     secrets differ.

@@ -63,7 +63,7 @@ def watch_metrics(watch: Watch) -> str:
         f"# HELP {WATCHED} Time of the last watch.",
         f"# TYPE {WATCHED} gauge",
         f"{WATCHED}{{{plan}}} {watch.at.timestamp():.0f}",
-        f"# HELP {UNREAD} VMs in whose guests no check ran.",
+        f"# HELP {UNREAD} VMs whose guests were not checked.",
         f"# TYPE {UNREAD} gauge",
         f"{UNREAD}{{{plan}}} {len(watch.unread)}",
     ]

@@ -46,7 +46,7 @@ def render_ours(ours: Ours, width: int, *, next_command: str, with_all: bool = F
     seen = f"{counted(len(ours.plans), 'plan')}, {counted(vms, 'VM')} of plans, {ours.now:%Y-%m-%d %H:%M} UTC"
     lines = both_ends(Text(f"vgpu-cfg at {ours.server}", "bold"), Text(seen, "dim"), width)
     counts = [f"{ours.count(level)} {level.value}" for level in Level if ours.count(level)]
-    lines.append(Text(", ".join(counts) or "nothing to act on, nothing waits"))
+    lines.append(Text(", ".join(counts) or "nothing requires action, nothing is waiting"))
     if with_all:
         groups = render_groups(ours.groups, 0, width, with_all=True)
         return [*lines, *groups, *_rest(ours, width, None), *notes]

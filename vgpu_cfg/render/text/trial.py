@@ -32,7 +32,7 @@ def render_outline(outline: Outline, width: int) -> list[Text]:
     facts = {
         "NAMES": f"every object's name begins with {outline.mark.start}",
         "SPACE": f"{size(outline.datastore_mib)} on the datastore at most",
-        "TIME": f"{outline.minutes} minutes at most, removal included",
+        "TIME": f"{outline.minutes} minutes at most, including cleanup",
         "REMAINS": f"{counted(outline.tasks, 'task')} and about {events} in vCenter's lists",
         "ROLE": f"vgpu-cfg privileges --trial {steps}",
         "REMOVES": "all objects at the end, after an error and on Ctrl-C; if vgpu-cfg is killed, run "
@@ -62,7 +62,7 @@ def render_tried(tried: Sequence[Tried], width: int) -> Iterator[Text]:
 def render_left(found: Sequence[Left], due: Collection[Left], width: int) -> list[Text]:
     """List the objects of trials, with what `trial --clean` does about each."""
     if not found:
-        return [Text("No object of a trial is left.")]
+        return [Text("No trial objects remain.")]
     rows = [
         (f"{one.kind} {one.name}", one.mark.id, f"{one.mark.until:%F %R} UTC", _fate(one, due))
         for one in found
@@ -73,4 +73,8 @@ def render_left(found: Sequence[Left], due: Collection[Left], width: int) -> lis
 def _fate(one: Left, due: Collection[Left]) -> str:
     if one in due:
         return "removes it"
-    return "keeps it: not expired" if one.is_proven else "keeps it: only its name shows that it is a trial's"
+    return (
+        "keeps it: not expired"
+        if one.is_proven
+        else ("keeps it: only its name identifies it as a trial object")
+    )

@@ -27,7 +27,7 @@ def render_watch(watch: Watch, width: int) -> list[Text]:
         lines += [Text(""), *fold(Text(f"ENDED  {words}", "green"), width, hang=7)]
     if watch.pending:
         words = "; ".join(f"{one.sign.rule} ({one.sign.place})" for one in watch.pending)
-        lines += [Text(""), *fold(Text(f"PENDING  {words}: reported if it lasts", "dim"), width, hang=9)]
+        lines += [Text(""), *fold(Text(f"PENDING  {words}: reported if it persists", "dim"), width, hang=9)]
     if watch.unread:
         words = f"NOT CHECKED  {listed(watch.unread)}: no checks ran in these guests"
         lines += [Text(""), *fold(Text(words, "yellow"), width, hang=13)]

@@ -61,7 +61,7 @@ class HostStatus:
             return "held"
         if self.cordoned:
             return "cordoned"
-        return "in sync" if self.is_read else "not known in full"
+        return "in sync" if self.is_read else "not fully known"
 
     @property
     def standing(self) -> str:

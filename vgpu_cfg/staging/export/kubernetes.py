@@ -173,7 +173,7 @@ def write_kueue(host_list: HostList) -> Exported:
         },
     ]
     notes = [
-        "kueue.yaml is for a cluster with Kueue; create the LocalQueue in the namespace of the jobs",
+        "kueue.yaml is for a cluster with Kueue; create the LocalQueue in the jobs' namespace",
         "if a VM moves to another ESXi host, export again and rerun label-nodes.sh"
         if _levels(host_list)
         else "kueue.yaml has no topology because some VMs have no host yet: export it again later",

@@ -31,6 +31,6 @@ def write_tf_config(host_list: HostList, options: ExportOptions) -> Exported:
         files,
         (
             f'on {host_list.workers[0].host_name}: export TF_CONFIG="$(cat {first})"',
-            "one process per VM, with access to all GPUs of the VM",
+            "one process per VM, with access to all of the VM's GPUs",
         ),
     )

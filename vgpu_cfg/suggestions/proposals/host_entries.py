@@ -125,7 +125,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
             if not device.is_nic:
                 continue
             for rule in ({"use": "passthrough"}, {"use": "sriov", "vfs": _FUNCTIONS}):
-                says = f"use: {rule['use']} for the NIC {device.pci_id} of {host.name}"
+                says = f"use: {rule['use']} for the NIC {device.pci_id} on {host.name}"
                 whole = {"match": {"pci_id": device.pci_id}, **rule}
                 edit = _with_rule(situation, host, "nics", whole)
                 yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, (edit,))
@@ -150,7 +150,7 @@ def _unclear(situation: Situation) -> Iterator[Candidate]:
             for gpu in host.gpus:
                 for sharing in ("mig", "time_sliced"):
                     rule = {"match": {"pci_id": gpu.pci_id}, "use": "vgpu", "sharing": sharing}
-                    says = f"sharing: {sharing} for GPU {gpu.pci_id} of {host.name}"
+                    says = f"sharing: {sharing} for GPU {gpu.pci_id} on {host.name}"
                     yield Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit((*loc, "gpus"), [rule]),))
                     if entry.cluster:
                         says = f"{says}, and do not prepare other hosts"

@@ -146,10 +146,12 @@ def _tags(situation: Situation, loc: Loc, tags: dict[str, Any]) -> Iterator[Cand
             continue
         if not category.is_for_vms:
             others = {key: one for key, one in tags.items() if key != name}
-            yield Candidate(FixKind.LEAVE, f"without tags of category {name}", edits=(Edit(loc, others),))
+            yield Candidate(FixKind.LEAVE, f"without tags from category {name}", edits=(Edit(loc, others),))
         texts = list(_own_texts(value, (*loc, name)))
         for _, tag in texts[:_MOST] if category.is_single and len(texts) > 1 else ():
-            yield Candidate(FixKind.LEAVE, f"only the tag {tag} of {name}", edits=(Edit((*loc, name), tag),))
+            yield Candidate(
+                FixKind.LEAVE, f"only the tag {tag} from {name}", edits=(Edit((*loc, name), tag),)
+            )
         for at, tag in texts:
             if category.tag(tag) is None:
                 for close in close_to(tag, [one.name for one in category.tags], _MOST):

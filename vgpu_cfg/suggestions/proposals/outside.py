@@ -146,7 +146,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.TEMPLATE_IS_BIOS, Code.OPTION_NEEDS_EFI):
         template = situation.site.template_of(vm)
         if template is not None:
-            says = f"reinstall the OS of the template {template.name} in EFI mode"
+            says = f"reinstall the OS in the template {template.name} in EFI mode"
             yield _act(says, set_in_detail(template.moid, firmware="efi"))
     for vm in situation.lines(Code.TEMPLATE_WITHOUT_SNAPSHOT):
         template = situation.site.template_of(vm)

@@ -120,10 +120,10 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                 case Code.NO_IMAGE | Code.IMAGE_MANAGED | Code.COMPONENT_LACKS:
                     kept = dict((situation.data_at((*loc, "driver")) if loc is not None else None) or {})
                     by = "hand" if found.code == Code.NO_IMAGE else "lifecycle"
-                    says = f"install the driver on {name} as a manual step of the plan"
+                    says = f"install the driver on {name} as a manual step in the plan"
                     yield from _set(loc, "driver", {**kept, "by": by}, says, FixKind.FILE, Cost.HOST_RESTART)
                 case Code.NO_FIRMWARE_TOOLS:
-                    says = f"install NVIDIA's firmware tools on {name} as a step of the plan"
+                    says = f"install NVIDIA's firmware tools on {name} as a step in the plan"
                     yield from _set(
                         loc, "firmware_tools", {"by": "hand"}, says, FixKind.FILE, Cost.HOST_RESTART
                     )
@@ -269,7 +269,7 @@ def _training(situation: Situation) -> Iterator[Candidate]:
         if kind_of_package(package) != "guest":
             package = re.sub(r"(-vgpu-kvm)?\.run$", "-grid.run", package)
         for branch in _branches(situation, vm) if own else ():
-            says = f"{vm.line} with a guest driver of branch {branch}; add version and checksum"
+            says = f"{vm.line} with a guest driver from branch {branch}; add version and checksum"
             new = {"package": package.replace(own, branch), "sha256": "0" * 64}
             edits = situation.set_key(vm, ("guest.driver", new))
             yield Candidate(FixKind.LEAVE, says, edits=edits)

@@ -172,7 +172,7 @@ def _within(view: GuestView, words: tuple[str, ...]) -> Command:
 def ask_worker(view: GuestView) -> Asking:
     """See whether the worker container runs."""
     if view.worker is None:
-        return skipped("the VM does not run a worker container")
+        return skipped("the VM is not running a worker container")
     answer = yield Command(("systemctl", "is-active", WORKER_UNIT))
     state = parse_active(answer.stdout or answer.stderr)
     if state != "active":
@@ -193,7 +193,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
     """Check the worker container's actual settings, which a new one of its image does not show."""
     worker = view.worker
     if worker is None:
-        return skipped("the VM does not run a worker container")
+        return skipped("the VM is not running a worker container")
     if worker.runtime == "apptainer":
         return skipped("Apptainer containers use the guest's own limits, memory, and devices")
     inside = (CLIENTS[worker.runtime], "exec", CONTAINER)

@@ -230,8 +230,8 @@ def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
 
 
 STORM = (
-    "this NIC took in no data for so long that it paused the network, and may have lost packets then",
-    "check its PCIe link, ATS, and the process that it serves; enable the PFC watchdog on the switches",
+    "this NIC accepted no data for so long that it paused the network, and packets may have been lost",
+    "check its PCIe link, ATS, and the process that uses it; enable the PFC watchdog on the switches",
 )
 """The meaning and remedy of a pause storm."""
 

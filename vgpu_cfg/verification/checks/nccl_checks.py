@@ -52,7 +52,7 @@ def ask_nccl(view: GuestView) -> Asking:
             off,
             "RDMA, as planned",
             meaning="NCCL uses TCP instead of the planned RDMA",
-            remedy="remove it from that place; for the plan's own variables, from `training.environment`",
+            remedy="remove it there; for the plan's own variables, remove it from `training.environment`",
         )
     if wrong:
         expected = ", ".join(f"{name}={value}" for name, value in wanted.items())

@@ -275,7 +275,10 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
     if stalled := stalled_words(view, counts):
         return (
             f"a NIC waited for PCIe: {stalled}",
-            "check its PCIe link, and that GPU, NIC and memory are on one NUMA node; then the IOMMU and ATS",
+            (
+                "check its PCIe link, and that GPU, NIC and memory are on the same NUMA node; then the "
+                "IOMMU and ATS"
+            ),
         )
     if paused := paused_words(view, counts):
         return (

@@ -67,7 +67,7 @@ class VCenterLocks:
 
         Raises NotPermitted where the account may not.
         """
-        return self._make(f"creating the lock of {name}", _spec(name, holder, 0))
+        return self._make(f"creating the lock on {name}", _spec(name, holder, 0))
 
     def freeze(self, freeze: Freeze) -> bool:
         """Keep a freeze; False where there is one. One round trip. Raises NotPermitted."""

@@ -36,7 +36,7 @@ MOST_FILTERS = 4
 
 _STATES = (Paths("vim.Task", ("info.state", "info.result", "info.error")),)
 _PROGRESS = (Paths("vim.Task", (*_STATES[0].paths, "info.progress")),)
-"""The progress of a task, with its state in case its end was not reported as news."""
+"""The progress of a task, with its state in case its completion was not reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class VCenterThrowAway:
         home = self._session.alarm_home
 
         def make() -> str:
-            with translated("creating a throw-away alarm", self._session.address):
+            with translated("creating a temporary alarm", self._session.address):
                 try:
                     return str(manager.CreateAlarm(home, disabled_alarm(name, text))._moId)
                 except vim.fault.DuplicateName:
@@ -85,7 +85,7 @@ class VCenterThrowAway:
 
     def change_alarm(self, moid: str, name: str, text: str) -> None:
         """Give an alarm another text."""
-        with translated("changing a throw-away alarm", moid):
+        with translated("changing a temporary alarm", moid):
             vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(disabled_alarm(name, text))
 
     def alarms(self, start: str) -> tuple[SeenAlarm, ...]:

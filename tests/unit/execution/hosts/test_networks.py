@@ -99,7 +99,7 @@ def test_a_switch_that_came_to_be_otherwise_is_planned_anew() -> None:
     server = estate()
     with_switch(server)
     report, _ = run(server, network(MAKE))
-    assert "a switch dvs-roce now exists with another MTU" in only(report).message
+    assert "a switch dvs-roce now exists with a different MTU" in only(report).message
 
 
 @pytest.mark.parametrize("what", [EDIT, SET])

@@ -127,7 +127,7 @@ def test_each_driver_prints_its_own_fields(desk: Desk, driver: str) -> None:
         ("595.71.05", "GPU Recovery Action", "Reboot", "the driver asks for recovery: Reboot"),
         ("570.124.06", "Fabric/Health/Route Unhealthy", "True", "NVSwitch fabric: Route Unhealthy True"),
         ("535.247.01", "Fabric/Health/Route Unhealthy", "True", ""),
-        ("595.71.05", "ECC Errors/Unrepairable Memory", "Yes", "memory that cannot be repaired"),
+        ("595.71.05", "ECC Errors/Unrepairable Memory", "Yes", "unrepairable memory"),
         (
             "535.247.01",
             "Fan Speed",

@@ -59,7 +59,7 @@ def render_branch_plan(found: BranchPlan, width: int) -> list[Text]:
     lines = [Text.assemble((found.plan, "bold"), title)]
     lines += [line for text in found.about for line in _folded(text, width)]
     for stack in found.stacks:
-        lines += [Text(""), Text.assemble((stack.vm, "bold"), f"  {stack.host or 'on no host yet'}")]
+        lines += [Text(""), Text.assemble((stack.vm, "bold"), f"  {stack.host or 'not on a host yet'}")]
         if stack.unread:
             lines += _folded(f"guest not inspected: {stack.unread}", width)
         lines += [

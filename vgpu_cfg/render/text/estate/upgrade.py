@@ -40,7 +40,9 @@ def render_upgrade(
     for name, letter in letters(found, waves).items() if with_all else ():
         lines += [Text(""), *fold(Text(f"TO {name}", style="bold"), width)]
         lines += [part for line in letter.splitlines() for part in fold(Text(line), width, hang=4)]
-    return lines if with_all else [*lines, Text("-v lists all VMs, and a text for each owner.", style="dim")]
+    return (
+        lines if with_all else [*lines, Text("-v lists all VMs, and the notice to each owner.", style="dim")]
+    )
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Text]:
@@ -158,15 +160,15 @@ def _waves(
         yield from _paragraph("" if number else "SPARE", f"from wave {since}: {words}", width)
     at_once = sorted(set(found.lanes.values()))
     count = listed(map(str, at_once), separator=" or ")
-    text = f"at most {count} of a cluster down at once, clusters in parallel"
-    canaries = "; wave 1 is one host of each cluster: then run this command again, and its times are used"
+    text = f"at most {count} of a cluster down at once; clusters are upgraded in parallel"
+    canaries = "; wave 1 is one host in each cluster; run this command again after it to use its actual times"
     yield from _paragraph("PACE", f"{text}{canaries * waves[0].is_canary}", width)
     yield from _paragraph("TIMES", times.source, width)
     hours = sum(wave.hours for wave in waves)
     windows = counted(len({wave.closes for wave in waves}), "window")
     text = f"{windows}, {hours:.1f} hours; complete {waves[-1].ends:%a %Y-%m-%d %H:%M %Z}"
     yield from _paragraph("TOTAL", text, width)
-    text = "if a host fails, no other host of its cluster is taken down in this wave; rerun apply to continue"
+    text = "if a host fails, no other host in its cluster is taken down in this wave; rerun apply to continue"
     yield from _paragraph("BUDGET", text, width)
 
 

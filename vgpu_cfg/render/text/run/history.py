@@ -155,7 +155,7 @@ def render_locks(found: Locks, width: int, *, server: str) -> list[Text]:
         return unknown or hanging("LOCKS", f"no run holds locks on {server}", width, indent=0)
     head = both_ends(
         Text(counted(len(found.runs), "run"), "bold"),
-        Text(f"{server}, times by vCenter's clock", "dim"),
+        Text(f"{server}, times according to vCenter's clock", "dim"),
         width,
     )
     cells = [_locks_cells(found, run) for run in found.runs]

@@ -57,5 +57,11 @@ def environment_file(module: RankModule) -> str:
         for name, value in sorted(module.environment.items())
     ]
     return "".join(
-        ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
+        [
+            (
+                "# Written by vgpu-cfg: the environment for training. Variables set by the caller take "
+                "precedence.\n"
+            ),
+            *lines,
+        ]
     )
