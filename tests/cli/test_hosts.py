@@ -259,16 +259,17 @@ def test_what_is_remembered_is_short_and_written_once(
     assert remembered(vgpu_cfg.lab(ESTATE).state) == kept
 
 
-@pytest.mark.parametrize("text", ["", "{}", "1 00000000 000000000000000000000000", "1"])
+@pytest.mark.parametrize("texts", [("", "{}"), ("1 00000000 000000000000000000000000", "1")])
 def test_a_forged_memory_is_unknown_and_nothing_is_written_on_it(
-    text: str, vgpu_cfg: CommandLine, watch: Watch, ready: Path
+    texts: tuple[str, str], vgpu_cfg: CommandLine, watch: Watch, ready: Path
 ) -> None:
     put_state(vgpu_cfg, ready)
     lab = vgpu_cfg.lab(ESTATE)
+    forged = dict(zip(A100_HOSTS, texts, strict=True))
     with lab.transaction():
         for host in lab.state.all(Host):
-            if host.name in A100_HOSTS:
-                set_attribute(lab.state, host, "vgpu_cfg.read.ecc", text)
+            if host.name in forged:
+                set_attribute(lab.state, host, "vgpu_cfg.read.ecc", forged[host.name])
                 host.gpus[0].ecc_enabled = host.gpus[0].ecc_pending = False
                 lab.state.touch(host)
     shown = vgpu_cfg("plan", PLAN, "--exit-code")
