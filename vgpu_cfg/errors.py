@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-_WORST_FIRST = (130, 1, 6, 3, 5, 4, 8, 9, 7, 10, 0)
+_WORST_FIRST = (130, 1, 6, 3, 5, 4, 8, 7, 10, 9, 0)
 """Which exit code comes back where several hold; docs/reference/exit-codes.md says why in this order."""
 
 

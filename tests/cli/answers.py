@@ -82,7 +82,6 @@ ARGUMENTS = {
     "history": LAB,
     "upgrade": f"--driver 595.71 {LAB}",
     "fit": f"grid_a100-40c {LAB}",
-    "rebalance": f"{SOLVED} --dry-run",
     "size": "--parameters 7e9 --workers 8 --board A100",
     "profiles": "--board A100",
     "privileges": PLAN,
@@ -104,7 +103,7 @@ ARGUMENTS = {
     "lab hand": "bare esx-r12-0{}.lab --fail",  # a server of its own for each format
     "lab reset": "two-a100",
 }
-ENDS = {"plan": 4, "rebalance": 4}
+ENDS = {"plan": 4}
 WITHOUT = {"lab serve": "it runs until Ctrl-C: tests/cli/test_process.py"}
 BANNER = "Running a native library: Copyright (c)"
 NOTICE = "Copyright (c)"

@@ -80,7 +80,7 @@ def test_every_answer_in_every_format_is_alone(
 
 
 def test_a_library_that_prints_when_it_is_imported_is_not_read(vgpu_cfg: CommandLine) -> None:
-    words = ["rebalance", SOLVED, "--dry-run", "--output=json"]
+    words = ["plan", SOLVED, "--output=json"]
     done = subprocess.run(
         [sys.executable, "-c", LOUD, *words],
         env=environment(PYTHONUNBUFFERED=""),  # as a user starts it

@@ -111,7 +111,6 @@ def commands() -> list[tuple[str | Path, ...]]:
             ("history", *SERVER, *output),
             ("unlock", *SERVER, *output),
             ("fit", "grid_a100-40c", *SERVER, *output),
-            ("rebalance", PLAN, "--dry-run", *output),
             ("export", *SERVER, *output) if face == "text" else ("status", PLAN, "--verbose", *output),
         ]
     found += [

@@ -37,7 +37,7 @@ WRITE: dict[str, list[tuple[str, ...]]] = {
 """The commands that change a vCenter, with words for which they have something to do."""
 READ = {
     "validate", "plan", "status", "verify", "doctor", "explain", "inventory", "profiles",
-    "history", "metrics", "fit", "size", "rebalance", "runbook", "export", "hand-over", "privileges",
+    "history", "metrics", "fit", "size", "runbook", "export", "hand-over", "privileges",
     "lab", "upgrade",
 }  # fmt: skip
 

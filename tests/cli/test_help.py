@@ -27,7 +27,6 @@ OF_RECORDINGS = {
     "upgrade",
     "fit",
     "hand-over",
-    "rebalance",
     "export",
     "size",
     "privileges",
@@ -52,7 +51,6 @@ CONNECTED = {
     "doctor",
     "upgrade",
     "fit",
-    "rebalance",
     "import",
     "forget",
     "explain",
@@ -98,8 +96,8 @@ def shown_options(command: str) -> set[str]:
 
 def test_there_are_few_commands_and_few_options(vgpu_cfg: CommandLine) -> None:
     """At most 28 commands and 18 options of `plan`; the connection's are printed once."""
-    assert len(LISTED) <= 29
-    assert len(shown_options("plan")) <= 20
+    assert len(LISTED) <= 28
+    assert len(shown_options("plan")) <= 18
     connection = {one.opts[0] for one in COMMANDS["plan"].params if getattr(one, "hidden", False)}
     assert len(connection) == 12
     told = vgpu_cfg.done("--help", COLUMNS="120").out
@@ -116,6 +114,9 @@ def test_there_are_few_commands_and_few_options(vgpu_cfg: CommandLine) -> None:
         ("record vc.json --server x", "inventory --record=vc.json --server x"),
         ("record --force --server x vc.json", "inventory --force --server x --record=vc.json"),
         ("support-bundle -o a.tgz gpu:x/* --scrub", "doctor -o a.tgz --bundle=gpu:x/* --scrub"),
+        ("rebalance plan.yaml --dry-run --only a", "plan plan.yaml --only a"),
+        ("plan --strict plan.yaml --prune", "plan --exit-code plan.yaml"),
+        ("apply plan.yaml --reason=--prune", "apply plan.yaml --reason=--prune"),
         ("plan usage", "plan usage"),
     ],
 )
@@ -124,7 +125,13 @@ def test_words_of_the_previous_release_still_work(words: str, now: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["usage --server lab:two-a100", "schema", "record vc.json --server lab:bare"]
+    "words",
+    [
+        "usage --server lab:two-a100",
+        "schema",
+        "record vc.json --server lab:bare",
+        "rebalance plans/pair.yaml --dry-run",
+    ],
 )
 def test_an_old_word_answers_with_the_new_one(words: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg.done(*words.split())
@@ -139,7 +146,7 @@ def test_an_old_word_answers_with_the_new_one(words: str, vgpu_cfg: CommandLine)
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
-        "profiles", "doctor", "explain", "fit", "hand-over", "verify", "rebalance",
+        "profiles", "doctor", "explain", "fit", "hand-over", "verify",
         "history", "cordon", "drain", "uncordon", "unlock", "freeze", "export", "privileges", "size",
         "metrics", "trial", "upgrade",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
@@ -214,7 +221,7 @@ def test_help_groups_the_commands(vgpu_cfg: CommandLine) -> None:
     assert places == sorted(places)
     assert "─ Commands ─" not in printed, "a command without a heading"
     plan = printed[places[0] : places[1]]
-    assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy", "rebalance"))
+    assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy"))
 
 
 def test_help_says_the_usual_order_and_an_example_that_needs_no_file(vgpu_cfg: CommandLine) -> None:

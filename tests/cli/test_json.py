@@ -27,7 +27,6 @@ COMMANDS = {
     "upgrade": ["upgrade", "--driver", "595.71", "--server", "lab:mixed-fleet"],
     "usage": ["inventory", "--hours=30d", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
-    "rebalance": ["rebalance", PLAN, "--dry-run"],
     "size": ["size", "--parameters", "7e9", "--workers", "8", "--board", "A100"],
     "profiles": ["profiles", "--board", "A100"],
     "report": ["apply", "--yes", PLAN],

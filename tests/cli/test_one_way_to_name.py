@@ -39,7 +39,6 @@ OF_SEVERAL = {
     ("verify", "--host"): [PLAN, "--quick"],
     ("verify", "--vm"): [PLAN, "--quick"],
     ("plan", "--only"): [PLAN],
-    ("rebalance", "--only"): [PLAN, "--dry-run"],
     ("apply", "--only"): [PLAN, "--dry-run"],
     ("destroy", "--only"): [PLAN, "--dry-run"],
     ("import", "--only"): [PLAN, "--dry-run"],
@@ -68,7 +67,7 @@ def test_every_spelling_selects(stride: int, vgpu_cfg: CommandLine) -> None:
             if ran.code not in (0, 8, 9):
                 wrong[command, option, word] = (ran.code, ran.told[-200:])
         vain = vgpu_cfg(command, *words, option, "host:no-such", *server)
-        if vain.code not in (4, 5) and command != "rebalance":
+        if vain.code not in (4, 5):
             wrong[command, option, "host:no-such"] = (vain.code, vain.told[-200:])
     assert wrong == {}
 

@@ -103,13 +103,13 @@ def test_a_mistyped_name_deletes_nothing(command: str, other: Path, vgpu_cfg: Co
 
 
 @pytest.mark.parametrize("command", ["plan", "apply", "runbook"])
-def test_prune_alone_says_what_to_do_instead(command: str, other: Path, vgpu_cfg: CommandLine) -> None:
-    before = vgpu_cfg.look(ESTATE)
-    ran = vgpu_cfg(command, other, "--prune", COLUMNS="200")
-    assert ran.code == 2
-    assert "name each with --delete NAME" in ran.err
-    assert vgpu_cfg.look(ESTATE) == before
-    vgpu_cfg.done(command, other, "--prune", "--delete", "vm-01", *(["--yes"] if command == "apply" else []))
+def test_prune_deletes_nothing_and_names_what_does(command: str, other: Path, vgpu_cfg: CommandLine) -> None:
+    yes = ["--yes"] if command == "apply" else []
+    before = vgpu_cfg.look(ESTATE).vms
+    ran = vgpu_cfg.done(command, other, "--prune", *yes)
+    assert "`--prune` is now `--delete NAME`" in ran.err
+    assert vgpu_cfg.look(ESTATE).vms >= before
+    vgpu_cfg.done(command, other, "--prune", "--delete", "vm-01", *yes)
 
 
 # ---------------------------------------------------------------- destroy shows, and takes a part

@@ -84,7 +84,7 @@ def test_a_second_machine_with_the_shared_secret_has_nothing_to_do(here: Command
     secrets = share(here)
     tasks = here.look(ESTATE).tasks
     for machine in ({}, OTHER):
-        assert here("plan", PLAN, "--strict", **secrets, **machine).code == 0
+        assert here("plan", PLAN, "--exit-code", **secrets, **machine).code == 0
         assert "0 changes" in here.done("apply", PLAN, "--yes", **secrets, **machine).out
     assert here.look(ESTATE).tasks == tasks
     assert not seeds_of(here) + seeds_of(here, "other")
@@ -104,7 +104,7 @@ def test_a_second_machine_without_the_keys_is_refused_before_anything_is_written
     # What it says to do: copy the folder.
     assert "copy keys/ in the state folder from the machine that applied the plan" in refused.told
     shutil.copytree(here.folder / "state" / "keys", here.folder / "other" / "keys")
-    assert here("plan", PLAN, "--strict", **SECRETS, **OTHER).code == 0
+    assert here("plan", PLAN, "--exit-code", **SECRETS, **OTHER).code == 0
     assert "0 changes" in here.done("apply", PLAN, "--yes", **SECRETS, **OTHER).out
 
 
@@ -121,7 +121,7 @@ def test_a_second_machine_reads_the_keys_from_a_file_beside_the_plan(here: Comma
         here.write(f"{name}.txt", f"{identity}\n")
         said = {**SECRETS, **machine, "VGPU_CFG_AGE_IDENTITY": f"{name}.txt"}
         # The path counts from the plan file, wherever the plan is saved.
-        here.done("plan", plan, "--strict", "-o", "elsewhere/plan.json", **said)
+        here.done("plan", plan, "--exit-code", "-o", "elsewhere/plan.json", **said)
         assert "0 changes" in here.done("apply", plan, "--yes", **said).out
         assert "0 changes" in here.done("apply", "elsewhere/plan.json", "--yes", **said).out
     stranger = here("apply", plan, "--yes", **SECRETS, VGPU_CFG_AGE_IDENTITY="anna.txt.none")
@@ -166,7 +166,7 @@ def test_keys_of_the_state_folder_are_replaced_when_told_to(here: CommandLine) -
     state = here.lab(ESTATE).state
     for name in VMS:
         assert (let_in(state, name, ring(after)), let_in(state, name, ring(before))) == (True, False)
-    assert here("plan", PLAN, "--strict", **SECRETS).code == 0
+    assert here("plan", PLAN, "--exit-code", **SECRETS).code == 0
     journals = [one.read_text(encoding="utf-8") for one in (here.state_folder / "journals").iterdir()]
     for seed in (*before.split(), *after.split()):
         assert not [text for text in (*journals, shown.told, ran.told) if seed.removeprefix("hex:") in text]
@@ -187,7 +187,7 @@ def test_a_shared_seed_is_replaced_by_whoever_keeps_it_and_when_told_to(here: Co
     # Everybody goes on with both, and is told that the old one may go; then with the new one alone.
     assert "VG436" in here.done("plan", PLAN, "--exit-code", **both).out
     assert "VG436" in here.done("apply", PLAN, "--rotate", "keys", "--yes", **both).out
-    assert here("plan", PLAN, "--strict", **{**secrets, "SEED": new}).code == 0
+    assert here("plan", PLAN, "--exit-code", **{**secrets, "SEED": new}).code == 0
     assert here("apply", PLAN, "--yes", **secrets).code == 5
     assert let_in(here.lab(ESTATE).state, "hvd-01", PlanKeyRing(new.encode()))
 
@@ -217,7 +217,7 @@ def test_keys_that_are_lost_are_replaced_by_a_login_of_ones_own(here: CommandLin
     here.write("plan.yaml", text.replace("guest: {", "guest: {login: {user: ops, key: {secret: ops}}, "))
     here.done("apply", PLAN, "--rotate", "keys", "--yes", **SECRETS, OPS=OPS.private)
     assert seeds_of(here)
-    assert here("plan", PLAN, "--strict", **SECRETS, OPS=OPS.private).code == 0
+    assert here("plan", PLAN, "--exit-code", **SECRETS, OPS=OPS.private).code == 0
 
 
 def test_a_token_and_a_registrys_password_are_brought_again_and_once(here: CommandLine) -> None:
@@ -226,7 +226,7 @@ def test_a_token_and_a_registrys_password_are_brought_again_and_once(here: Comma
     ran = here.done("apply", PLAN, *words, "--yes", **{**SECRETS, "TOKEN": "tok-SECRET-renewed"})
     assert ran.told.count("remains valid until you revoke it") == 2
     assert "--rotate" not in ran.out.partition("CHECK")[2]
-    assert here("plan", PLAN, "--strict", **{**SECRETS, "TOKEN": "tok-SECRET-renewed"}).code == 0
+    assert here("plan", PLAN, "--exit-code", **{**SECRETS, "TOKEN": "tok-SECRET-renewed"}).code == 0
 
 
 def test_what_a_plan_does_not_have_cannot_be_replaced(vgpu_cfg: CommandLine) -> None:
@@ -266,7 +266,7 @@ def test_a_replacement_that_is_killed_is_mended_by_the_same_command(here: Comman
         here.done("apply", PLAN, "--rotate", "keys", "--yes", **SECRETS)
         after = seeds_of(here)
         assert len(after.split()) == 1
-        assert here("plan", PLAN, "--strict", **SECRETS).code == 0
+        assert here("plan", PLAN, "--exit-code", **SECRETS).code == 0
         found = here.lab(ESTATE).state
         for name in VMS:
             assert (let_in(found, name, ring(after)), let_in(found, name, ring(before))) == (True, False)
@@ -285,6 +285,6 @@ def test_a_guest_whose_host_key_follows_from_the_old_keys_is_known_by_it_afterwa
     for name in VMS:
         kept = options_of(vgpu_cfg, name)[HOST_KEY_KEY]
         assert kept == " ".join(before.host_key(name).public.split()[:2])
-    assert vgpu_cfg("plan", plan, "--strict", **SECRETS).code == 0
+    assert vgpu_cfg("plan", plan, "--exit-code", **SECRETS).code == 0
     vgpu_cfg.done("apply", plan, "--rotate", "licence", "--yes", **SECRETS)
     vgpu_cfg.done("verify", plan, **SECRETS)

@@ -42,7 +42,7 @@ def kinds(document: dict[str, Any]) -> dict[str, str]:
 
 
 def test_where_nothing_is_ours_it_says_so_and_what_to_type_next(vgpu_cfg: CommandLine) -> None:
-    ran = vgpu_cfg.done("status", *SERVER, "--exit-code", "--strict")
+    ran = vgpu_cfg.done("status", *SERVER, "--exit-code")
     assert "Nothing at lab:two-a100 belongs to vgpu-cfg" in ran.told
     assert ran.out.splitlines()[-1] == "NEXT    vgpu-cfg doctor --server lab:two-a100"
 

@@ -59,7 +59,7 @@ def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
     lab.run_until_idle()
 
     vgpu_cfg.done("apply", "--yes", "fixed.yaml")
-    assert "in sync" in vgpu_cfg.done("plan", "fixed.yaml", "--strict").out
+    assert "in sync" in vgpu_cfg.done("plan", "fixed.yaml", "--exit-code").out
 
 
 def test_a_suggestion_is_planned_as_it_stands_and_changes_nothing_by_itself(

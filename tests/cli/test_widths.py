@@ -37,7 +37,7 @@ COMMANDS = {
     "explain-text": ["explain", "Module 'DevicePowerOn' power on failed."],
     "explain-check": ["explain", "VG650"],
     "size": ["size", "--parameters", "7e9", "--workers", "8"],
-    "rebalance": ["rebalance", "plans/pair.yaml", "--dry-run"],
+    "moves": ["plan", "plans/two-moves.yaml"],
     "not-placed": ["plan", "-v", "examples/hgx-eight-gpu.yaml", *LAB],
     "not-found": ["plan", "plans/unknown-everything.yaml"],
     "no-such-host": ["inventory", "--host", "nothing-like-this", "--server", "lab:bare"],

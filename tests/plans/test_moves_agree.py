@@ -1,4 +1,4 @@
-"""A fix, `fit --without`, `drain` and `rebalance` agree on every VM that runs: how it moves, and where."""
+"""A fix, `fit --without`, `drain` and sets of moves agree on every VM that runs: how it moves, and where."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def by_fit(case: str, vm: Vm, host: Host, observed: Inventory) -> Answer:
 
 
 def may_go(case: str, vm: Vm, observed: Inventory) -> set[str]:
-    """Return the hosts to which `rebalance` would try to move a VM."""
+    """Return the hosts to which a set of moves would try to move a VM."""
     hosts, protection = hosts_in_order(observed), Protection.of(desired_of(case))
     finder = Movables(observed, hosts, CapacityReader(observed, CATALOG), protection, ())
     index = next(n for n, host in enumerate(hosts) if host.moid == vm.host_moid)

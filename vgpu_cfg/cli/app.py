@@ -73,8 +73,6 @@ LISTED = (
            "Show how many more VMs fit on each host, by profile or plan file, and what limits them."),
     Listed("size", "size", panels.LOOK,
            "Estimate the GPUs, step time, rack space and power that a model needs."),
-    Listed("rebalance", "rebalance", panels.PLAN,
-           "Propose the fewest moves of running VMs that make room for all VMs of a plan."),
     Listed("upgrade", "upgrade", panels.HOSTS,
            "Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."),
     Listed("cordon", "upkeep", panels.HOSTS,
@@ -248,7 +246,7 @@ def _renew() -> None:
     """Replace words of the previous release; for people, name today's on standard error."""
     words, sys.argv[1:] = sys.argv[1:], old_words.renewed(sys.argv[1:])
     if words != sys.argv[1:] and not wants_json(words):
-        sys.stderr.write(old_words.note(words) + "\n")
+        sys.stderr.write("".join(f"{line}\n" for line in old_words.notes(words)))
 
 
 def wants_json(words: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from vgpu_cfg.suggestions.acts import is_added
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate, Cost, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose
+from vgpu_cfg.suggestions.proposals.room import move_together
 from vgpu_cfg.suggestions.situation import Situation
 
 MOST_TRIALS = 150
@@ -95,8 +96,8 @@ class Search:
         """Return the working ideas, the least demanding first.
 
         First edits of the file alone. If these do not suffice, edits with the author's approval, and acts
-        outside: each if it suffices, both together only if neither does. Hardware is bought only if nothing
-        else is enough.
+        outside: each if it suffices, both together only if neither does. Moves that help only together count
+        as one act. Hardware is bought only if nothing else is enough.
         """
         whole = self.attempt(())
         if whole is None or not whole.plan.errors:
@@ -104,7 +105,7 @@ class Search:
         self._assessor = Assessor(whole, self.source.catalog)
         found = [self._find(whole, _IN_FILE)]
         if not any(found):
-            found = [self._find(whole, _WITH_LEAVE), self._find(whole, _OUTSIDE)]
+            found = [self._find(whole, _WITH_LEAVE), self._find(whole, _OUTSIDE) or self._moved(whole)]
         for kinds, costs in ((_ANY, _CHEAPER), (_OUTSIDE, _HARDWARE), (_ANY, _HARDWARE)):
             if not any(found):
                 found = [self._find(whole, kinds, costs)]
@@ -123,6 +124,10 @@ class Search:
             self.tried += 1
             self._known[key] = trial
         return self._known[key]
+
+    def _moved(self, whole: Trial) -> Found | None:
+        ideas = move_together(Situation(whole, self.source.catalog), self.source.options, self.most)
+        return next((found for idea in ideas if (found := self._working((idea,))) is not None), None)
 
     def _find(
         self, whole: Trial, kinds: Collection[FixKind], costs: Sequence[Cost] = _CHEAPER

@@ -195,15 +195,6 @@ def test_mandatory_rules_between_vms_and_hosts_are_kept() -> None:
     assert ruled(hosts="", not_hosts="first") == [("a", "esx-02")]
 
 
-def test_a_restart_on_the_same_host_is_a_hint_and_no_move() -> None:
-    host = {"gpus": [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]}
-    vms = {"a": small("esx-01"), "b": small("esx-01") | {"on": [B]}}
-    found = rebalance(make_inventory({"hosts": {"esx-01": host}, "vms": vms}))
-    assert (found.outcome, found.moves) == (RebalanceResult.NONE, ())
-    assert [(one.vm, one.host) for one in found.restarts] == [("a", "esx-01"), ("b", "esx-01")]
-    assert rebalance(estate(2, TWO)).restarts == ()
-
-
 @pytest.mark.parametrize("parameter", ["uvm", "debugging", "profiling"])
 def test_plugin_parameters_forbid_vmotion(parameter: str) -> None:
     rows = {

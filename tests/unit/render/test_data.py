@@ -29,8 +29,6 @@ from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.moves.movables import Stay
-from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
 from vgpu_cfg.planning.pool.calendar import PoolCalendar, ReservationCalendar, ReservedRow
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.quotas import ShareUse
@@ -49,7 +47,6 @@ from vgpu_cfg.render.data.pool import (
     fit_data,
     hours_data,
     pool_data,
-    rebalance_data,
     reservations_data,
     room_data,
     site_changes_data,
@@ -133,17 +130,6 @@ def documents() -> dict[str, dict[str, Any]]:
         "fit": fit_data(fit_view()),
         "site-changes": site_changes_data(
             compare_sites(make_inventory({}), crowded()), make_inventory({}), crowded()
-        ),
-        "rebalance": rebalance_data(
-            Rebalance(
-                RebalanceResult.MOVES,
-                ("b",),
-                (Move("a", "vm-1", "x", "y", MoveMethod.COLD, ("grid_a100-4c",)),),
-                restarts=(Restart("a", "vm-1", "x"),),
-                stays=(Stay("c", "x", "it is bound"),),
-            ),
-            "demo",
-            "vc.example",
         ),
         "absence": absence_data(absent(), "vc.example", ""),
         "room": room_data(

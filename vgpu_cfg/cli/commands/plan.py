@@ -29,13 +29,11 @@ from vgpu_cfg.cli.options.shared import (
     PlanOutputOption,
     PlansArgument,
     PowerCycleOption,
-    PruneOption,
     ReportFormat,
     ReportOption,
     SignersOption,
     YesOption,
     connected,
-    names_to_delete,
     planned,
     refuse_of_several,
 )
@@ -60,9 +58,9 @@ _SignOption = Annotated[
     Path | None,
     typer.Option("--sign", metavar="KEY", help="Sign the saved plan with this SSH key.", show_default=False),
 ]
-_ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 if there are differences.")]
-_StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Like --exit-code, but also exit 10 if something is unknown.")
+_ExitCodeOption = Annotated[
+    bool,
+    typer.Option("--exit-code", help="Exit 10 if there are differences, 9 if something is only unknown."),
 ]
 _OpenShellOption = Annotated[
     bool,
@@ -279,13 +277,11 @@ def plan(
     out: _SaveOption = None,
     sign: _SignOption = None,
     exit_code: _ExitCodeOption = False,
-    strict: _StrictOption = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
     allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
-    prune: PruneOption = False,
     only: OnlyOption = None,
     rotate: RotateOption = None,
     open_shell: _OpenShellOption = False,
@@ -309,7 +305,7 @@ def plan(
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
 
-    names = names_to_delete(delete, prune=prune)
+    names = tuple(delete or ())
     if html is not None:
         refuse_unwritable(html, "--html")
     if sign is not None and out is None:
@@ -340,7 +336,7 @@ def plan(
         )
 
         def code_of(made: Plan) -> int:
-            return flow.exit_code_of_differences(made, strict=strict) if exit_code or strict else 0
+            return flow.exit_code_of_differences(made) if exit_code else 0
 
         def ask(request: PlanRequest, server: Connection) -> answers.Answer:
             occasioned = replace(shown, occasion=stand_in(server))
@@ -388,8 +384,8 @@ def plan(
     flow.refuse_errors(made, fixes)
     if sign is not None and out is not None:
         show.say(f"{sign_plan(out, sign)}: signed with {sign}")
-    if exit_code or strict:
-        raise typer.Exit(flow.exit_code_of_differences(made, strict=strict))
+    if exit_code:
+        raise typer.Exit(flow.exit_code_of_differences(made))
 
 
 @connected(quotas=True)
@@ -406,7 +402,6 @@ def apply(
     allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
-    prune: PruneOption = False,
     only: OnlyOption = None,
     rotate: RotateOption = None,
     done: _DoneOption = None,
@@ -430,7 +425,7 @@ def apply(
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 
-    names = names_to_delete(delete, prune=prune)
+    names = tuple(delete or ())
     if html is not None:
         refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
@@ -503,7 +498,6 @@ def status(
     path: _PlansToLookAt = None,
     *,
     exit_code: _ExitCodeOption = False,
-    strict: _StrictOption = False,
     html: _StatusPageOption = None,
     verbose: _VerboseOption = False,
     output: ReportOption = ReportFormat.TEXT,
@@ -527,7 +521,7 @@ def status(
     options = PlanOptions(allow_power_cycle=True)
 
     def code_of(made: Plan) -> int:
-        return flow.exit_code_of_differences(made, strict=strict) if exit_code or strict else 0
+        return flow.exit_code_of_differences(made) if exit_code else 0
 
     def ask(request: PlanRequest, secrets: SecretStore, server: Connection) -> answers.Answer:
         found, differences = look_at(server, flow.meant_at(server, request.desired), options, secrets)
@@ -549,7 +543,7 @@ def status(
                 OutputFormat(output.value),
                 html,
                 verbose=verbose,
-                exits=(exit_code or strict, strict),
+                exit_code=exit_code,
             )
         )
     if path.is_dir():
@@ -580,11 +574,11 @@ def _without_plan(
     html: Path | None,
     *,
     verbose: bool,
-    exits: tuple[bool, bool],
+    exit_code: bool,
 ) -> int:
     """Report everything of this program at one vCenter or several; return the exit code."""
     from vgpu_cfg.cli.commands.explain import server_words
-    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES
+    from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, EXIT_UNKNOWN
     from vgpu_cfg.cli.flows.status_flow import look_around
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import answers
@@ -596,10 +590,9 @@ def _without_plan(
 
     def answer(found: Ours, words: Sequence[str]) -> answers.Answer:
         is_wrong = any(one.kind.level is not Level.WAITING for one in found.ailments)
-        is_open = bool(found.notes) or bool(found.ailments)
-        code = EXIT_DIFFERENCES if (exits[0] and is_wrong) or (exits[1] and is_open) else 0
+        code = EXIT_DIFFERENCES if is_wrong else EXIT_UNKNOWN if found.notes else 0
         command = shlex.join(["vgpu-cfg", "doctor", *words])
-        return answers.ours(found, next_command=command, verbose=verbose, exit_code=code)
+        return answers.ours(found, next_command=command, verbose=verbose, exit_code=code if exit_code else 0)
 
     if flags.is_of_several:
         refuse_of_several({"--html": html})
@@ -662,7 +655,7 @@ def destroy(
     from vgpu_cfg.cli.output import show
 
     request = read_request(path, variables, variable_files)
-    names, globs = names_to_delete(delete), tuple(only or ())
+    names, globs = tuple(delete or ()), tuple(only or ())
     options = CommandOptions(
         connection,
         variables,

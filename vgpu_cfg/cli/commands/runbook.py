@@ -20,9 +20,7 @@ from vgpu_cfg.cli.options.shared import (
     OutputOption,
     PlanArgument,
     PowerCycleOption,
-    PruneOption,
     connected,
-    names_to_delete,
     planned,
 )
 from vgpu_cfg.errors import NotFound
@@ -59,7 +57,6 @@ def runbook(
     allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
-    prune: PruneOption = False,
     rotate: RotateOption = None,
     open_shell: Annotated[
         bool,
@@ -101,7 +98,7 @@ def runbook(
     from vgpu_cfg.planning.host_settings.table import setting
     from vgpu_cfg.render.markdown.runbook import render_runbook
 
-    names = names_to_delete(delete, prune=prune)
+    names = tuple(delete or ())
     command = CommandOptions(
         connection,
         variables,

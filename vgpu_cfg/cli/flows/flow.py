@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.ports import InventoryReader, ReadScope
     from vgpu_cfg.settings.secrets import SecretStore
 
-EXIT_DIFFERENCES = 10
-"""No error: see docs/reference/exit-codes.md."""
+EXIT_DIFFERENCES, EXIT_UNKNOWN = 10, 9
+"""No errors: see docs/reference/exit-codes.md."""
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
@@ -265,11 +265,13 @@ def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None
     )
 
 
-def exit_code_of_differences(plan: Plan, *, strict: bool = False) -> int:
-    """Return the exit code for differences, or 0; `strict` counts unknown ones."""
+def exit_code_of_differences(plan: Plan) -> int:
+    """Return the exit code for differences, or for values that could not be read, or 0."""
     from vgpu_cfg.planning.sync import is_in_sync, is_known
 
-    return EXIT_DIFFERENCES if not is_in_sync(plan) or (strict and not is_known(plan)) else 0
+    if not is_in_sync(plan):
+        return EXIT_DIFFERENCES
+    return 0 if is_known(plan) else EXIT_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -23,16 +23,23 @@ COMMANDS = {
     "schema": Old(("validate", "--schema=plan-file"), {"--of": "--schema"}),
     "record": Old(("inventory",), argument="--record"),
     "support-bundle": Old(("doctor",), argument="--bundle"),
+    "rebalance": Old(("plan",), {"--dry-run": ""}),
 }
+_STRICT, _PRUNE = {"--strict": "--exit-code"}, {"--prune": ""}
+OPTIONS: dict[str, dict[str, str]] = {
+    "plan": _STRICT | _PRUNE, "status": _STRICT, "apply": _PRUNE, "runbook": _PRUNE,
+}  # fmt: skip
+"""By command, the options that replace earlier ones; those without a replacement are left out."""
+_INSTEAD = {"--prune": "--delete NAME"}
 _FLAGS = ("--force", "--scrub", "--insecure", "--help", "-h")
 
 
 def renewed(words: Sequence[str]) -> list[str]:
     """Return a command line in today's words; one that has no old word is returned unchanged."""
-    old = COMMANDS.get(words[0]) if words else None
-    if old is None:
-        return list(words)
-    rest = [_renamed(word, old.renamed) for word in words[1:]]
+    if not words:
+        return []
+    old = COMMANDS.get(words[0], Old((words[0],), OPTIONS.get(words[0], {})))
+    rest = [_renamed(word, old.renamed) for word in words[1:] if old.renamed.get(word) != ""]
     index = _first_argument(rest) if old.argument else None
     if index is not None:
         rest[index] = f"{old.argument}={rest[index]}"
@@ -40,11 +47,19 @@ def renewed(words: Sequence[str]) -> list[str]:
     return [*(word for word in old.now if word.partition("=")[0] not in named), *rest]
 
 
-def note(words: Sequence[str]) -> str:
-    """Return the line that names today's words."""
-    old = COMMANDS[words[0]]
-    now = " ".join(("vgpu-cfg", *old.now, *([old.argument] if old.argument else [])))
-    return f"NOTE  `vgpu-cfg {words[0]}` is now `{now}`; the old word will be removed in the next release"
+def notes(words: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each old word of a command line, with today's words."""
+    old = COMMANDS.get(words[0])
+    if old is not None:
+        now = " ".join(("vgpu-cfg", *old.now, *([old.argument] if old.argument else [])))
+        yield f"NOTE  `vgpu-cfg {words[0]}` is now `{now}`; {_UNTIL}"
+    for word in words[1:]:
+        instead = OPTIONS.get(words[0], {}).get(word)
+        if instead is not None:
+            yield f"NOTE  `{word}` is now `{instead or _INSTEAD[word]}`; {_UNTIL}"
+
+
+_UNTIL = "the old word will be removed in the next release"
 
 
 def _renamed(word: str, names: Mapping[str, str]) -> str:

@@ -156,12 +156,6 @@ SignersOption = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
-PruneOption = Annotated[
-    bool,
-    typer.Option(
-        "--prune", help="No longer deletes anything; name each VM with --delete.", rich_help_panel=_SCOPE
-    ),
-]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 OnlyOption = Annotated[
     list[str] | None,
@@ -270,17 +264,6 @@ class CommandOptions:
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)
         return shlex.join([*words, *self.connection.words])
-
-
-def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[str, ...]:
-    """Return the names that `--delete` gave. Raises BadParameter for `--prune` without any."""
-    if prune and not delete:
-        raise typer.BadParameter(
-            "no longer deletes anything, since the VMs may belong to another plan file of this name. To "
-            "delete VMs that `vgpu-cfg plan` lists, name each with --delete NAME",
-            param_hint="--prune",
-        )
-    return tuple(delete or ())
 
 
 def connected(

@@ -13,7 +13,7 @@ target; VMs that change places in a circle cannot all run meanwhile, so one of t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
@@ -146,14 +146,8 @@ class Movables:
         """List those of a host's VMs, by moid, that may go to another place; the others are among `stays`."""
         return list(self._on(index, (index,), only=vms))
 
-    def restartable(self, index: int) -> Iterator[Movable]:
-        """Yield the VMs with vGPUs of a host that may be restarted there, as nothing of them is bound."""
-        for one in self._on(index, (), stays=True):
-            if one.shape.variants:
-                yield replace(one, shape=replace(one.shape, hosts=((index, 0),)))
-
     def _on(
-        self, index: int, tight: Collection[int], *, stays: bool = False, only: Collection[str] | None = None
+        self, index: int, tight: Collection[int], *, only: Collection[str] | None = None
     ) -> Iterator[Movable]:
         host = self.hosts[index]
         for vm in running_vms(host, self.observed):
@@ -165,11 +159,10 @@ class Movables:
             why, shape = self._why_bound(vm, detail, host), None
             if not why:
                 shape = self._shape(vm, detail, index)
-                why = "" if stays or (shape and shape.hosts) else self._nowhere(detail)
+                why = "" if shape and shape.hosts else self._nowhere(detail)
             if shape is None or why:
-                if not stays:
-                    why = why or "its vGPUs are not in the catalog"
-                    self.stays.append(Stay(vm.name, host.name, why, vm.moid))
+                why = why or "its vGPUs are not in the catalog"
+                self.stays.append(Stay(vm.name, host.name, why, vm.moid))
                 continue
             yield Movable(vm, host, shape, why_cold(detail, self.observed), stun_ms(detail, host))
 

@@ -1,4 +1,4 @@
-"""Places for VMs that lose theirs: judged alike for fixes, `fit`, `rebalance`, `drain`, lost hosts.
+"""Places for VMs that lose theirs: judged alike for fixes, `fit`, `drain`, lost hosts.
 
 A VM has a place if its hardware version, devices, memory, networks, datastores, cordons and mandatory rules
 allow it, next to everything else that runs or comes there. A criterion of one applies to all of them.

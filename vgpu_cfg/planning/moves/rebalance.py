@@ -1,4 +1,4 @@
-"""The fewest moves of running VMs after which every VM of a plan gets a place; a proposal, never a change.
+"""The fewest moves of running VMs after which every VM of a plan gets a place: an idea for FIX.
 
 `apply` carries none of it out. The VMs that may move and how are in `movables`, the order in `move_order`.
 """
@@ -44,8 +44,6 @@ MOST_TRIALS = 500
 """How many sets of so many moves are tried the greedy way, so that the search ends on any estate."""
 MOST_SOLVED = 50
 """How many of them are tried with the solver where the greedy way finds nothing."""
-MOST_RESTARTS = 50
-"""How many VMs are tried as ones to restart where they are."""
 
 
 class MoveMethod(StrEnum):
@@ -87,15 +85,6 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """A VM that would leave room with other GPUs of its host; a hint, since they cannot be chosen."""
-
-    vm: str
-    moid: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
 class Rebalance:
     """The proposal. `unplaced` are the plan's VMs without a place at present, `trials` the attempts.
 
@@ -109,19 +98,24 @@ class Rebalance:
     trials: int = 0
     errors: tuple[Diagnostic, ...] = ()
     uncertain_starts: tuple[str, ...] = ()
-    restarts: tuple[Restart, ...] = ()
     stays: tuple[Stay, ...] = ()
 
 
 def plan_rebalance(
-    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+    desired: DesiredPlan,
+    observed: Inventory,
+    catalog: Catalog,
+    options: PlanOptions,
+    *,
+    most: int = MOST_TRIALS,
 ) -> Rebalance:
     """Look for the fewest moves: one, then two, then three; those by vMotion alone first.
 
-    Hosts count in their present state; the plan's changes to them have not happened.
+    At most `most` sets of so many moves are tried. Hosts count in their present state; the plan's changes to
+    them have not happened.
     """
     observed = as_named(desired, observed)
-    return _Rebalancing(desired, observed, catalog, meant_at(options, desired, observed)).run()
+    return _Rebalancing(desired, observed, catalog, meant_at(options, desired, observed), most).run()
 
 
 @dataclass(slots=True)
@@ -130,6 +124,7 @@ class _Rebalancing:
     observed: Inventory
     catalog: Catalog
     options: PlanOptions
+    most: int
     findings: Findings = field(init=False)
     resolver: VmResolver = field(init=False)
     resolved_vms: list[ResolvedVm] = field(default_factory=list)
@@ -151,9 +146,8 @@ class _Rebalancing:
             index for resolved in self.resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
         }
         movables = finder.surroundings(wanted, self._tight(wanted, as_is.initial))
-        restarts = tuple(self._restarts(finder, wanted))
         outcome, moves, doubts = self._search(movables)
-        return Rebalance(outcome, unplaced, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
+        return Rebalance(outcome, unplaced, moves, self.trials, errors, doubts, tuple(finder.stays))
 
     def _resolved(self) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs with what each needs, as planning does."""
@@ -184,7 +178,7 @@ class _Rebalancing:
         """Try the sets of one, two and three moves; of as many moves one without doubts comes first."""
         for count in range(1, MOST_MOVES + 1):
             doubtful: tuple[tuple[Move, ...], tuple[str, ...]] | None = None
-            for placers, most in ((PLACERS[:1], MOST_TRIALS), (PLACERS, MOST_SOLVED)):
+            for placers, most in ((PLACERS[:1], self.most), (PLACERS, min(MOST_SOLVED, self.most))):
                 for chosen in islice(_choices(movables, count), most):
                     self.trials += 1
                     found = self._try(chosen, placers)
@@ -234,17 +228,6 @@ class _Rebalancing:
         demands = [*demands_of(self.resolved_vms), *(one.demand for one in moved)]
         starting = starting_of(self.resolved_vms) | {one.vm.moid for one in moved}
         return place_startable(baseline.states, demands, placers, starting)
-
-    def _restarts(self, finder: Movables, wanted: set[int]) -> Iterator[Restart]:
-        """Yield the VMs one of which, with other GPUs of its own host, would leave room for the plan."""
-        tried = 0
-        for index in sorted(wanted):
-            for one in finder.restartable(index):
-                tried += 1
-                if tried > MOST_RESTARTS:
-                    return
-                if not self._place((one,), PLACERS[:1]).failed:
-                    yield Restart(one.vm.name, one.vm.moid, one.host.name)
 
     def _move(self, step: MoveStep, one: Movable) -> Move:
         return Move(

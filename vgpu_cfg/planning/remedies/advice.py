@@ -79,8 +79,7 @@ REMEDIES = NIC_REMEDIES | {
     Code.GPU_IN_MIG_MODE: "use a MIG-backed profile, or disable MIG mode on the GPU",
     Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it creates the "
     "groups), use an available size, or remove `nvlink`",
-    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` shows which VMs "
-    "to move), or specify more hosts",
+    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set, or specify more hosts",
     Code.LABEL_UNKNOWN: "compare the label, model and IDs with `vgpu-cfg inventory`",
     Code.PASSTHROUGH_ABSENT: "run `vgpu-cfg inventory` to list the GPUs with their addresses",
     Code.PASSTHROUGH_NOT_ACTIVE: "enable passthrough for the device (Configure > PCI Devices)",

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.moves.rebalance import Rebalance
 from vgpu_cfg.planning.pool.calendar import ReservationCalendar
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
@@ -275,25 +273,6 @@ def site_changes_data(changes: Sequence[SiteChange], before: Inventory, after: I
             }
             for change in changes
         ],
-    }
-
-
-def rebalance_data(found: Rebalance, plan: str, server: str, *, lost: Sequence[LostHost] = ()) -> Data:
-    """Return the proposal."""
-    return {
-        "kind": "rebalance",
-        "format": FORMAT,
-        "plan": plan,
-        "server": server,
-        "outcome": str(found.outcome),
-        "homeless": list(found.unplaced),
-        "moves": [asdict(move) | {"how": str(move.how)} for move in found.moves],
-        "doubts": list(found.uncertain_starts),
-        "restarts": [asdict(one) for one in found.restarts],
-        "stays": [asdict(one) for one in found.stays],
-        "lost_hosts": [one.model_dump(mode="json") for one in lost],
-        "trials": found.trials,
-        "errors": [error.model_dump(mode="json") for error in found.errors],
     }
 
 

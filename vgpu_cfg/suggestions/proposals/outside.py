@@ -514,7 +514,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
         for host in situation.hosts_of(vm):
             is_near = source is not None and source.compute_moid == host.compute_moid
             if is_near and host != source and host.is_usable:
-                yield from move_away(situation, [existing], to=host)
+                yield from move_away(situation, [existing], to={existing.moid: host.moid})
     for vm in situation.lines(Code.HOST_GROUP_UNUSABLE):
         for cluster in situation.site.clusters_of(vm):
             for group in cluster.host_groups:

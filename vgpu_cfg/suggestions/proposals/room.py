@@ -5,7 +5,8 @@ VMs that run where a plan needs room or an empty host: moved to where each can r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from vgpu_cfg.changes.change import RelocateVm
 from vgpu_cfg.changes.suggestion import FixKind
@@ -15,8 +16,10 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
+from vgpu_cfg.planning.moves.rebalance import plan_rebalance
 from vgpu_cfg.planning.remedies.advice import uncordon
 from vgpu_cfg.planning.upkeep import vm_changes
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
@@ -36,6 +39,7 @@ from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.others import is_own
 from vgpu_cfg.suggestions.situation import Situation
 
+_ANYWHERE: Mapping[str, str] = MappingProxyType({})
 _MOST_MORE = 3
 _MOST_KINDS = 4
 _MOST_VMS = 8
@@ -164,9 +168,21 @@ def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate
     )
 
 
-def move_away(situation: Situation, vms: Sequence[Vm], *, to: Host | None = None) -> Iterator[Candidate]:
-    """Move all of these VMs to where a drain would, or to one host; nothing if one of them has no place."""
-    allowed = {vm.moid: (to.moid,) for vm in vms} if to is not None else {}
+def move_together(situation: Situation, options: PlanOptions, most: int) -> Iterator[Candidate]:
+    """Yield the fewest moves of running VMs that make room for all VMs, if `most` sets of moves show them."""
+    desired, observed = situation.desired, situation.observed
+    found = plan_rebalance(desired, observed, situation.catalog, options, most=most)
+    hosts = {host.name: host.moid for host in observed.hosts}
+    vms = [observed.vm_by_moid[move.moid] for move in found.moves]
+    if not found.uncertain_starts:
+        yield from move_away(situation, vms, to={move.moid: hosts[move.target] for move in found.moves})
+
+
+def move_away(
+    situation: Situation, vms: Sequence[Vm], *, to: Mapping[str, str] = _ANYWHERE
+) -> Iterator[Candidate]:
+    """Move all of these VMs to where a drain would, or to hosts by moid; nothing if one has no place."""
+    allowed = {vm: (host,) for vm, host in to.items()}
     protection = Protection.of(situation.desired)
     places = find_places(vms, situation.observed, situation.catalog, protection, allowed=allowed)
     if vms and not places.why_not and not places.doubts:
