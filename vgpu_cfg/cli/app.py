@@ -156,6 +156,10 @@ class _Loaded(MutableMapping[str, Any]):
         if name not in self._found:
             within = typer.Typer()
             import_module(f"vgpu_cfg.cli.commands.{self._modules[name]}").register(within)
+            if _COMPLETE in os.environ:
+                from vgpu_cfg.cli.completing import attach
+
+                attach(within)
             groups = [
                 one.typer_instance for one in within.registered_groups if one.typer_instance is not None
             ]
@@ -178,6 +182,8 @@ class _Loaded(MutableMapping[str, Any]):
         return len(self._modules)
 
 
+_COMPLETE = "_VGPU_CFG_COMPLETE"
+"""The variable with which a shell asks for completions (typer/completion.py)."""
 EXIT_BUG = 1
 STANDARD_OUTPUT = "standard output"
 UsageError: Any = typer.BadParameter.__mro__[1]

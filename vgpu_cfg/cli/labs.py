@@ -278,6 +278,13 @@ def restart_lab(estate: str, away_seconds: float, starting_seconds: float, *, fo
         )
 
 
+def host_names(lab: Lab) -> list[str]:
+    """Return the names of a lab's hosts."""
+    from vgpu_cfg.lab.state.inventory import Host
+
+    return [host.name for host in lab.state.all(Host)]
+
+
 def operate_servers(
     estate: str, hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[ServerAct]
 ) -> None:
@@ -285,10 +292,8 @@ def operate_servers(
 
     Raises NotFound for an unknown host, and UnsafePlan if its state forbids it.
     """
-    from vgpu_cfg.lab.state.inventory import Host
-
     lab = open_lab_of(estate)
-    known = [host.name for host in lab.state.all(Host)]
+    known = host_names(lab)
     for name in hosts:
         if name not in known:
             remedy = did_you_mean(name, known, noun="hosts")
