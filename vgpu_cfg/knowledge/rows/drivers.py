@@ -135,6 +135,9 @@ DRIVER_ROWS = (
             r"required key not available",
             r"module verification failed[^\n]*nvidia",
             r"loading of unsigned module is (rejected|restricted)",
+            r"unsigned module loading is restricted",
+            r"failed to load\W+Secure boot is enabled",
+            r"PKCS#7 signature not signed with a trusted key",
         ),
         sample="modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
         symptom="the kernel rejects the NVIDIA module because of its signature",
@@ -157,7 +160,7 @@ DRIVER_ROWS = (
         "module-no-device",
         (
             r"could not insert '?nvidia'?: no such device",
-            r"no NVIDIA (graphics )?(device|adapter)[^\n]*(found|probe)",
+            r"no NVIDIA (graphics )?(device|adapter|GPU)[^\n]*(found|probe)",
         ),
         sample="modprobe: ERROR: could not insert 'nvidia': No such device",
         symptom="the NVIDIA module finds no supported GPU",
@@ -182,7 +185,7 @@ DRIVER_ROWS = (
         "bar-invalid",
         (
             r"PCI I/O region assigned to your NVIDIA device is invalid",
-            r"BAR\d is 0M @ 0x0",
+            r"BAR\d is 0M @ 0x0|request_mem_region failed for 0M",
             _LARGE_BAR,
             r"64-bit BAR[^\n]*(not|fail|unassigned)",
         ),

@@ -198,6 +198,7 @@ GUEST_ROWS = (
             r"could not get lock /var/lib/(dpkg/lock(-frontend)?|apt/lists/lock)",
             r"unable to (lock directory /var/lib/apt/lists|acquire the dpkg frontend lock)",
             r"waiting for cache lock",
+            r"dpkg frontend lock was locked by another process",
             r"failed to lock (apt for exclusive operation|directory /var/lib/)",
         ),
         sample="E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt-get)",

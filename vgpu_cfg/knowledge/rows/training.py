@@ -82,7 +82,7 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-modify-qp",
-        (r"ibv_modify_qp failed", r"failed to modify QP to RT[RS]"),
+        (r"ibv_modify_qp failed", r"failed to modify QP (\d+ )?to RT[RS]"),
         sample="NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
         symptom="two RDMA devices cannot establish a connection",
         cause=(
