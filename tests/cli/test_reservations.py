@@ -57,7 +57,7 @@ def test_a_plan_that_is_forgotten_holds_nothing(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", plan)
     vgpu_cfg.done("forget", "--yes", plan, "--only", "big-01")
     assert [row["plan"] for row in reserved(vgpu_cfg)] == ["full-vgpu"]
-    assert "give back" in vgpu_cfg.done("forget", "--yes", plan).out
+    assert "release the reservation" in vgpu_cfg.done("forget", "--yes", plan).out
     assert reserved(vgpu_cfg) == []
 
 
