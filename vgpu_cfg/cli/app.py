@@ -182,15 +182,16 @@ class _Loaded(MutableMapping[str, Any]):
         return len(self._modules)
 
 
-_COMPLETE = "_VGPU_CFG_COMPLETE"
-"""The variable with which a shell asks for completions (typer/completion.py)."""
+_PROGRAM = "vgpu-cfg"
+_COMPLETE = f"_{_PROGRAM}_COMPLETE".replace("-", "_").upper()
+"""The variable with which a shell asks for completions, as Typer makes it of the program's name."""
 EXIT_BUG = 1
 STANDARD_OUTPUT = "standard output"
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Typer's error for a mistyped command line; Typer exports the class under no other name."""
 
 app = typer.Typer(
-    name="vgpu-cfg",
+    name=_PROGRAM,
     cls=Commands,
     help="Create and manage VMs with NVIDIA vGPUs on vSphere from a plan file.\n\n"
     "The usual order:  doctor -> plan -> apply -> verify\n\n"
@@ -226,7 +227,7 @@ def main() -> None:
         _renew()
         if wants_json(sys.argv[1:]):
             sys.exit(_run_for_a_program())
-        _command()(prog_name="vgpu-cfg")
+        _command()(prog_name=_PROGRAM)
     except SystemExit as ended:
         failure = output_failure()
         if ended.code or failure is None:
