@@ -7,6 +7,7 @@ from datetime import date
 
 from tests.architecture.sources import ROOT
 from vgpu_cfg import __version__
+from vgpu_cfg.documents import read_document
 
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+) - (\d{4}-\d\d-\d\d)")
@@ -34,6 +35,11 @@ def test_what_comes_next_has_its_section_at_the_top() -> None:
 def test_the_newest_release_is_the_version_of_the_package() -> None:
     newest, _ = releases()[0]
     assert ".".join(map(str, newest)) == __version__
+
+
+def test_the_collection_has_the_version_of_the_package() -> None:
+    galaxy = read_document(ROOT / "ansible_collection/galaxy.yml").data
+    assert galaxy["version"] == __version__
 
 
 def test_releases_stand_newest_first() -> None:
