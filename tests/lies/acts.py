@@ -18,6 +18,7 @@ from tests.cli.colleague import Colleague
 from tests.cli.host_watch import Watch, watch_labs
 from tests.cli.roles import Given, as_account
 from tests.lies.judge import see_clean
+from tests.lies.other_plans import OTHER_PLANS
 from tests.lies.stage import ESTATE, OWN, PLAN, SERVER, Stage, facts_of, is_left
 from vgpu_cfg.lab.simulation.past_events import record
 from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
@@ -86,6 +87,8 @@ def _authors(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     return "right" if count >= AUTHORS else "less"
 
 
+UNFOUND = {"clone-takes-customization-and-nics"}
+"""Lies that an experiment is about, and cannot tell from another reason why vCenter rejects its request."""
 AUTHORS = 3
 """So many differences the colleague made."""
 
@@ -102,6 +105,23 @@ def _account(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     stage.type("apply", *as_account(["apply", "--yes", PLAN]))
     stage.type("again", *as_account(["apply", "--yes", PLAN]))
     return _made(stage)
+
+
+def _short_of(privilege: str) -> Callable[[Stage, pytest.MonkeyPatch, Path], str]:
+    def play(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
+        given = Given(stage.vgpu_cfg, PLAN)
+        without = {pair for pair in given.pairs() if pair[1] == privilege}
+        assert without
+        given.give(stage.vgpu_cfg, ESTATE, without)
+        ran = stage.type("apply", *as_account(["apply", "--yes", PLAN]))
+        assert ran.code in (5, 6)
+        return "midway" if is_left(stage.look()) else "right"
+
+    return play
+
+
+def _with_other_plan(name: str) -> Callable[[Stage, pytest.MonkeyPatch, Path], str]:
+    return lambda stage, _patch, _folder: OTHER_PLANS[name].word(stage, name)
 
 
 def _lost_answer(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
@@ -244,6 +264,7 @@ ACTS = {
             "cluster-event-names-the-override",
             "task-names-its-event-chain",
             "event-shares-its-tasks-chain",
+            "reconfigured-event-is-readable",
         ),
     ),
     "creator": Act(
@@ -254,7 +275,61 @@ ACTS = {
     "account": Act(
         "`apply` with the roles that `privileges` prints",
         _account,
-        ("privileges-asked-together", "effective-role-is-enough", "alarms-are-visible-to-readers"),
+        (
+            "privileges-asked-together",
+            "effective-role-is-enough",
+            "alarms-are-visible-to-readers",
+            "privileges-suffice",
+            "clone-privileges",
+            "clone-privileges-of-devices",
+            "policy-privilege",
+            "effective-roles-add-up",
+            "attachable-privilege-from-70",
+        ),
+    ),
+    "no power-on": Act(
+        "`apply` with roles that lack `VirtualMachine.Interact.PowerOn`",
+        _short_of("VirtualMachine.Interact.PowerOn"),
+        ("role-minus-one-is-administrator", "effective-roles-add-up"),
+    ),
+    "no lock": Act(
+        "`apply` with roles that lack `Alarm.Create`", _short_of("Alarm.Create"), ("alarm-privileges",)
+    ),
+    "groups": Act(
+        "`apply`, and `apply` with fewer CPUs, of a VM with a device group of a GPU and a NIC",
+        _with_other_plan("groups"),
+        (
+            "group-in-one-config-spec",
+            "clone-takes-device-groups",
+            "group-sequence-from-zero",
+            "groups-are-read-back",
+            "group-members-show-as-devices",
+            "group-nic-component-type",
+            "passthrough-reports-system-id",
+        ),
+    ),
+    "customized": Act(
+        "`apply`, and `apply` with more memory, of a VM with a customization specification",
+        _with_other_plan("customized"),
+        (
+            "clone-takes-customization-and-nics",
+            "customization-counts-new-nics",
+            "spec-is-sent-back-as-read",
+            "customization-spec-format",
+            "deploy-pkg-means-pending",
+        ),
+    ),
+    "moved": Act(
+        "`apply`, and `apply --allow-move` to another host, of a running VM with a vGPU",
+        _with_other_plan("moved"),
+        (
+            "relocate-moves-like-migrate",
+            "relocate-moves-running-vgpu-vms",
+            "vmotion-cost-units",
+            "core-clock-is-cpu-mhz",
+            "numa-affinity-format",
+            "drs-keeps-numa-affinity",
+        ),
     ),
     "lost answer": Act(
         "`apply` that loses the answer to a clone",
@@ -264,7 +339,13 @@ ACTS = {
     "two machines": Act(
         "`apply` on a second machine in the middle of the first one's",
         _two_machines,
-        ("alarm-names-are-unique", "alarms-are-visible-at-once", "alarm-time-moves", "alarm-description-400"),
+        (
+            "alarm-names-are-unique",
+            "alarms-are-visible-at-once",
+            "alarms-of-all-entities",
+            "alarm-time-moves",
+            "alarm-description-400",
+        ),
     ),
     "at once": Act(
         "`apply` on two machines at once",
@@ -275,7 +356,12 @@ ACTS = {
     "host group": Act(
         "`apply` and `destroy` with a DRS host group",
         _host_group,
-        ("group-and-rule-in-one-request", "stopped-vm-in-a-group", "deleted-vm-leaves-its-group"),
+        (
+            "group-and-rule-in-one-request",
+            "stopped-vm-in-a-group",
+            "deleted-vm-leaves-its-group",
+            "must-rules-hold",
+        ),
     ),
     "other GPU": Act(
         "`apply` where ESXi chooses another GPU than is likely",
@@ -286,6 +372,7 @@ ACTS = {
             "power-on-moves-change-version",
             "power-off-moves-change-version",
             "edits-move-change-version",
+            "esxi-chooses-the-gpu",
             "old-change-version-is-rejected",
             "filter-reports-new-change-version",
         ),
@@ -293,11 +380,13 @@ ACTS = {
     "own folder": Act(
         "`destroy` with a colleague's disk in the folder of a VM",
         _own_folder,
-        ("destroy-keeps-detached-files",),
+        ("destroy-keeps-detached-files", "destroy-keeps-files-of-other-vms"),
     ),
     "cordon": Act("`cordon` of a GPU with a long reason", _cordon, ("custom-attribute-holds-255",)),
     "lost host": Act(
-        "`apply` and `status` after a host stopped responding", _lost_host, ("lost-host-vm-states",)
+        "`apply` and `status` after a host stopped responding",
+        _lost_host,
+        ("lost-host-vm-states", "lost-host-rejects-calls"),
     ),
 }
 """The scenes by the name of their column."""

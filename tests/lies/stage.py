@@ -32,6 +32,7 @@ LONGEST_SECONDS = 3600
 """Longer than this, by the lab's clock, no command waits for something that never comes."""
 _ASKED_KEYS = ("pcipassthru.", "numa.", "svga.")
 """The keys that the plan or what it asks for sets; the template's own are not asked for."""
+_AFFINITY = "numa.nodeaffinity"
 Facts = dict[str, Any]
 
 
@@ -40,6 +41,8 @@ class Stage:
     """The commands typed so far, by the name of each step, and what VMs of others experienced meanwhile."""
 
     vgpu_cfg: CommandLine
+    lies: tuple[str, ...] = ()
+    estate: str = ESTATE
     ran: dict[str, Ran] = field(default_factory=dict)
     harmed: list[Entry] = field(default_factory=list)
     _read: int = 0
@@ -58,7 +61,13 @@ class Stage:
                 Group("live", "host", tuple(host.moid for host in lab.state.all(Host)[:2]))
             )
             lab.state.touch(*lab.state.all(Cluster))
-        return cls(vgpu_cfg)
+        return cls(vgpu_cfg, lies)
+
+    def elsewhere(self, name: str, estate: str, plan: str) -> Stage:
+        """Return a stage with these lies on another estate, which has its name, with another plan file."""
+        self.vgpu_cfg.write(f"{name}.yaml", f"{estate}lies: [{', '.join(self.lies)}]\n")
+        self.vgpu_cfg.write(PLAN, f"version: 1\nname: {name}\nvcenter: lab:{name}.yaml\n{plan}")
+        return Stage(self.vgpu_cfg, self.lies, f"{name}.yaml", self.ran, self.harmed)
 
     def edit(self, *pairs: tuple[str, str]) -> None:
         """Change words of the plan file."""
@@ -73,7 +82,7 @@ class Stage:
         """See that no VM or disk of others experienced anything, and that no command waited for ever."""
         assert self.harmed == []
         clock = VirtualClock()
-        self.vgpu_cfg.lab(ESTATE, clock)
+        self.vgpu_cfg.lab(self.estate, clock)
         assert clock.now() - VIRTUAL_START < LONGEST_SECONDS
 
     def type(self, step: str, *words: str | Path) -> Ran:
@@ -84,11 +93,11 @@ class Stage:
 
     def look(self) -> LabState:
         """Return the lab's state, and note what is new in its diary."""
-        lab = self.vgpu_cfg.lab(ESTATE)
+        lab = self.vgpu_cfg.lab(self.estate)
         lab.settle()
         for entry in lab.state.diary[self._read :]:
             is_disk = entry.what == "disk delete" and entry.about.endswith("/data.vmdk")
-            if is_disk or (entry.kind == "VirtualMachine" and entry.name.startswith("other-")):
+            if is_disk or (entry.kind == "VirtualMachine" and entry.name.startswith("other")):
                 self.harmed.append(entry)
         self._read = len(lab.state.diary)
         return lab.state
@@ -108,7 +117,7 @@ class Stage:
 
     def verdict(self, belief: str) -> str:
         """Return what doctor says of a belief."""
-        tried = json.loads(self.ran["doctor"].out)["beliefs"]
+        tried = json.loads(self.ran["doctor"].out or "{}").get("beliefs", ())
         return next((one["verdict"] for one in tried if one["id"] == belief), "not tried")
 
 
@@ -135,12 +144,18 @@ def _facts(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, Any]]:
     yield "memory", (vm.memory_mib, vm.memory_reservation_locked)
     yield "marked", MARK_PLAN_KEY in vm.extra_config
     kept = {key.casefold(): value for key, value in vm.extra_config.items()}
-    asked = {key: value for key, value in kept.items() if key.startswith(_ASKED_KEYS)}
+    asked = {key: value for key, value in kept.items() if key.startswith(_ASKED_KEYS) and key != _AFFINITY}
     yield "options", {key: value for key, value in asked.items() if value != "FALSE"}
+    if vm.is_on:
+        nodes = {
+            one.numa_node for one in state.get(vm.host, Host).gpus if vm.moid in {use.vm for use in one.uses}
+        }
+        yield "is_bound", kept.get(_AFFINITY) in map(str, nodes) or not vm.name.startswith("train")
     yield "gpus", [profile for _, profile in vgpus_of(vm.devices)]
     yield "disks", sorted(disk.capacityInKB for disk in disks_of(vm.devices))
     yield "nics", [state.get(network_of(nic), Network).name for nic in nics_of(vm.devices)]
-    yield "macs", [nic.macAddress for nic in nics_of(vm.devices) if nic.addressType == "manual"]
+    macs = [nic.macAddress for nic in nics_of(vm.devices) if nic.addressType == "manual"]
+    yield "macs", macs if vm.name == "idle-1" else len(macs)  # the plan file names none of the others
     if vm.name.startswith("train"):  # no tag is asked for of the others
         yield "tags", [tags_of(state)[tag]["name"] for tag in attached_to(state, vm.wsdl_type, vm.moid)]
     values = state.custom_values.get("values", {}).get(vm.moid, {})

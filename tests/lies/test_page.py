@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from tests.cli.command_line import ROOT
-from tests.lies.acts import ACTS
+from tests.lies.acts import ACTS, UNFOUND
 from tests.lies.test_lies import outcomes
+from vgpu_cfg.documents import parse_text
+from vgpu_cfg.knowledge.beliefs import About, load_beliefs
 from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.planning.doctor.trials import EXPERIMENTS
 from vgpu_cfg.planning.doctor.tried import TRIALS
 
+BELIEFS = tuple(load_beliefs().values())
 PAGE = ROOT / "docs" / "reference" / "lies.md"
 HEADS = {
     "plan": "`plan`",
@@ -43,9 +47,37 @@ def found_by(lie: str) -> str:
         found.append("doctor")
     elif lie in TRIALS:
         found.append("(doctor)")
-    if any(lie in one.beliefs for one in EXPERIMENTS):
+    if lie not in UNFOUND and any(lie in one.beliefs for one in EXPERIMENTS):
         found.append("trial")
     return ", ".join(found)
+
+
+def honest() -> dict[str, list[str]]:
+    """Return the beliefs about vCenter and hosts about which the lab never lies, by the reason."""
+    path = PAGE.parents[2] / "tests" / "lies" / "honest.yaml"
+    found: Any = parse_text(path.read_text(encoding="utf-8"), path.name).root.value
+    return dict(found)
+
+
+def others() -> str:
+    """Write the reasons with the beliefs of each, and count all by their subject."""
+    rows = [
+        f"| {reason} | {len(ids)} | {', '.join(f'[`{one}`](beliefs.md#{one})' for one in ids)} |"
+        for reason, ids in honest().items()
+    ]
+    counts = [
+        f"* {about}: {sum(one.about is about and one.id in LIES for one in BELIEFS)} of "
+        f"{sum(one.about is about for one in BELIEFS)} beliefs"
+        for about in (About.VCENTER, About.HOST)
+    ]
+    return "\n".join([*counts, "", "| Reason | Beliefs | IDs |", "|---|---|---|", *rows])
+
+
+def test_every_belief_about_vcenter_and_hosts_is_a_lie_or_has_a_reason() -> None:
+    reasoned = [one for ids in honest().values() for one in ids]
+    assert len(reasoned) == len({*reasoned})
+    wanted = {one.id for one in BELIEFS if one.about in {About.VCENTER, About.HOST}}
+    assert {*reasoned} == wanted - LIES.keys()
 
 
 def scenes() -> str:
@@ -56,7 +88,7 @@ def scenes() -> str:
 def test_the_page_is_what_the_tests_found() -> None:
     text = PAGE.read_text(encoding="utf-8")
     made = text
-    for name, part in (("table", table()), ("scenes", scenes())):
+    for name, part in (("table", table()), ("scenes", scenes()), ("others", others())):
         before, _, rest = made.partition(f"<!-- {name} -->")
         _, _, after = rest.partition(f"<!-- /{name} -->")
         made = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- /{name} -->{after}"

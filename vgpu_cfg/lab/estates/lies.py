@@ -1,6 +1,7 @@
 """Beliefs about vCenter that an estate can make false, `lies: [ID, …]`, and how the lab behaves then.
 
-An ID is a belief's of the reference. The place where the lab bends asks `LabState.denies(ID)`.
+An ID is a belief's of the reference. `estates.bends` has
+those that are data; for the others, the place where the lab bends asks `LabState.denies(ID)`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from vgpu_cfg import documents
 
 SOON_SECONDS = 60.0
 """So long a lab that is late needs to show a change, by its own clock."""
-SHORT_TEXT = 100
-"""So many characters a field holds that is said to hold more."""
 SHORT_PAGE = 100
 """So many entries a page of a collector has that is said to have more."""
 DAY_SECONDS = 86_400.0
@@ -31,6 +30,8 @@ LIES: Mapping[str, str] = {
     "alarm-description-400": "The description of an alarm is cut off after 100 characters.",
     "disabled-alarm-expression": "A disabled alarm is rejected with `InvalidArgument`.",
     "maintenance-alarm-warns": "No event triggers an alarm.",
+    "alarms-of-all-entities": "GetAlarm without an entity lists the alarms of the root folder only.",
+    "alarm-privileges": "Without `Alarm.Create`, CreateAlarm ends in `InvalidArgument`.",
     # Events.
     "event-filter-by-type-id": "A filter by `eventTypeId` finds nothing.",
     "event-filter-takes-bare-names": "A filter finds types only with `vim.event.` before their names.",
@@ -48,12 +49,14 @@ LIES: Mapping[str, str] = {
     "event-shares-its-tasks-chain": "Each event has a chain of its own.",
     "user-events": "LogUserEvent is rejected with `NotSupported`.",
     "power-events": "Power-ons and power-offs leave no event.",
+    "reconfigured-event-is-readable": "A reconfiguration leaves no event.",
     # Tasks and filters.
     "recent-tasks": "A task leaves vCenter's recent tasks as soon as it has ended.",
     "task-reason-spells-the-account": "The reason of a task spells the account `DOMAIN\\name`.",
     "queued-clones-show-queued": "A task that waits in vCenter's queue shows `running`.",
     "new-filter-reports-at-the-next-wait": "A new filter reports nothing in its first minute.",
     "filter-reports-new-change-version": "A filter never reports a change of a VM.",
+    "power-on-texts-and-faults": "Each failed power-on ends in `SystemError`.",
     # A VM's configuration.
     "clone-honours-config-spec": "A clone ignores the extraConfig of its ConfigSpec.",
     "clone-accepts-instance-uuid": "A clone ignores the instance UUID of its ConfigSpec.",
@@ -80,6 +83,30 @@ LIES: Mapping[str, str] = {
     "destroy-keeps-detached-files": "Destroy_Task deletes the VM's folder with all files in it.",
     "deleted-vm-drops-its-tags": "Tags stay attached to a VM that was deleted.",
     "deleted-vm-leaves-its-group": "A deleted VM stays in its VM group.",
+    "missing-hot-add-is-off": "`cpuHotAddEnabled` and `memoryHotAddEnabled` are missing.",
+    "clone-and-attributes": "A clone has the first of its template's custom attributes.",
+    "only-an-edit-changes-a-mac": "A power-on gives all NICs other MAC addresses.",
+    "policy-of-a-running-gpu-vm": "A running VM rejects another storage policy with `InvalidPowerState`.",
+    "dvx-devices-are-sent-back": "A request with a DVX device is rejected.",
+    "destroy-keeps-files-of-other-vms": "Destroy_Task deletes the VM's folder with all files in it.",
+    "relocate-moves-like-migrate": "RelocateVM_Task is rejected.",
+    "relocate-moves-running-vgpu-vms": "RelocateVM_Task is rejected for a running VM.",
+    "vm-operator-marks-vms": "No VM has `managedBy`.",
+    "eam-marks-agents": "Agent VMs are managed by `com.vmware.eam`.",
+    "bosh-names-its-deployment": "BOSH's custom attribute `director` has another name.",
+    # Customization of guests.
+    "clone-takes-customization-and-nics": "A clone with a customization and a new NIC is rejected.",
+    "customization-counts-new-nics": "A customization is checked against the template's NICs.",
+    "spec-is-sent-back-as-read": "A customization specification is rejected that was read before.",
+    "customization-spec-format": "The end of a customization leaves no event.",
+    "deploy-pkg-means-pending": "`tools.deployPkg.fileName` is never set.",
+    # Device groups.
+    "group-in-one-config-spec": "A request with a device group is rejected.",
+    "clone-takes-device-groups": "A clone with a device group is rejected.",
+    "group-sequence-from-zero": "A member of a group with `sequenceId` 0 is rejected.",
+    "groups-are-read-back": "`config.deviceGroups` is missing.",
+    "group-members-show-as-devices": "The devices of a VM omit the members of its groups.",
+    "group-nic-component-type": "The NIC of a group is a component of the type `nic`.",
     # Clusters.
     "group-and-rule-in-one-request": "A rule is rejected that names a group of the same request.",
     "stopped-vm-in-a-group": "A VM that is off is rejected in a VM group.",
@@ -87,6 +114,8 @@ LIES: Mapping[str, str] = {
     "rule-goes-with-its-last-vm": "A rule with one VM left is removed.",
     "empty-option-removes-it": "An option of DRS that is set to an empty value stays, empty.",
     "drs-keeps-power-on-host": "A power-on starts the VM on another host than it names, if one has room.",
+    "must-rules-hold": "A power-on or migration may violate a mandatory rule.",
+    "drs-empties-hosts": "DRS leaves all VMs on a host that enters maintenance mode.",
     # GPUs and hosts.
     "graphics-info-shows-the-gpu": "`graphicsInfo` shows a VM a minute after its power-on.",
     "graphics-info-forgets-stopped-vms": "`graphicsInfo` shows a VM for a minute after its power-off.",
@@ -97,6 +126,19 @@ LIES: Mapping[str, str] = {
     "boot-time-is-steady": "`bootTime` of a host differs by some seconds at each reading.",
     "lost-host-vm-states": "A VM on a host without a connection shows `poweredOff`.",
     "network-lists-stopped-vms": "`Network.vm` omits VMs that are off.",
+    "esxi-chooses-the-gpu": "`graphicsInfo` names a GPU of a VM that is off.",
+    "vgpus-follow-assignment-policy": "ESXi takes the GPU with the lowest address.",
+    "numa-affinity-format": "`numa.nodeAffinity` is shown as `node0`.",
+    "drs-keeps-numa-affinity": "A power-on removes `numa.nodeAffinity`.",
+    "same-build-same-profiles": "Each host but the first lacks its last profile.",
+    "core-clock-is-cpu-mhz": "`cpuMhz` is half of the clock rate.",
+    "memory-to-reserve": "VMs can reserve half of a host's memory.",
+    "lost-host-rejects-calls": "Tasks for VMs on a host without a connection succeed.",
+    "passthrough-reports-system-id": "A host reports no system ID for its PCI devices.",
+    "vmotion-cost-units": "The vMotion cost of a profile is in microseconds.",
+    "gpu-counters-of-power": "vCenter has no counter of GPU memory and power.",
+    "gpu-counter-device-base": "A counter's device is named `gpu0`.",
+    "max-query-metrics": "A query for more than one object is rejected.",
     # Attributes, policies, privileges.
     "custom-attribute-holds-255": "The value of a custom attribute is cut off after 100 characters.",
     "policy-answer-omits-objects": "The storage policy API lists objects without a policy, with none.",
@@ -107,6 +149,23 @@ LIES: Mapping[str, str] = {
     "directpath-capacity": "`DirectPathProfileManager` rejects each query with `NotSupported`.",
     "rest-below-rest": "The REST API below `/rest` answers with status 404.",
     "gpu-counters": "vCenter has no counter of the group `gpu`.",
+    "policies-at-pbm": "The storage policy API rejects vCenter's session.",
+    "privileges-suffice": "A power-on also requires `VirtualMachine.Interact.Suspend`.",
+    "clone-privileges": "A clone also requires `VirtualMachine.State.CreateSnapshot`.",
+    "clone-privileges-of-devices": "A clone with devices also requires `VirtualMachine.Config.RawDevice`.",
+    "numa-nodes-privilege": "Virtual NUMA nodes also require another privilege.",
+    "vtpm-privilege": "A virtual TPM also requires `Cryptographer.Access`.",
+    "policy-privilege": "A storage policy also requires `StorageProfile.Update`.",
+    "clone-customization-privilege": "A customization also requires another privilege.",
+    "role-minus-one-is-administrator": "`effectiveRole` is -1 for every account.",
+    "effective-roles-add-up": "`effectiveRole` has the first role only.",
+    "attachable-privilege-from-70": "No account has `InventoryService.Tagging.ObjectAttachable`.",
+    "tag-batches-report-each": "A call for several tags always reports success.",
+    "tag-batch-messages": "The messages of a call for several tags are empty.",
+    "bearer-token-header": "LoginByToken ends in `InvalidLogin`.",
+    "rest-login-by-token": "The REST API rejects each bearer token.",
+    "service-content-in-api-65": "RetrieveServiceContent is rejected.",
+    "sddc-manager-extension": "The extension of SDDC Manager is named `com.broadcom.sddcManager`.",
 }
 """How the lab behaves, by the ID of the belief that is false then."""
 

@@ -7,13 +7,12 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.estates.lies import DAY_SECONDS, SHORT_TEXT, SOON_SECONDS
+from vgpu_cfg.lab.estates.lies import DAY_SECONDS, SOON_SECONDS
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 
@@ -26,14 +25,12 @@ def create_alarm(context: Context, thing: Managed, *, entity: Any, spec: Any) ->
     same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), None)
     if same is not None and not _may_be_twice(context, same):
         raise refusals.duplicate_name(spec.name, reference(same))
-    if not spec.enabled and context.state.denies("disabled-alarm-expression"):
-        raise refusals.bad_argument("spec.expression")
     now = context.lab.clock.now()
     made = Alarm(
         moid=context.state.new_moid(Alarm.moid_prefix),
         name=spec.name,
         parent=target.moid,
-        spec=_kept(context, spec),
+        spec=spec,
         modified=now - DAY_SECONDS if context.state.denies("alarm-time-is-its-creation") else now,
         user=context.lab.user,
     )
@@ -44,7 +41,8 @@ def create_alarm(context: Context, thing: Managed, *, entity: Any, spec: Any) ->
 @answers("AlarmManager", "GetAlarm")
 def get_alarm(context: Context, thing: Managed, *, entity: Any) -> list[Any]:
     """List the alarms that are defined on an entity itself, or all."""
-    wanted = None if entity is None else _entity(context, entity).moid
+    is_short = entity is None and context.state.denies("alarms-of-all-entities")
+    wanted = context.state.root if is_short else None if entity is None else _entity(context, entity).moid
     return [
         vim.alarm.Alarm(alarm.moid)
         for alarm in _all(context)
@@ -64,7 +62,7 @@ def reconfigure_alarm(context: Context, thing: Alarm, *, spec: Any) -> None:
     same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), thing)
     if same is not thing:
         raise refusals.duplicate_name(spec.name, reference(same))
-    thing.spec, thing.name = _kept(context, spec), spec.name
+    thing.spec, thing.name = spec, spec.name
     if not context.state.denies("alarm-time-moves"):
         thing.modified, thing.user = context.lab.clock.now(), context.lab.user
     context.state.touch(thing)
@@ -91,12 +89,6 @@ def _is_visible(context: Context, alarm: Alarm) -> bool:
         return False
     is_reader = context.lab.lacks(context.state.root, "Alarm.Create")
     return not (is_reader and context.state.denies("alarms-are-visible-to-readers"))
-
-
-def _kept(context: Context, spec: Any) -> Any:
-    if context.state.denies("alarm-description-400"):
-        return copy_with(spec, description=spec.description[:SHORT_TEXT])
-    return spec
 
 
 def _all(context: Context) -> list[Alarm]:

@@ -105,8 +105,6 @@ def log_user_event(context: Context, thing: Managed, *, entity: Any, msg: str) -
     found = context.state.objects.get(entity._moId)
     if found is None:
         raise refusals.object_gone(entity)
-    if context.state.denies("user-events"):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     if not isinstance(found, _TAKING) and found.moid != context.state.root:
         raise refusals.bad_argument("entity")
     record(

@@ -181,8 +181,6 @@ def list_profiles(context: Context, thing: Managed, *, filterSpec: Any) -> list[
 @answers("DirectPathProfileManager", "DirectPathProfileManagerQueryCapacity")
 def query_capacity(context: Context, thing: Managed, *, target: Any, querySpec: Any) -> list[Any]:
     """Count each profile that is asked for, all of them where none is, on a host or a cluster."""
-    if context.state.denies("directpath-capacity"):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     hosts = _hosts(context, target)
     if not querySpec:
         return [_capacity(profile, hosts) for profile in context.state.direct_path]

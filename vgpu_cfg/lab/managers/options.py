@@ -16,7 +16,6 @@ from typing import Any
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
-from vgpu_cfg.lab.estates.lies import SHORT_TEXT
 from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.options import BOOT, CONSOLIDATION, option_table, options
@@ -192,9 +191,7 @@ def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None
 
 def _custom_fields_set(context: Context, target: Managed, key: int, value: str) -> None:
     context.lab.check_privileges(reference(target), ["Global.SetCustomField"])
-    is_short = context.state.denies("custom-attribute-holds-255")
-    length = SHORT_TEXT if is_short else context.lab.attribute_length
-    set_value(context.state, target, key, value[:length])
+    set_value(context.state, target, key, value[: context.lab.attribute_length])
     past_events.record(
         context.lab,
         target,

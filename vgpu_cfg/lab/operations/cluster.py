@@ -87,8 +87,6 @@ task(
 
 def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
     groups = getattr(spec, "groupSpec", None) or ()
-    if groups and spec.rulesSpec and lab.state.denies("group-and-rule-in-one-request"):
-        raise refusals.bad_argument("spec.rulesSpec.info")
     for change in groups:
         _change_group(lab.state, cluster, change)
     for change in spec.rulesSpec or ():

@@ -96,13 +96,7 @@ def _intervals(context: Context, _thing: Service) -> list[Any]:
     ]
 
 
-def _counters(context: Context, _thing: Service) -> list[Any]:
-    return [] if context.state.denies("gpu-counters") else [*COUNTERS.values()]
-
-
 PERFORMANCE_MANAGER: dict[str, Render] = {
-    "perfCounter": lambda context, _thing: (
-        [] if context.state.denies("gpu-counters") else [*COUNTERS.values()]
-    ),
+    "perfCounter": lambda _context, _thing: [*COUNTERS.values()],
     "historicalInterval": _intervals,
 }

@@ -97,9 +97,7 @@ def provider_info(provider: KeyProvider) -> Any:
 
 
 def _providers(context: Context, _thing: Service) -> list[Any]:
-    is_short = context.state.denies("native-key-provider-is-listed")
-    kept = [one for one in context.state.key_providers if not (is_short and one.kind == "nativeProvider")]
-    return [provider_info(provider) for provider in kept]
+    return [provider_info(provider) for provider in context.state.key_providers]
 
 
 CRYPTO_MANAGER: dict[str, Render] = {"enabled": constant(value=True), "kmipServers": _providers}

@@ -15,6 +15,7 @@ from typing import Any
 from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least
+from vgpu_cfg.lab.simulation.bends import at_path
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.devices import is_set
 
@@ -90,6 +91,8 @@ class Reader:
     privilege: str
     since: tuple[str, ...] = ()
     """The versions that introduced the names of the path."""
+    path: tuple[tuple[Any, str], ...] = ()
+    """The names of the path, up to a key in it, each with the type whose property it is."""
     limit: Limit | None = None
 
     def read(self, context: Context, thing: Any) -> Any:
@@ -98,7 +101,9 @@ class Reader:
         if most is not None and not all(is_at_least(most, version) for version in self.since):
             return None
         value = self._value(context, thing)
-        return value if most is None or is_at_least(most, context.version) else cut(value, most)
+        if most is not None and not is_at_least(most, context.version):
+            value = cut(value, most)
+        return at_path(context.state, self.path, self.key, value)
 
     def _value(self, context: Context, thing: Any) -> Any:
         value = self.node.value(context, thing)
@@ -168,7 +173,7 @@ class Table:
 
     def _compile(self, path: str, version: str) -> Reader:
         steps = parse_path(path)
-        since = self._check_declared(path, steps, version)
+        since, along = self._check_declared(path, steps, version)
         node, taken = self.root, 0
         while taken < len(steps) and steps[taken].name in node.children:
             node = node.children[steps[taken].name]
@@ -179,15 +184,17 @@ class Table:
             node, taken = UNSET, len(steps)
         info = self.kind._GetPropertyInfo(steps[0].name)
         key = steps[taken - 1].key if node.render is not None else None
-        return Reader(node, key, steps[taken:], info.privId or "System.Read", since, self._limit)
+        return Reader(node, key, steps[taken:], info.privId or "System.Read", since, along, self._limit)
 
-    def _check_declared(self, path: str, steps: tuple[Step, ...], version: str) -> tuple[str, ...]:
-        """Return the versions that introduced the names of a path.
+    def _check_declared(
+        self, path: str, steps: tuple[Step, ...], version: str
+    ) -> tuple[tuple[str, ...], tuple[tuple[Any, str], ...]]:
+        """Return the versions that introduced the names of a path, and these with their types.
 
         Raises InvalidProperty unless the types along the path have them at the client's version.
         Behind a key the element's own type decides, so nothing is checked there.
         """
-        kind, walked, since = self.kind, "", []
+        kind, walked, since, along = self.kind, "", [], []
         for step in steps:
             walked = f"{walked}.{step.name}" if walked else step.name
             try:
@@ -197,12 +204,13 @@ class Table:
             if not is_at_least(version, info.version):
                 raise invalid_property(path)
             since.append(info.version)
+            along.append((kind, step.name))
             kind = self._shapes.get(walked, info.type)
             if step.key is not None:
                 if not issubclass(kind, list):
                     raise invalid_property(path)
                 break
-        return tuple(since)
+        return tuple(since), tuple(along)
 
 
 def cut(value: Any, version: str) -> Any:

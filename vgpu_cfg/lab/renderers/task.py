@@ -27,17 +27,6 @@ def _method(_context: Context, thing: Task) -> Any:
         return None
 
 
-def _state(context: Context, thing: Task) -> str:
-    is_hidden = thing.state == "queued" and context.state.denies("queued-clones-show-queued")
-    return "running" if is_hidden else thing.state
-
-
-def _reason(context: Context, thing: Task) -> Any:
-    name, _, domain = thing.user.rpartition("\\")[2].partition("@")
-    is_other = context.state.denies("task-reason-spells-the-account")
-    return vim.TaskReasonUser(userName=f"{domain or 'LAB'}\\{name}" if is_other else thing.user)
-
-
 def _moment(seconds: float | None) -> Any:
     return None if seconds is None else as_datetime(seconds)
 
@@ -69,19 +58,17 @@ TASK: dict[str, Render] = {
     "info.entity": _entity,
     "info.entityName": attribute(lambda thing: thing.entity_name),
     "info.locked": constant([]),
-    "info.state": _state,
+    "info.state": attribute(lambda thing: thing.state),
     "info.cancelled": attribute(lambda thing: thing.cancelled),
     "info.cancelable": attribute(lambda thing: thing.cancelable),
     "info.error": attribute(lambda thing: thing.fault),
     "info.result": _result,
     "info.progress": attribute(lambda thing: thing.progress if thing.state == "running" else None),
-    "info.reason": _reason,
+    "info.reason": attribute(lambda thing: vim.TaskReasonUser(userName=thing.user)),
     "info.queueTime": attribute(lambda thing: _moment(thing.queued_at)),
     "info.startTime": attribute(lambda thing: _moment(thing.started_at)),
     "info.completeTime": attribute(lambda thing: _moment(thing.ended_at)),
-    "info.eventChainId": lambda context, thing: (
-        0 if context.state.denies("task-names-its-event-chain") else thing.event_chain_id
-    ),
+    "info.eventChainId": attribute(lambda thing: thing.event_chain_id),
 }
 """`progress` is set while the task runs and unset when it is over, as its description says."""
 

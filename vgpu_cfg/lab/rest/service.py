@@ -136,13 +136,14 @@ def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credential
 
 def caller(lab: Simulation, authorization: str, credentials: Credentials) -> tuple[str, bool] | None:
     """Return the user that a header proves, and whether it is an administrator; None for an unknown one."""
-    user = _user(authorization, credentials)
+    refuses_tokens = lab.state.denies("rest-login-by-token")
+    user = _user(authorization, credentials, refuses_tokens=refuses_tokens)
     if user is None or not (credentials.may_everything(user) or permissions.is_known(lab.state, user)):
         return None
     return user, credentials.may_everything(user)
 
 
-def _user(authorization: str, credentials: Credentials) -> str | None:
+def _user(authorization: str, credentials: Credentials, *, refuses_tokens: bool) -> str | None:
     """Return the user that a header names, None if it proves none."""
     kind, _, rest = authorization.partition(" ")
     try:
@@ -150,7 +151,7 @@ def _user(authorization: str, credentials: Credentials) -> str | None:
             user, _, password = base64.b64decode(rest, validate=True).decode().partition(":")
             return user if password == credentials.password else None
         found = _TOKEN.match(authorization)
-        if found is None:
+        if found is None or refuses_tokens:
             return None
         packed = zlib.decompressobj(wbits=31)
         token = packed.decompress(base64.b64decode(found[1], validate=True), MOST_TOKEN_BYTES).decode()

@@ -104,9 +104,9 @@ def association(lab: Simulation, request: Request) -> Any:
         case "list-attached-objects-on-tags":
             return [{"tag_id": one, "object_ids": _objects(lab, one)} for one in ids]
         case "attach-multiple-tags-to-object":
-            return _several(ids, lambda one: _attach(lab, one, _object(request.mapping("object_id"))))
+            return _several(lab, ids, lambda one: _attach(lab, one, _object(request.mapping("object_id"))))
         case "detach-multiple-tags-from-object":
-            return _several(ids, lambda one: _detach(lab, one, _object(request.mapping("object_id"))))
+            return _several(lab, ids, lambda one: _detach(lab, one, _object(request.mapping("object_id"))))
         case action:
             raise Refused(404, "not_found", f"There is no {action}.")
 
@@ -123,12 +123,12 @@ def association_of(lab: Simulation, request: Request) -> Any:
             return _objects(lab, request.id)
         case "attach-tag-to-multiple-objects":
             objects = [_object(one) for one in request.items("object_ids")]
-            return _several(objects, lambda one: _attach(lab, request.id, one))
+            return _several(lab, objects, lambda one: _attach(lab, request.id, one))
         case action:
             raise Refused(404, "not_found", f"There is no {action}.")
 
 
-def _several(things: list[Any], act: Callable[[Any], None]) -> dict[str, Any]:
+def _several(lab: Simulation, things: list[Any], act: Callable[[Any], None]) -> dict[str, Any]:
     """Apply an action to each, and report the failures of all; a missing privilege is refused at once."""
     errors = []
     for one in things:
@@ -138,7 +138,9 @@ def _several(things: list[Any], act: Callable[[Any], None]) -> dict[str, Any]:
             if refused.status == 403:
                 raise
             errors.append({"id": refused.kind, "default_message": refused.message, "args": []})
-    return {"success": not errors, "error_messages": errors}
+    is_silent = lab.state.denies("tag-batches-report-each")
+    is_mute = is_silent or lab.state.denies("tag-batch-messages")
+    return {"success": is_silent or not errors, "error_messages": [] if is_mute else errors}
 
 
 def _attach(lab: Simulation, tag_id: str, target: tuple[str, str]) -> None:

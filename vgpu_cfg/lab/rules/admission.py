@@ -137,7 +137,8 @@ def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
             msg="The memory size of the virtual machine is not supported by the host.",
         )
     asked = hardware.reservation_mib(vm)
-    left = host.memory_mib - hardware.HOST_OWN_MIB - capacity.reserved_mib(state, host)
+    share = 2 if state.denies("memory-to-reserve") else 1
+    left = host.memory_mib // share - hardware.HOST_OWN_MIB - capacity.reserved_mib(state, host)
     if asked > left:
         raise refusals.no_memory(left, asked)
     check_cpu(state, vm, host)

@@ -46,7 +46,7 @@ def places_at_power_on(cluster: Cluster, vm: VirtualMachine) -> bool:
 
 def _broken_rule(state: LabState, vm: VirtualMachine, host: Host, *, mandatory: bool) -> Rule | None:
     cluster = state.cluster_of(host)
-    if not cluster.drs_enabled:
+    if not cluster.drs_enabled or (mandatory and state.denies("must-rules-hold")):
         return None
     rules = (rule for rule in cluster.rules if rule.enabled and rule.mandatory == mandatory)
     return next((rule for rule in rules if _breaks(state, cluster, rule, vm, host)), None)

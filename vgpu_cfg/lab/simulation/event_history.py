@@ -69,17 +69,13 @@ def event_shown(context: Context, event: PastEvent) -> Any:
         key=event.key,
         chainId=event.chain_id,
         createdTime=as_datetime(event.at),
-        userName="" if event.kind in _MAKING and _is_nameless(context.state) else event.user,
+        userName=event.user,
         **known,
     )
     if _has(kind, "template"):
         vm = context.state.find(event.entities[0], VirtualMachine)
         made.template = vm is not None and vm.is_template
     return made
-
-
-def _is_nameless(state: LabState) -> bool:
-    return state.denies("creation-events-name-the-creator")
 
 
 def _has(kind: Any, name: str) -> bool:

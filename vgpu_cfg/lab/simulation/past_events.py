@@ -14,6 +14,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.simulation.bends import is_logged
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, LabState, Managed, PastEvent, Task
 from vgpu_cfg.lab.state.inventory import VirtualMachine as Vm
@@ -63,6 +64,8 @@ def record(
     Its user is the one that began the task, else the caller, unless `by` names another.
     """
     state = lab.state
+    if not is_logged(state, kind):
+        return
     told = was or before(lab, thing)
     state.last_event += 1
     event = PastEvent(
@@ -106,9 +109,7 @@ def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result:
         case "RegisterVM_Task", _ if isinstance(result, Vm):
             return result, "VmRegisteredEvent", None, {}
         case "ReconfigVM_Task", Vm():
-            is_empty = lab.state.denies("reconfigured-event-has-the-request")
-            spec = vim.vm.ConfigSpec() if is_empty else task.arguments["spec"]
-            return subject, "VmReconfiguredEvent", None, {"configSpec": spec}
+            return subject, "VmReconfiguredEvent", None, {"configSpec": task.arguments["spec"]}
         case "Rename_Task", Vm():
             return subject, "VmRenamedEvent", None, {"oldName": was.name, "newName": subject.name}
         case "Destroy_Task", Vm():
@@ -120,10 +121,9 @@ def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result:
         case "UpgradeVM_Task", Vm():
             return subject, "VmUpgradeCompleteEvent", None, {"version": f"vmx-{subject.hardware_version}"}
         case "ReconfigureComputeResource_Task", Cluster():
-            is_mute = lab.state.denies("cluster-event-names-the-override")
-            words = {} if is_mute else {"configChanges": _changes(task.arguments["spec"])}
-            return subject, "ClusterReconfiguredEvent", None, words
-        case name, Vm() if name in _OF_POWER and not lab.state.denies("power-events"):
+            words = _changes(task.arguments["spec"])
+            return subject, "ClusterReconfiguredEvent", None, {"configChanges": words}
+        case name, Vm() if name in _OF_POWER:
             return subject, _OF_POWER[name], None, {}
     return None
 

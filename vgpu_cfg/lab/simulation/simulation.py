@@ -64,7 +64,8 @@ class Simulation:
         self.state = state
         self.clock = clock
         self.store = store
-        self.pick = picker(gpu_choice, random.Random(seed))
+        is_blind = state.denies("vgpus-follow-assignment-policy")
+        self.pick = picker("lowest" if is_blind else gpu_choice, random.Random(seed))
         self.task_seconds = task_seconds
         self.task_limit = task_limit
         self.attribute_length = attribute_length

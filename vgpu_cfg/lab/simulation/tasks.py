@@ -19,7 +19,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation import past_events
+from vgpu_cfg.lab.simulation import bends, past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import LabState, Managed, Task, VirtualMachine
@@ -50,6 +50,8 @@ EXCLUSIVE = frozenset(
 ENDED: dict[tuple[str, str], Work] = {}
 """(wsdl type, method) → the function called after such a task, with any result: `ended(lab, subject)`."""
 
+TASK = "_Task"
+"""The end of the names of methods that start one."""
 PROGRESS_STEPS = 4
 KEPT_TASKS = 2000
 
@@ -207,11 +209,12 @@ def _finish(lab: Simulation, task: Task) -> None:
     was = past_events.before(lab, entity)
     lab.cause = f"{task.name} {task.entity_name}"
     try:
+        bends.refuse(lab.state, task.name, subject, task.arguments)
         result = WORK[task.work, task.name](lab, subject, **task.arguments)
     except Blocked as wait:
         _block(lab, task, wait)
     except vmodl.MethodFault as fault:
-        _end(lab, task, fault=fault)
+        _end(lab, task, fault=bends.named(lab.state, task.name, fault))
     except Exception as error:  # noqa: BLE001 - a mistake of the lab's ends its task, as vpxd's own do
         reason = f"{type(error).__name__}: {error}"
         _end(

@@ -26,13 +26,14 @@ from vgpu_cfg.lab.rest import content_files, json_rpc
 from vgpu_cfg.lab.rest import service as rest
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.simulation import bends, directory
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
 from vgpu_cfg.lab.simulation.faults import ScriptedFault, connection_dropped
 from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS, UNLOCKED
 from vgpu_cfg.lab.simulation.restart import is_away, is_starting, refused, restart
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.tasks import TASK
 from vgpu_cfg.lab.soap import datastore_files as files
 from vgpu_cfg.lab.soap import registered
 from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
@@ -157,7 +158,7 @@ def _answer_soap(
             answered["Set-Cookie"] = f'{COOKIE}="{context.session.cookie}"; Path=/; HttpOnly; Secure;'
         status, content = 200, write_result(call.name, declared, value, version, namespace)
     except vmodl.MethodFault as fault:
-        status, content = 500, write_fault(fault, version)
+        status, content = 500, write_fault(bends.named(lab.state, call.name, fault), version)
     if scripted is not None and scripted.kind in ("drop_after", "restart_after"):
         _restart_if_due(lab, scripted)
         raise connection_dropped(lab.state.estate, f"after {call.name}")
@@ -238,7 +239,7 @@ def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
             return value, VmomiSupport.Object(result=info.type, resultFlags=VmomiSupport.F_OPTIONAL)
         _require_method(context, thing, call)
         _check_privileges(context, thing, call)
-        return _as_wire(_invoke(context, thing, call)), call.info
+        return bends.answered(context.state, _as_wire(_invoke(context, thing, call))), call.info
 
 
 def _require_session(context: Context, call: MethodCall) -> None:
@@ -254,6 +255,8 @@ def _check_privileges(context: Context, thing: Managed, call: MethodCall) -> Non
     entity = vim.Folder(context.state.root) if call.is_storage else reference(thing)
     if call.info.privId and call.info.privId != ANONYMOUS:
         context.lab.check_privileges(entity, [call.info.privId])
+    extra = bends.guards(context.state, call.name, call.arguments)
+    context.lab.check_privileges(entity, extra)
     for parameter in call.info.params:
         privilege = getattr(parameter, "privId", None)
         given = call.arguments[parameter.name]
@@ -289,12 +292,15 @@ def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
 
 def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:
     """Find who answers: the wire's own methods first, then the operations on the state."""
+    arguments = bends.heard(context.state, call.name, call.arguments)
+    if not call.name.endswith(TASK):
+        bends.refuse(context.state, call.name, thing, arguments)
     for kind in vim_class(wire_type(thing)).__mro__:
         name = getattr(kind, "_wsdlName", "")
         if (name, call.name) in METHODS:
-            return METHODS[name, call.name](context, thing, **call.arguments)
+            return METHODS[name, call.name](context, thing, **arguments)
         if (name, call.name) in OPERATIONS:
-            return OPERATIONS[name, call.name](context.lab, _subject(context, thing), **call.arguments)
+            return OPERATIONS[name, call.name](context.lab, _subject(context, thing), **arguments)
     raise vmodl.fault.NotSupported(msg=f"The lab does not carry out {call.name}")
 
 

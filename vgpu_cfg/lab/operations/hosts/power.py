@@ -176,7 +176,8 @@ def may_move(lab: Simulation, cluster: Cluster, vm: VirtualMachine) -> bool:
     override = cluster.overrides.get(vm.moid)
     level = (override.drs_behavior if override is not None else None) or cluster.drs_behavior
     is_off = override is not None and override.drs_enabled is False
-    if not cluster.drs_enabled or is_off or level != "fullyAutomated":
+    is_lazy = lab.state.denies("drs-empties-hosts")
+    if not cluster.drs_enabled or is_off or is_lazy or level != "fullyAutomated":
         return False
     return not migration.holds_functions(vm) and (not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster))
 

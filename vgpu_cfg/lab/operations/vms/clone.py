@@ -56,7 +56,6 @@ from vgpu_cfg.lab.state.inventory import (
     Datastore,
     Folder,
     Host,
-    LabState,
     ResourcePool,
     Snapshot,
     VirtualMachine,
@@ -145,10 +144,10 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     vm.is_template = bool(spec.template)
     vm.host_is_chosen = asked is None
     _copy_disks(lab, source, vm, store, spec)
-    apply_location(state, vm, vim.vm.RelocateSpec() if state.denies("clone-takes-policies") else location)
+    apply_location(state, vm, location)
     change_devices(state, vm, host, location.deviceChange or [])
     if spec.config is not None:
-        apply_spec(lab, vm, host, _as_heard(state, spec.config))
+        apply_spec(lab, vm, host, spec.config)
     if spec.customization is not None:
         check_customization(vm, spec.customization)
         keep(vm, spec.customization)
@@ -156,26 +155,6 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     if spec.powerOn:
         power_on(lab, vm)
     return vm
-
-
-def _as_heard(state: LabState, config: Any) -> Any:
-    """Return the part of a ConfigSpec that a clone follows."""
-    changes = list(config.deviceChange or ())
-    if state.denies("clone-device-change") and any(one.operation != "add" for one in changes):
-        raise refusals.bad_argument("spec.config.deviceChange")
-    if state.denies("clone-sets-mac"):
-        changes = [
-            copy_with(one, device=copy_with(one.device, macAddress=None, addressType="generated"))
-            if isinstance(one.device, vim.vm.device.VirtualEthernetCard)
-            else one
-            for one in changes
-        ]
-    heard = copy_with(config, deviceChange=changes)
-    if state.denies("clone-honours-config-spec"):
-        heard.extraConfig = []
-    if state.denies("clone-accepts-instance-uuid"):
-        heard.instanceUuid = None
-    return heard
 
 
 def _host_for(
@@ -234,6 +213,9 @@ def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) 
     if lab.state.denies("clone-has-no-tags"):
         for tag in attached_to(lab.state, source.wsdl_type, source.moid):
             objects_of(lab.state, tag).append([vm.wsdl_type, vm.moid])
+    if lab.state.denies("clone-and-attributes"):
+        values = lab.state.custom_values.get("values", {})
+        values[vm.moid] = dict([*values.get(source.moid, {}).items()][:1])
     return vm
 
 

@@ -88,8 +88,9 @@ def destroy(lab: Simulation, thing: Managed) -> None:
                 lab.note(thing, "disk delete", device_name(disk))
             lab.note(thing, "delete")
             delete_files_of_snapshots(lab.state, thing)
-            if lab.state.denies("destroy-keeps-detached-files"):
-                _delete_folder(lab, thing)
+            for belief in ("destroy-keeps-detached-files", "destroy-keeps-files-of-other-vms"):
+                if lab.state.denies(belief):
+                    _delete_folder(lab, thing)
             forget_vm(lab, thing)
         case Folder():
             children = [lab.state.objects[moid] for moid in thing.children]

@@ -67,14 +67,18 @@ def start_on_one_of(lab: Simulation, vm: VirtualMachine, candidates: list[Host])
     move_to(lab, vm, before, chosen)
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
     life.boot(lab, vm, after="power on")
-    if lab.state.denies("nic-keeps-automatic-mac"):
-        _give_other_macs(lab, vm)
+    if lab.state.denies("only-an-edit-changes-a-mac"):
+        _give_other_macs(lab, vm, "manual", "assigned", "generated")
+    elif lab.state.denies("nic-keeps-automatic-mac"):
+        _give_other_macs(lab, vm, "assigned", "generated")
+    if lab.state.denies("drs-keeps-numa-affinity"):
+        vm.extra_config.pop("numa.nodeAffinity", None)
     stamp_change(lab, vm, "power-on-moves-change-version")
 
 
-def _give_other_macs(lab: Simulation, vm: VirtualMachine) -> None:
+def _give_other_macs(lab: Simulation, vm: VirtualMachine, *kinds: str) -> None:
     for nic in nics_of(vm.devices):
-        if nic.addressType != "manual":
+        if nic.addressType in kinds:
             mac = mac_of(lab.state.revision, nic.key, lab.state)
             vm.devices[nic.key] = copy_with(nic, macAddress=mac)
 

@@ -44,8 +44,6 @@ def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     is_old = spec.changeVersion and spec.changeVersion != vm.current_change_version()
     if is_old and not denies("old-change-version-is-rejected"):
         raise refusals.changed_meanwhile()
-    if vm.is_on and spec.extraConfig and denies("running-vm-takes-extra-config"):
-        raise refusals.wrong_power_state(vm, "poweredOff")
     changed = {info.name for info in spec._GetPropertyList() if is_set(getattr(spec, info.name))}
     if vm.is_template and not changed <= OF_A_TEMPLATE:
         raise refuse("template-is-not-changed")

@@ -12,6 +12,7 @@ from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.profiles import creatable_profiles, drives, known_profiles, serves_vgpus
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.devices import vgpus_of
 from vgpu_cfg.lab.state.inventory import Gpu, Host, Managed, VirtualMachine
 from vgpu_cfg.lab.state.vm import LINGERS
 
@@ -36,6 +37,9 @@ def _vms_on(context: Context, host: Host, gpu: Gpu) -> list[Any]:
         moids = {moid: None for moid in moids if not _is_new(context, moid)}
     if context.state.denies("graphics-info-forgets-stopped-vms"):
         moids |= {moid: None for moid in host.vms if _lingers(context, moid, gpu)}
+    if context.state.denies("esxi-chooses-the-gpu") and gpu is host.gpus[0]:
+        vms = (context.state.get(moid, VirtualMachine) for moid in host.vms)
+        moids |= {vm.moid: None for vm in vms if not vm.is_on and vgpus_of(vm.devices)}
     holder = host.passthrough_of(gpu.pci_id).vm
     if holder is not None:
         moids[holder] = None
@@ -96,7 +100,13 @@ def shared_passthru_types(context: Context, thing: Managed) -> list[str]:
     """Render the profiles that can be created at this moment."""
     if context.state.denies("shared-types-are-fresh"):
         return [entry.name for entry in known_profiles(host_of(thing))]
-    return list(creatable_profiles(host_of(thing)))
+    found = list(creatable_profiles(host_of(thing)))
+    is_other = context.state.denies("same-build-same-profiles") and host_of(thing) is not _first(context)
+    return found[:-1] if is_other else found
+
+
+def _first(context: Context) -> Host:
+    return context.state.all(Host)[0]
 
 
 def shared_gpu_capabilities(_context: Context, thing: Managed) -> list[Any]:

@@ -13,7 +13,6 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.host import is_endpoint
 from vgpu_cfg.lab.state.inventory import Host, Managed, Nic, PciDevice
 
@@ -45,13 +44,8 @@ def pci_device(device: PciDevice) -> Any:
     )
 
 
-def _pci_devices(context: Context, thing: Host) -> list[Any]:
-    found = [pci_device(device) for device in thing.pci_devices()]
-    if context.state.denies("root-ports-share-a-bus"):
-        return [copy_with(one, parentBridge=None) for one in found]
-    if context.state.denies("parent-bridge-is-an-address"):
-        return [copy_with(one, parentBridge=f"PCIe bridge {at}") for at, one in enumerate(found)]
-    return found
+def _pci_devices(_context: Context, thing: Host) -> list[Any]:
+    return [pci_device(device) for device in thing.pci_devices()]
 
 
 def pci_passthru_info(_context: Context, thing: Managed) -> list[Any]:

@@ -30,14 +30,7 @@ def devices(context: Context, thing: VirtualMachine) -> list[Any]:
     for key, device in thing.devices.items():
         if device.controllerKey is not None:
             attached.setdefault(device.controllerKey, []).append(key)
-    shown = [_with_attached(device, attached.get(key)) for key, device in sorted(thing.devices.items())]
-    return [*map(_without_uuid, shown)] if context.state.denies("disk-uuid-exists") else shown
-
-
-def _without_uuid(device: Any) -> Any:
-    if not isinstance(device, vim.vm.device.VirtualDisk) or not hasattr(device.backing, "uuid"):
-        return device
-    return copy_with(device, backing=copy_with(device.backing, uuid=None))
+    return [_with_attached(device, attached.get(key)) for key, device in sorted(thing.devices.items())]
 
 
 def _with_attached(device: Any, keys: list[int] | None) -> Any:
