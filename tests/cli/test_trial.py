@@ -16,12 +16,13 @@ from tests.cli.host_watch import Watch, is_reading, settings_of, watch_labs
 from tests.cli.roles import ACCOUNT, as_account
 from tests.cli.test_https import pinned
 from tests.extent import each
+from tests.lies.acts import UNFOUND
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.lab.state.inventory import Alarm, LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Alarm, Host, LabState, VirtualMachine
 from vgpu_cfg.lab.state.roles import Permission, Role
-from vgpu_cfg.planning.doctor.trials import CUSTOMIZED, EXPERIMENTS
+from vgpu_cfg.planning.doctor.trials import CUSTOMIZED, EXPERIMENTS, GPU_MOVE
 from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
 
 ESTATE = "two-a100"
@@ -30,8 +31,9 @@ TRIAL = ("trial", SERVER, "--yes")
 VMS = (*TRIAL, "--steps", "vm", "--in", "training", "--network", "vm-network")
 FLEET = ("trial", "--server=lab:mixed-fleet", "--yes", "--steps=vm", "--in=training", "--datastore=vsan")
 GPUS = (*TRIAL, "--steps=gpu", "--in=training", "--profile=grid_a100-8c")
-MADE = {"objects": TRIAL, "vm": VMS, "gpu": GPUS}
-HOLD = {"objects": 11, "vm": 23, "gpu": 11}
+GLOBAL = (*TRIAL, "--steps", "global")
+MADE = {"objects": TRIAL, "global": GLOBAL, "vm": VMS, "gpu": GPUS}
+HOLD = {"objects": 11, "global": 1, "vm": 23, "gpu": 11}
 WITH_TEMPLATE = 22
 TRIED = frozenset(belief for one in EXPERIMENTS for belief in one.beliefs)
 IN_SHORT = {
@@ -49,7 +51,7 @@ CUSTOMIZING = """
 about: a specification, and a template whose guest it customizes
 vcenter: {customization_specs: [{name: farm}]}
 clusters: [{name: gpu, hosts: [{name: esx-1}]}]
-networks: [{name: vm-network}]
+networks: [{name: vm-network}, {name: prod}]
 folders: [training]
 templates: [{name: good, guest: {cloud_init: false}}]
 """
@@ -130,7 +132,7 @@ def test_vms_are_cloned_from_a_template_too(vgpu_cfg: CommandLine) -> None:
 
 def test_a_guest_is_customized_by_a_specification(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("estate.yaml", CUSTOMIZING)
-    words = ["--server=lab:estate.yaml", "--template=good", "--spec=farm", "--output=json"]
+    words = ["--server=lab:estate.yaml", "--template=good", "--spec=farm", "--network=prod", "--output=json"]
     found = verdicts(as_json(vgpu_cfg.done(*VMS, *words)))
     assert {found[one] for one in CUSTOMIZED.beliefs} == {"holds"}
     assert "requires --template" in vgpu_cfg(*VMS, "--spec=farm").told
@@ -145,6 +147,36 @@ def test_a_running_vm_is_moved_by_vmotion_if_a_host_is_named(vgpu_cfg: CommandLi
     refused = vgpu_cfg(*GPUS, server, "--move-to=esx-2.lab")
     assert refused.code == 5
     assert "esx-02.lab" in refused.told
+
+
+SHELLS = """
+version: 1
+name: training
+vcenter: lab:mig-a100
+hosts: [{names: ["*"], access: {ssh: on}}]
+vms: [{name: a, template: ubuntu, gpus: grid_a100-40c}]
+"""
+
+
+def test_the_shells_of_hosts_are_read_and_nothing_is_made(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    path = vgpu_cfg.write("plan.yaml", SHELLS)
+    words = ("trial", "--server=lab:mig-a100", "--yes", "--steps=shell", "--output=json")
+    assert "requires a plan file" in vgpu_cfg(*words).told
+    off = as_json(vgpu_cfg.done(*words, f"--plan={path}"))["beliefs"]
+    assert "SSH service is not running" in next(one["seen"] for one in off if one["id"] == NODES)
+    lab = vgpu_cfg.lab("mig-a100")
+    with lab.transaction():
+        for host in lab.state.all(Host):
+            host.services["TSM-SSH"].running = True
+            lab.state.touch(host)
+    document = as_json(vgpu_cfg.done(*words, f"--plan={path}"))
+    found = verdicts(document)
+    assert [found[one] for one in (NODES, "nvidia-smi-topo-on-esxi")] == ["holds", "holds"]
+    assert all(name.startswith("$ nvidia-smi") for name in watch.writes)
+    assert document["calls"] == {}
+
+
+NODES = "numa-info-counts-like-nvidia-smi"
 
 
 def test_a_vm_with_a_vgpu_belongs_to_no_plan(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -194,7 +226,9 @@ def test_two_requests_at_once_are_tried_over_a_wire(vgpu_cfg: CommandLine, serve
     assert verdicts(document)["alarm-names-are-unique-at-once"] == "holds"
 
 
-@pytest.mark.parametrize(("step", "open_"), [("objects", {"RemoveAlarm"}), ("vm", set()), ("gpu", set())])
+@pytest.mark.parametrize(
+    ("step", "open_"), [("objects", {"RemoveAlarm"}), ("global", set()), ("vm", set()), ("gpu", set())]
+)
 def test_no_call_was_not_shown(vgpu_cfg: CommandLine, watch: Watch, step: str, open_: set[str]) -> None:
     shown = as_json(vgpu_cfg.done(*MADE[step], "--output", "json"))["calls"]
     made = {name: count for name, count in watch.writes.items() if "/rest/" not in name}
@@ -256,28 +290,36 @@ def test_a_rejected_call_ends_its_experiment_alone(vgpu_cfg: CommandLine) -> Non
 @pytest.mark.parametrize(
     "lie",
     each(
-        ((one,) for one in LIES if one in TRIED),
+        ((one,) for one in LIES if one in TRIED - UNFOUND),
         "a trial for each lie of the lab",
         IN_SHORT.__contains__,
         one_of=7,
     ),
 )
 def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> None:
-    text = (ROOT / "vgpu_cfg/lab/estates/mixed-fleet.yaml").read_text(encoding="utf-8")
+    text, words = _liar(lie)
     vgpu_cfg.write("liar.yaml", f"{text}lies: [{lie}]\n")
-    words = [
-        "--server=lab:liar.yaml",
-        "--steps=objects,vm,gpu",
-        "--datastore=vsan",
-        "--profile=grid_a100d-8c",
-    ]
-    if lie == "clone-keeps-hardware-version":
-        words.append("--template=ubuntu-22.04-efi")
     before = settings_of(vgpu_cfg.lab("liar.yaml").state)
-    document = as_json(vgpu_cfg.done(*VMS, *words, "--output=json"))
+    document = as_json(vgpu_cfg.done(*VMS, "--server=lab:liar.yaml", *words, "--output=json"))
     assert verdicts(document)[lie] == "does not hold"
     assert document["left"] == []
     assert settings_of(vgpu_cfg.lab("liar.yaml").state) == before
+
+
+def _liar(lie: str) -> tuple[str, list[str]]:
+    """Return an estate on which a trial can find a lie, and the options for it."""
+    if lie in CUSTOMIZED.beliefs:
+        return CUSTOMIZING, ["--template=good", "--spec=farm", "--network=prod"]
+    if lie == "vgpus-follow-assignment-policy":
+        text = (ROOT / "tests/lies/estate.yaml").read_text(encoding="utf-8")
+        return text, ["--steps=gpu", "--profile=grid_a100-10c", "--datastore=vsan"]
+    if lie in {*GPU_MOVE.beliefs, "drs-keeps-numa-affinity"}:
+        text = (ROOT / "tests/cli" / MOVES).read_text(encoding="utf-8")
+        return text, ["--steps=gpu", "--profile=grid_a100-8c", "--move-to=esx-02.lab"]
+    words = ["--steps=objects,global,vm,gpu", "--datastore=vsan", "--profile=grid_a100d-8c"]
+    if lie == "clone-keeps-hardware-version":
+        words.append("--template=ubuntu-22.04-efi")
+    return (ROOT / "vgpu_cfg/lab/estates/mixed-fleet.yaml").read_text(encoding="utf-8"), words
 
 
 def test_ctrl_c_removes_everything_and_shows_what_was_tried(vgpu_cfg: CommandLine, watch: Watch) -> None:
@@ -313,7 +355,8 @@ def test_killed_at_any_request_nothing_is_left_that_clean_does_not_remove(
     vgpu_cfg: CommandLine, watch: Watch, *, is_answered: bool
 ) -> None:
     before, number = kept(vgpu_cfg), 1
-    while killed_and_cleaned(vgpu_cfg, watch, TRIAL, number, is_answered=is_answered):
+    words = (*TRIAL, "--steps", "objects,global")
+    while killed_and_cleaned(vgpu_cfg, watch, words, number, is_answered=is_answered):
         assert kept(vgpu_cfg) == before, number
         number += 1
     assert number > 20

@@ -374,6 +374,11 @@ TRIAL_TAGS = Need(
     Place.FOLDER,
     without="tags are not tested",
 )
+TRIAL_ATTRIBUTE = Need(
+    "A throw-away custom attribute is defined, set on the root folder and removed",
+    (*DEFINE_ATTRIBUTES.privileges, *SET_ATTRIBUTES.privileges),
+    Place.ROOT,
+)
 TRIAL_EVENTS = Need("Two vCenter events are written", LOG_FOR_DEAD.privileges, Place.ROOT)
 
 DELETE = Need(

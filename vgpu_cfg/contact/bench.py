@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.contact.tools import Tools
-from vgpu_cfg.errors import NotPermitted, TaskFailed, Unreachable, VCenterError
+from vgpu_cfg.errors import HostShellError, NotPermitted, TaskFailed, Unreachable, VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.throw_away import TrialMark
 from vgpu_cfg.planning.doctor.trials import Experiment, Step
 from vgpu_cfg.planning.doctor.tried import Tried
+from vgpu_cfg.ports import HostShell
 
 _POLL_SECONDS = 1.0
 _SHOWS_WITHIN = 10
@@ -37,6 +39,8 @@ class Bench:
     has_drs: bool = False
     """Whether DRS is enabled in the cluster of these VMs."""
     move_to: Destination | None = None
+    shells: tuple[tuple[Host, Callable[[], HostShell]], ...] = ()
+    """The hosts whose shells are read, each with its login."""
 
     def shown(self, ask: Callable[[], bool], seconds: int = _SHOWS_WITHIN) -> bool:
         """Ask once a second until it is true; False if it does not become true in time."""
@@ -82,7 +86,7 @@ def run_all(experiments: Sequence[Experiment], courses: Mapping[str, Course], be
                 reason = ""
         except Unreachable:
             raise
-        except (VCenterError, TaskFailed) as error:
+        except (VCenterError, TaskFailed, HostShellError) as error:
             reason = error.message
         yield from (Tried(belief, Verdict.OPEN, reason) for belief in left)
 

@@ -23,7 +23,12 @@ def find_left(tools: Tools, start: str = PREFIX) -> tuple[Left, ...]:
         for moid, name in names.items()
         if (mark := TrialMark.of(name)) is not None
     )
-    return (*(left for vm in vms if (left := _left_vm(vm)) is not None), *alarms)
+    attributes = (
+        Left("attribute", moid, name, mark)
+        for moid, name in tools.things.attributes(start).items()
+        if (mark := TrialMark.of(name)) is not None
+    )
+    return (*(left for vm in vms if (left := _left_vm(vm)) is not None), *alarms, *attributes)
 
 
 def _left_vm(vm: Vm) -> Left | None:
@@ -43,6 +48,9 @@ def remove(found: Iterable[Left], tools: Tools) -> Iterator[Remaining]:
         try:
             if left.kind == "alarm":
                 tools.locks.remove(left.moid)
+                continue
+            if left.kind == "attribute":
+                tools.things.remove_attribute(left.moid)
                 continue
             if left.is_on:
                 task = tools.writer.power_off_vm(left.moid)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.contact.bench import Bench, Verdicts, verdict_on
+from functools import partial
+
+from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
 from vgpu_cfg.contact.vms import GPU, SOURCE, begin, known, read, request
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.trials import GPU_MOVE, GPU_OFF, GPU_ON
-from vgpu_cfg.planning.doctor.tried import Tried
+from vgpu_cfg.planning.doctor.tried import NODES, Tried
 
 _SHOWN_SECONDS = 30
 """So long a run waits for a host to show the GPU of a VM."""
@@ -73,7 +75,11 @@ def _move(bench: Bench) -> Verdicts:
     vm, before = known(bench, GPU)
     if there is None or not vm.is_on:
         raise NotFound("the VM is not running", subject=vm.name, remedy="see why it was not powered on")
-    tools.finished(tools.writer.relocate_vm(vm.moid, there), f"move {vm.name}", vm.name)
+    move = partial(tools.writer.relocate_vm, vm.moid, there)
+    said = rejection(lambda: tools.finished(move(), f"move {vm.name}", vm.name))
+    if said:
+        yield from (verdict_on(one, said, is_so=False) for one in GPU_MOVE.beliefs if "relocate" in one)
+        return
     moved, after = read(bench, GPU, vm.moid)
     is_there = moved.host_moid == there.host_moid
     yield verdict_on("relocate-moves-like-migrate", f"moved to {there.host_name}", is_so=is_there)
@@ -83,7 +89,8 @@ def _move(bench: Bench) -> Verdicts:
     yield verdict_on("relocate-moves-running-vgpu-vms", f"runs there with {held}", is_so=is_so)
     nodes = [detail.extra_config.get(AFFINITY_KEY, "") for detail in (before, after)]
     if nodes[0]:
-        yield verdict_on("numa-affinity-format", " then ".join(nodes), is_so=nodes[0] == nodes[1])
+        is_so = nodes[0] == nodes[1] and NODES.fullmatch(nodes[1]) is not None
+        yield verdict_on("numa-affinity-format", " then ".join(nodes), is_so=is_so)
 
 
 def _off(bench: Bench) -> Verdicts:

@@ -9,12 +9,14 @@ from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
 from vgpu_cfg.model.locks import MOST_SIGNS
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.doctor.trials import ALARM, ALARMS_AT_ONCE, EVENTS
+from vgpu_cfg.planning.doctor.trials import ALARM, ALARMS_AT_ONCE, ATTRIBUTE, EVENTS
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.vsphere.history.collectors import KINDS
 from vgpu_cfg.vsphere.writing.throw_away import SeenEvent
 
 _SLACK = timedelta(seconds=2)
+MOST_IN_ATTRIBUTE = 255
+"""The characters of a mark on a host. Belief: custom-attribute-holds-255."""
 _PAUSE_SECONDS = 1.5
 """Long enough for times that vCenter keeps by the second."""
 
@@ -89,4 +91,16 @@ def _events(bench: Bench) -> Verdicts:
     yield verdict_on("event-collector-reads-backwards", "newest first" if is_so else f"{order}", is_so=is_so)
 
 
-COURSES = {ALARM.does: _alarm, ALARMS_AT_ONCE.does: _alarms_at_once, EVENTS.does: _events}
+def _attribute(bench: Bench) -> Verdicts:
+    """Define an attribute, set it to the longest text that marks need, and read it."""
+    (belief,), text = ATTRIBUTE.beliefs, "x" * MOST_IN_ATTRIBUTE
+    found = bench.tools.things.try_attribute(bench.mark.name("attribute"), text)
+    yield verdict_on(belief, f"{len(found)} of {len(text)} characters", is_so=found == text)
+
+
+COURSES = {
+    ALARM.does: _alarm,
+    ALARMS_AT_ONCE.does: _alarms_at_once,
+    EVENTS.does: _events,
+    ATTRIBUTE.does: _attribute,
+}

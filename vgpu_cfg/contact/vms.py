@@ -17,6 +17,7 @@ from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, instance_uuid
 from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, CUSTOMIZED, EDIT, NEW_VM, POWER, TAGS, TWIN
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.ports import TaskUpdate
+from vgpu_cfg.vsphere.writing.writer import NO_REASON
 
 SOURCE, GPU = "source", "gpu"
 """Parts of the names of VMs that the planner plans."""
@@ -101,7 +102,7 @@ def _tags(bench: Bench) -> Verdicts:
     bench.tools.writer.set_tags(vm.moid, (), tags[:1])
     said = rejection(lambda: bench.tools.writer.set_tags(vm.moid, (), tags))
     yield verdict_on("tag-batches-report-each", said or "both were accepted", is_so=bool(said))
-    yield verdict_on("tag-batch-messages", said, is_so=" " in said.partition(": ")[2])
+    yield verdict_on("tag-batch-messages", said, is_so=bool(said) and NO_REASON not in said)
 
 
 def _copy(bench: Bench) -> Verdicts:
@@ -248,8 +249,9 @@ def _customized(bench: Bench) -> Verdicts:
     """Power the customized VM on, and follow its guest until the customization has ended."""
     tools, host = bench.tools, bench.planned[SOURCE].location.host_moid
     vm, detail = known(bench, SOURCE)
-    nics = f"cloned with {counted(len(detail.nics), 'NIC')}"
-    yield verdict_on("clone-takes-customization-and-nics", nics, is_so=True)
+    if any(hasattr(one, "backing") for one in bench.planned[SOURCE].spec.devices):
+        nics = f"cloned with {counted(len(detail.nics), 'NIC')}"
+        yield verdict_on("clone-takes-customization-and-nics", nics, is_so=True)
     pending = detail.extra_config.get(PENDING_KEY, "")
     yield verdict_on("deploy-pkg-means-pending", pending or "not set while it was off", is_so=bool(pending))
     tools.finished(tools.writer.power_on_vm(vm.moid, host), f"power on {vm.name}", vm.name)

@@ -69,6 +69,15 @@ def trial(
             callback=bare("host"),
         ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="PLAN",
+            help="The plan file whose `access` logs in to hosts, for the step shell.",
+            show_default=False,
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +110,7 @@ def trial(
     if all_ and not clean:
         raise typer.BadParameter("requires --clean", param_hint="--all")
     chosen = steps_of(steps)
-    if in_ is None and not clean and chosen != (Step.OBJECTS,):
+    if in_ is None and not clean and any(step.makes_vms for step in chosen):
         raise typer.BadParameter("temporary VMs require --in FOLDER", param_hint="--steps")
     if spec is not None and template is None:
         raise typer.BadParameter("requires --template", param_hint="--spec")
@@ -109,7 +118,11 @@ def trial(
         raise typer.BadParameter(
             "the gpu step requires a profile; the other steps do not accept one", param_hint="--profile"
         )
-    how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output, save=save)
+    if (Step.SHELL in chosen) != (plan is not None):
+        raise typer.BadParameter(
+            "the shell step requires a plan file; the other steps do not accept one", param_hint="--plan"
+        )
+    how = trial_flow.How(max_minutes, yes=yes, dry_run=dry_run, output=output, save=save, plan=plan)
     where = {"folder": in_, "template": template, "cluster": cluster, "datastore": datastore}
     if clean:
         trial_flow.clean(connection, how, with_all=all_)

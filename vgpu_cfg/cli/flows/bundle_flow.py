@@ -74,7 +74,7 @@ def collect(flags: ConnectionFlags, word: str, request: PlanRequest | None) -> B
         host, gpu = target.host, target.gpu
         facts = reader.read_facts([host.moid], frozenset({FactGroup.BASE}))
         observed = observed.model_copy(update={"facts": facts})
-        access = _access(connection, observed, host, request)
+        access = access_of(connection, observed, host, request)
         tell("reading logs")
         parts = (
             _part("gpu.json", "vCenter", lambda: as_json(_known(observed, host, gpu), indent=2)),
@@ -166,7 +166,7 @@ def _known(observed: Inventory, host: Host, gpu: Gpu) -> dict[str, Any]:
 
 
 def _of_shell(
-    connection: Connection, observed: Inventory, host: Host, gpu: Gpu, access: _Access | None
+    connection: Connection, observed: Inventory, host: Host, gpu: Gpu, access: Access | None
 ) -> tuple[Part, ...]:
     """Read what only the host's shell has; Xids are a part of its kernel log."""
     from vgpu_cfg.parsers.guest_system import xids_of
@@ -177,7 +177,7 @@ def _of_shell(
     smi, log = ("nvidia-smi.txt", " ".join(query)), ("kernel.log", f"{KERNEL_LOG}, without rotated files")
     serial, xids = ("serial.txt", "nvidia-smi.txt"), ("xids.txt", "kernel.log")
     try:
-        shell = _shell(connection, observed, host, access)
+        shell = shell_on(connection, observed, host, access)
     except VgpuCfgError as error:
         return tuple(Part(*one, why=_reason(error)) for one in (serial, smi, xids, log))
     try:
@@ -202,7 +202,7 @@ def _reason(error: VgpuCfgError) -> str:
     return f"{error.message}; {error.remedy}" if error.remedy else error.message
 
 
-def _shell(connection: Connection, observed: Inventory, host: Host, access: _Access | None) -> HostShell:
+def shell_on(connection: Connection, observed: Inventory, host: Host, access: Access | None) -> HostShell:
     """Log in, if that needs no service to be started. Raises HostShellError."""
     if access is None:
         raise HostShellError(_NO_PLAN, subject=host.name)
@@ -223,16 +223,16 @@ def _printed(shell: HostShell, words: tuple[str, ...], host: Host) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
+class Access:
     """The plan file's entry for the host; `secrets` fetches those that it names."""
 
     entry: DesiredHosts
     secrets: Callable[[], Mapping[str, str]]
 
 
-def _access(
+def access_of(
     connection: Connection, observed: Inventory, host: Host, request: PlanRequest | None
-) -> _Access | None:
+) -> Access | None:
     """Return how a plan file logs in to a host and its BMC, None if it does not."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
@@ -246,10 +246,10 @@ def _access(
     entry = next((one.entry for one in found if one.view.host.moid == host.moid), None)
     if entry is None:
         return None
-    return _Access(entry, lambda: host_secrets(request.desired, request.secrets(), is_lab=connection.is_lab))
+    return Access(entry, lambda: host_secrets(request.desired, request.secrets(), is_lab=connection.is_lab))
 
 
-def _of_bmc(connection: Connection, host: Host, access: _Access | None) -> Part:
+def _of_bmc(connection: Connection, host: Host, access: Access | None) -> Part:
     from vgpu_cfg.planning.hosts.phases import bmc_of
 
     name, source = "bmc-log.json", "Redfish log services of the BMC"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,8 @@ class How:
     dry_run: bool
     output: OutputFormat
     save: Path | None = None
+    plan: Path | None = None
+    """The plan file with the access to the hosts whose shells are read."""
 
     @property
     def is_json(self) -> bool:
@@ -105,8 +108,10 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     with compose.connect_trial(connection, how.minutes * _TO_TRY) as tools:
         mark = TrialMark(secrets.token_hex(3), tools.things.now() + timedelta(minutes=how.minutes) + _EXPIRY)
         bench = Bench(tools, mark)
-        if {*steps} - {Step.OBJECTS}:
+        if any(step.makes_vms for step in steps):
             _plan_for(bench, place, connection)
+        if how.plan is not None:
+            _log_in_by(how.plan, bench, connection)
         refuse_missing(experiments, bench)
         outline = Outline(connection.server, mark, steps, experiments, how.minutes, bench.most_mib)
         if not how.is_json or not (how.yes or how.dry_run):
@@ -143,11 +148,11 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
 
 def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]) -> BaseException | None:
     """Run experiments, and fill in their verdicts; return the cause of an early end."""
-    from vgpu_cfg.contact import gpus, objects, vms
+    from vgpu_cfg.contact import gpus, objects, shells, vms
     from vgpu_cfg.contact.bench import run_all
 
     try:
-        for one in run_all(experiments, objects.COURSES | vms.COURSES | gpus.COURSES, bench):
+        for one in run_all(experiments, objects.COURSES | vms.COURSES | gpus.COURSES | shells.COURSES, bench):
             tried.append(one)
             show.say(f"{one.verdict.value}: {one.belief}")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the objects must go
@@ -240,6 +245,20 @@ def _plan_for(bench: Bench, place: Place, connection: Connection) -> None:
         bench.move_to = Destination(host_moid=hosts[place.move_to], host_name=place.move_to)
     for one in planned.plan.placements:
         bench.expected = bench.expected if one.is_certain else one.gpu_pci_ids or bench.expected
+
+
+def _log_in_by(plan: Path, bench: Bench, connection: Connection) -> None:
+    """Let the hosts of a plan file be logged in to. Raises NotFound if it has access to none."""
+    from vgpu_cfg.cli.flows.bundle_flow import access_of, shell_on
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+
+    observed, request = read_to_examine(connection), read_request(plan, {}, ())
+    ways = ((host, access_of(connection, observed, host, request)) for host in observed.hosts)
+    bench.shells = tuple(
+        (host, partial(shell_on, connection, observed, host, way)) for host, way in ways if way is not None
+    )
+    if not bench.shells:
+        raise NotFound("no host of this vCenter", subject=str(plan), remedy="add `hosts` with `access`")
 
 
 def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:

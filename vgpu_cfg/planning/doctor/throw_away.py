@@ -61,8 +61,9 @@ def instance_uuid(name: str) -> str:
 class Left:
     """An object of a trial; `is_proven` is whether more than its name shows that a trial made it."""
 
-    kind: Literal["alarm", "VM"]
+    kind: Literal["alarm", "VM", "attribute"]
     moid: str
+    """The key, for an attribute."""
     name: str
     mark: TrialMark
     is_on: bool = False

@@ -17,15 +17,24 @@ class Step(StrEnum):
 
     OBJECTS = "objects"
     """Alarms and events."""
+    GLOBAL = "global"
+    """A definition that every object of a vCenter shows."""
     VM = "vm"
     """VMs without a GPU."""
     GPU = "gpu"
     """VMs with a vGPU."""
+    SHELL = "shell"
+    """Nothing: it reads."""
 
     @property
     def trial(self) -> str:
         """The word for it in the rows of beliefs."""
-        return self.value.removesuffix("s")
+        return "object" if self is Step.GLOBAL else self.value.removesuffix("s")
+
+    @property
+    def makes_vms(self) -> bool:
+        """Whether it makes VMs."""
+        return self in {Step.VM, Step.GPU}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,13 @@ EVENTS = Experiment(
     ("user-events", "event-type-spelling", "event-filter-takes-bare-names", "event-filter-by-type-id",
      "event-collector-reads-backwards"),
 )  # fmt: skip
+ATTRIBUTE = Experiment(
+    Step.GLOBAL,
+    "Defines a custom attribute for folders, sets it on the root folder, and removes the definition.",
+    {"AddCustomFieldDef": 1, "SetField": 1, "RemoveCustomFieldDef": 1},
+    (table.TRIAL_ATTRIBUTE,),
+    ("custom-attribute-holds-255",),
+)
 _MADE = (
     table.BASIC_SETTINGS,
     table.OF_SETTINGS["VirtualMachine.Config.CPUCount"],
@@ -162,10 +178,18 @@ GPU_OFF = Experiment(
     (table.POWER_OFF,),
     ("graphics-info-forgets-stopped-vms",),
 )
+SHELLS = Experiment(
+    Step.SHELL,
+    "Reads nvidia-smi and mlxconfig over SSH on the hosts of the plan file; changes nothing.",
+    {},
+    (),
+    ("nvidia-smi-topo-on-esxi", "nvidia-smi-mig-on-esxi", "numa-info-counts-like-nvidia-smi",
+     "mlxconfig-takes-pci-addresses"),
+)  # fmt: skip
 EXPERIMENTS = (
-    *(ALARM, ALARMS_AT_ONCE, EVENTS),
+    *(ALARM, ALARMS_AT_ONCE, EVENTS, ATTRIBUTE),
     *(NEW_VM, CLONED_VM, TAGS, COPY, TWIN, EDIT, POWER, CUSTOMIZED),
-    *(GPU_ON, GPU_MOVE, GPU_OFF),
+    *(GPU_ON, GPU_MOVE, GPU_OFF, SHELLS),
 )
 
 

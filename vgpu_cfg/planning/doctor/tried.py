@@ -35,10 +35,11 @@ Evidence = Iterator[tuple[str, bool]]
 
 def try_beliefs(patient: Patient) -> tuple[Tried, ...]:
     """Try every belief of the table, in its order."""
-    return tuple(_verdict(belief, list(look(patient))) for belief, look in TRIALS.items())
+    return tuple(verdict_of(belief, list(look(patient))) for belief, look in TRIALS.items())
 
 
-def _verdict(belief: str, found: list[tuple[str, bool]]) -> Tried:
+def verdict_of(belief: str, found: list[tuple[str, bool]]) -> Tried:
+    """Return the verdict on a belief by objects that are as believed, or are not."""
     against = list(dict.fromkeys(name for name, is_so in found if not is_so))
     if against:
         return Tried(belief, Verdict.FAILS, listed(against))
@@ -122,10 +123,10 @@ def _affinities(patient: Patient) -> Evidence:
     for vm, detail, _ in patient.gpu_vms:
         value = detail.extra_config.get(AFFINITY_KEY, "")
         if value:
-            yield vm.name, _NODES.fullmatch(value) is not None
+            yield vm.name, NODES.fullmatch(value) is not None
 
 
-_NODES = re.compile(r"\d+(,\d+)*")
+NODES = re.compile(r"\d+(,\d+)*")
 
 
 def _bridges(patient: Patient) -> Evidence:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.vsphere.history.collectors import held, pages, read_origins
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts
 from vgpu_cfg.vsphere.reading.tags import read_categories
-from vgpu_cfg.vsphere.wire.collector import Paths, collect_all, collect_from, renewing
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_all, collect_from, renewing
+from vgpu_cfg.vsphere.wire.custom_fields import fields_for
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks, user_of
 from vgpu_cfg.vsphere.wire.session import Session
@@ -101,6 +103,34 @@ class VCenterThrowAway:
             for item in (collect_from(self._session, ALARM_INFO, starts) if starts else ())
             if str(item.get("info.name") or "").startswith(start)
         )
+
+    def try_attribute(self, name: str, text: str) -> str:
+        """Define a custom attribute for folders, set it on the root folder, and return its value."""
+        root = vim.Folder(self.root_moid, self._session.stub)
+        with translated("defining a throw-away custom attribute", name):
+            key = self._fields().AddCustomFieldDef(name, vim.Folder, None, None).key
+            self._fields().SetField(root, key, text)
+        values = Paths("vim.Folder", ("customValue",))
+        for item in collect_from(self._session, (values,), [Start("vim.Folder", self.root_moid)]):
+            return next((str(one.value) for one in item.get("customValue") or () if one.key == key), "")
+        return ""
+
+    def attributes(self, start: str) -> dict[str, str]:
+        """Return the names of the custom attributes that begin so, by their keys; one round trip."""
+        manager = self._session.service_content.customFieldsManager
+        fields = fields_for(self._session, manager, "Folder") if manager is not None else ()
+        return {str(one.key): one.name for one in fields if one.name.startswith(start)}
+
+    def remove_attribute(self, key: str) -> None:
+        """Remove the definition of a custom attribute with its values."""
+        with translated("removing a throw-away custom attribute", key):
+            self._fields().RemoveCustomFieldDef(int(key))
+
+    def _fields(self) -> Any:
+        manager = self._session.service_content.customFieldsManager
+        if manager is None:
+            raise not_offered("this vCenter does not support custom attributes", self._session.address)
+        return manager
 
     def events(self, kinds: Sequence[str], since: datetime) -> tuple[SeenEvent, ...]:
         """Read the events of these types, of all without any, since a time, as ReadPreviousEvents does."""

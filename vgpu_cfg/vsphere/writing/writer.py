@@ -35,6 +35,8 @@ from vgpu_cfg.vsphere.writing.overrides import override_specs
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec, with_system_ids
 from vgpu_cfg.vsphere.writing.tasks import TaskWatch
 
+NO_REASON = "vCenter did not complete this for every tag"
+"""The message where vCenter's answer gives none."""
 _DEVICES = (Paths("vim.VirtualMachine", ("config.hardware.device",)),)
 
 
@@ -311,7 +313,7 @@ def _change(session: Session, vm_moid: str, action: str, ids: Sequence[str]) -> 
         messages = found.get("error_messages") or ()
         said = " ".join(str(one.get("default_message") or "") for one in messages if isinstance(one, dict))
         raise VCenterError(
-            f"{what}: {said or 'vCenter did not complete this for every tag'}",
+            f"{what}: {said or NO_REASON}",
             subject=vm_moid,
             remedy="check that the tags still exist and that the account can assign them; then plan again",
         )
