@@ -43,6 +43,7 @@ class VgpuMode(StrEnum):
 
 
 _PREFIX = r"(?:grid|nvidia)_[a-z0-9]+(?:_[a-z0-9]+)*(?:-[a-z][a-z0-9]*)*"
+_BARE = re.compile(r"(?:(?P<slices>[1-7])g\.)?(?P<gb>[1-9]\d{0,2})(?:c|gb)", re.IGNORECASE)
 _NAME = re.compile(
     rf"(?P<prefix>{_PREFIX})"
     r"(?:-(?P<slices>[1-9]))?"
@@ -129,11 +130,22 @@ def _fields(text: str) -> dict[str, Any]:
     }
 
 
+def bare_size(text: str) -> tuple[int, bool] | None:
+    """Return the GB of a size without a board, and whether it is MIG: 10c, 40GB, 3g.20gb. None for others."""
+    found = _BARE.fullmatch(text.strip())
+    return found and (int(found["gb"]), found["slices"] is not None)
+
+
 def _complaint(text: str) -> str:
     """Say why this is no name, from the most likely slip to the general form."""
     spelled = "_".join(text.strip().lower().split())
     if spelled != text and _NAME.fullmatch(spelled):
         return f"in vSphere, the vGPU name {text!r} is spelled {spelled!r}"
+    if size := bare_size(text):
+        return (
+            f"{text!r} does not name a board\nuse {size[0]}GiB for any board, or a name that "
+            f"`vgpu-cfg fit {text.strip()} --server ADDRESS` lists"
+        )
     if not spelled.startswith(("grid_", "nvidia_")):
         return (
             f"{text!r} is not a valid vGPU name: it must begin with 'grid_' or 'nvidia_', like "

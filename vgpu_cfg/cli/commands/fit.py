@@ -36,12 +36,14 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
-        "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
-        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01\n\n"
-        "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'\n\n"
-        "vgpu-cfg fit --without host:esx-a100-01 --server lab:mixed-fleet --html without.html\n\n"
-        "vgpu-cfg fit nvidia_l40s-12c --context 'prod-*'"
+        epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet  # one profile\n\n"
+        "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu  # in one cluster\n\n"
+        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01  # copies of a VM\n\n"
+        "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'"
+        "  # with more hosts\n\n"
+        "vgpu-cfg fit --without host:esx-a100-01 --server lab:mixed-fleet --html without.html"
+        "  # without a host\n\n"
+        "vgpu-cfg fit nvidia_l40s-12c --context 'prod-*'  # several vCenters"
     )(fit)
 
 
@@ -51,7 +53,9 @@ def fit(
     profile: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROFILE]", help="The vGPU profile, or the GPU memory, as in 10GiB.", show_default=False
+            metavar="[PROFILE]",
+            help="The vGPU profile, or the GPU memory: 10GiB, 10c, or 3g.20gb.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -254,9 +258,12 @@ def _gpu(name: str) -> GpuEntry:
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.model.plan_file import GpuEntry
     from vgpu_cfg.model.plan_file.values import gpu_item, parse_size
+    from vgpu_cfg.model.vgpu import bare_size
 
     if "memory" in gpu_item(name):
         return GpuEntry(memory=parse_size(name))
+    if size := bare_size(name):
+        return GpuEntry(memory=size[0] * 1024, mig="only" if size[1] else "allowed")
 
     catalog = load_catalog()
     entries = catalog.by_profile(name)
