@@ -170,7 +170,10 @@ def test_its_examples_can_be_pasted(command: str, vgpu_cfg: CommandLine) -> None
     if command != "lab list":
         assert examples
     for example in examples:
-        program, *words = shlex.split(example.partition(" > ")[0])
+        typed, hash_, purpose = example.partition("  # ")
+        assert hash_, f"{example}: say what it is for"
+        assert purpose
+        program, *words = shlex.split(typed.partition(" > ")[0])
         assert program == "vgpu-cfg"
         told = " ".join(words)
         named = max((name for name in COMMANDS if told.startswith(name)), key=len)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg doctor --server vc01.example.com\n\n"
-        "vgpu-cfg doctor --server lab:mixed-fleet -v\n\n"
-        "vgpu-cfg doctor --html health.html --server vc01.example.com\n\n"
-        "vgpu-cfg doctor --from vcenter.json --exit-code\n\n"
-        "vgpu-cfg doctor --save site/ --server vc01.example.com\n\n"
-        "vgpu-cfg doctor --bundle gpu:esx-01/17:00.0 --plan plan.yaml --scrub -o rma.tar.gz"
+        epilog="vgpu-cfg doctor --server vc01.example.com  # the state of all GPUs\n\n"
+        "vgpu-cfg doctor --server lab:mixed-fleet -v  # every affected object\n\n"
+        "vgpu-cfg doctor --html health.html --server vc01.example.com  # as a page\n\n"
+        "vgpu-cfg doctor --from vcenter.json --exit-code  # offline, for CI\n\n"
+        "vgpu-cfg doctor --save site/ --server vc01.example.com  # keep the verdicts for plans\n\n"
+        "vgpu-cfg doctor --bundle gpu:esx-01/17:00.0 --plan plan.yaml --scrub -o rma.tar.gz  # for an RMA"
     )(doctor)
 
 

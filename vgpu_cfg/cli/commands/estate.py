@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
-        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
-        "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
-        "vgpu-cfg inventory --reservations --server vc01.example.com\n\n"
-        "vgpu-cfg inventory --html estate.html --from vcenter.json\n\n"
-        "vgpu-cfg inventory --from new.json --compare vcenter.json\n\n"
-        "vgpu-cfg inventory --gpus --context 'prod-*'\n\n"
-        "vgpu-cfg inventory --hours 90d --by attribute:CostCentre --csv --server vc01.example.com\n\n"
-        "vgpu-cfg inventory --record vcenter.json --server vc01.example.com"
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet  # hosts, GPUs and NICs\n\n"
+        "vgpu-cfg inventory --gpus --from vcenter.json  # each GPU, offline\n\n"
+        "vgpu-cfg inventory --reservations --server vc01.example.com  # reserved GPUs\n\n"
+        "vgpu-cfg inventory --html estate.html --from vcenter.json  # as a page\n\n"
+        "vgpu-cfg inventory --from new.json --compare vcenter.json  # changes since a recording\n\n"
+        "vgpu-cfg inventory --gpus --context 'prod-*'  # several vCenters\n\n"
+        "vgpu-cfg inventory --hours 90d --by attribute:CostCentre --csv --server vc01.example.com"
+        "  # for billing\n\n"
+        "vgpu-cfg inventory --record vcenter.json --server vc01.example.com  # record for offline work"
     )(inventory)
     app.command(
-        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
+        epilog="vgpu-cfg profiles --board A100  # the profiles of a board\n\n"
+        "vgpu-cfg profiles grid_a100-1-5c  # one profile\n\n"
+        "vgpu-cfg profiles --mig  # MIG-backed profiles"
     )(profiles)
 
 

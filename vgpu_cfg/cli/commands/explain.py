@@ -30,9 +30,9 @@ _CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg explain VG104\n\n"
-        "vgpu-cfg explain \"Module 'DevicePowerOn' power on failed.\"\n\n"
-        "vgpu-cfg explain --vm hvd-02 --server vc01.example.com"
+        epilog="vgpu-cfg explain VG104  # a check code\n\n"
+        "vgpu-cfg explain \"Module 'DevicePowerOn' power on failed.\"  # a message\n\n"
+        "vgpu-cfg explain --vm hvd-02 --server vc01.example.com  # why a VM does not start"
     )(explain)
 
 

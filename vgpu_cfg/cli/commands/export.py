@@ -22,9 +22,9 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg export --server vc01.example.com --cluster gpu -o gpu.yaml\n\n"
-        "vgpu-cfg export --server lab:two-a100 --vm 'train-*' --template ubuntu-22.04-efi\n\n"
-        "vgpu-cfg export --from vcenter.json"
+        epilog="vgpu-cfg export --server vc01.example.com --cluster gpu -o gpu.yaml  # a cluster\n\n"
+        "vgpu-cfg export --server lab:two-a100 --vm 'train-*' --template ubuntu-22.04-efi  # some VMs\n\n"
+        "vgpu-cfg export --from vcenter.json  # offline"
     )(export)
 
 

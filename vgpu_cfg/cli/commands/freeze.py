@@ -15,8 +15,9 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog='vgpu-cfg freeze --until 2027-01-07 --reason "year-end closing" --server vc01.example.com\n\n'
-        "vgpu-cfg freeze --thaw --server vc01.example.com"
+        epilog='vgpu-cfg freeze --until 2027-01-07 --reason "year-end closing" --server vc01.example.com'
+        "  # begin\n\n"
+        "vgpu-cfg freeze --thaw --server vc01.example.com  # end"
     )(freeze)
 
 

@@ -33,9 +33,10 @@ class ExportFormat(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg hand-over plan.yaml --format horovod > hostfile\n\n"
-        "vgpu-cfg hand-over plan.yaml --format torchrun --to scripts\n\n"
+        epilog="vgpu-cfg hand-over plan.yaml --format horovod > hostfile  # a host file\n\n"
+        "vgpu-cfg hand-over plan.yaml --format torchrun --to scripts  # scripts\n\n"
         "vgpu-cfg hand-over plan.yaml --format ansible --login ubuntu --identity-file ~/.ssh/id_ed25519"
+        "  # an inventory"
     )(hand_over)
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg history --server vc01.example.com --since 7d\n\nvgpu-cfg history plan.yaml\n\n"
-        "vgpu-cfg history --run 6392edd69034"
+        epilog="vgpu-cfg history --server vc01.example.com --since 7d  # all runs\n\n"
+        "vgpu-cfg history plan.yaml  # runs of a plan\n\n"
+        "vgpu-cfg history --run 6392edd69034  # one run"
     )(history)
 
 

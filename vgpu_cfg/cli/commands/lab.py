@@ -20,7 +20,7 @@ def register(within: typer.Typer) -> None:
     within.add_typer(app, name="lab")
 
 
-@app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
+@app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet  # hosts, GPUs and NICs")
 def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
     """List the built-in estates."""
     from vgpu_cfg.cli import labs
@@ -29,7 +29,7 @@ def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
     show.estates(labs.lab_estates(), output)
 
 
-@app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989")
+@app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989  # for govc")
 def serve(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")] = "two-a100",
     *,
@@ -50,8 +50,9 @@ def serve(
 
 
 @app.command(
-    epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on\n\n"
-    "vgpu-cfg lab hand two-hosts-roce esx-roce-02.lab --fail"
+    epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on"
+    "  # set up servers\n\n"
+    "vgpu-cfg lab hand two-hosts-roce esx-roce-02.lab --fail  # a host fails"
 )
 def hand(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
@@ -96,7 +97,9 @@ def hand(
     show.servers_operated(tuple(hosts), facts, acts, output)
 
 
-@app.command(epilog="vgpu-cfg lab restart two-a100 --away 120 --starting 60 --forget-tasks")
+@app.command(
+    epilog="vgpu-cfg lab restart two-a100 --away 120 --starting 60 --forget-tasks  # vCenter restarts"
+)
 def restart(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
     *,
@@ -118,7 +121,7 @@ def restart(
     show.was_restarted(estate, away, starting, output, forgets_tasks=forget_tasks)
 
 
-@app.command(epilog="vgpu-cfg lab reset two-a100")
+@app.command(epilog="vgpu-cfg lab reset two-a100  # as at first")
 def reset(
     estates: Annotated[list[str] | None, typer.Argument(help="Estates to reset.", show_default="all")] = None,
     *,

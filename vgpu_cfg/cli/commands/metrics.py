@@ -19,9 +19,10 @@ _LAST_PORT = 65_535
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg metrics --once --server lab:two-a100\n\n"
-        "vgpu-cfg metrics --listen 9478 --server vc01.example.com\n\n"
+        epilog="vgpu-cfg metrics --once --server lab:two-a100  # print once\n\n"
+        "vgpu-cfg metrics --listen 9478 --server vc01.example.com  # serve\n\n"
         "vgpu-cfg metrics --once --to /var/lib/node_exporter/vgpu.prom --server vc01.example.com"
+        "  # write a file"
     )(metrics)
 
 

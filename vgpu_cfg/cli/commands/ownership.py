@@ -32,10 +32,11 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
         "import",
-        epilog="vgpu-cfg import plan.yaml --dry-run\n\nvgpu-cfg import plan.yaml --only 'train-*'\n\n"
-        "vgpu-cfg import plan.yaml --may-destroy --only train-01",
+        epilog="vgpu-cfg import plan.yaml --dry-run  # show only\n\n"
+        "vgpu-cfg import plan.yaml --only 'train-*'  # some VMs\n\n"
+        "vgpu-cfg import plan.yaml --may-destroy --only train-01  # allow deletion",
     )(import_)
-    app.command(epilog="vgpu-cfg forget plan.yaml --only train-01")(forget)
+    app.command(epilog="vgpu-cfg forget plan.yaml --only train-01  # one VM")(forget)
 
 
 @connected()

@@ -184,21 +184,29 @@ class SchemaOf(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
     app.command(
-        epilog="vgpu-cfg validate examples/full-vgpu.yaml\n\nvgpu-cfg validate site/\n\n"
-        "vgpu-cfg validate plan.yaml --downloads\n\nvgpu-cfg validate --schema plan-file > plan.schema.json"
+        epilog="vgpu-cfg validate examples/full-vgpu.yaml  # one file\n\n"
+        "vgpu-cfg validate site/  # a folder\n\n"
+        "vgpu-cfg validate plan.yaml --downloads  # downloads of guests\n\n"
+        "vgpu-cfg validate --schema plan-file > plan.schema.json  # for editors"
     )(validate)
     app.command(
-        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
-        "\n\nvgpu-cfg plan site/ --exit-code"
+        epilog="vgpu-cfg plan examples/four-10c.yaml  # show the changes\n\n"
+        "vgpu-cfg plan plan.yaml --set net=prod -o plan.json  # save for review"
+        "\n\nvgpu-cfg plan site/ --exit-code  # a folder, for CI"
     )(plan)
-    app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
     app.command(
-        epilog="vgpu-cfg status plan.yaml --exit-code\n\nvgpu-cfg status plan.yaml --context 'prod-*'"
-        "\n\nvgpu-cfg status --server vc01.example.com --server vc02.example.com"
+        epilog="vgpu-cfg apply plan.yaml  # show, ask and run\n\n"
+        "vgpu-cfg apply plan.json --yes --parallel 16  # a reviewed plan"
+    )(apply)
+    app.command(
+        epilog="vgpu-cfg status plan.yaml --exit-code  # drift, for CI\n\n"
+        "vgpu-cfg status plan.yaml --context 'prod-*'  # several vCenters"
+        "\n\nvgpu-cfg status --server vc01.example.com --server vc02.example.com  # everything of vgpu-cfg"
     )(status)
-    app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
-        destroy
-    )
+    app.command(
+        epilog="vgpu-cfg destroy plan.yaml --dry-run  # show only\n\n"
+        "vgpu-cfg destroy plan.yaml --only hvd-01  # one VM"
+    )(destroy)
 
 
 @planned

@@ -41,10 +41,10 @@ class RoleFormat(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg privileges plan.yaml\n\n"
-        "vgpu-cfg privileges plan.yaml --for apply --output govc > roles.sh\n\n"
-        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1\n\n"
-        "vgpu-cfg privileges --trial objects --output govc > trial.sh"
+        epilog="vgpu-cfg privileges plan.yaml  # list them\n\n"
+        "vgpu-cfg privileges plan.yaml --for apply --output govc > roles.sh  # roles by govc\n\n"
+        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1  # by PowerCLI\n\n"
+        "vgpu-cfg privileges --trial objects --output govc > trial.sh  # for trials"
     )(privileges)
 
 

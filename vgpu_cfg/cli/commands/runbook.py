@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg runbook plan.yaml > runbook.md\n\nvgpu-cfg runbook plan.yaml --as-run > done.md"
+        epilog="vgpu-cfg runbook plan.yaml > runbook.md  # before a run\n\n"
+        "vgpu-cfg runbook plan.yaml --as-run > done.md  # after it"
     )(runbook)
 
 

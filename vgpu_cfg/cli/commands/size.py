@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg size --parameters 7e9 --workers 8\n\n"
-        "vgpu-cfg size --parameters 1.3e9 --sequence 2048 --batch 4 --workers 4 --board A100\n\n"
-        "vgpu-cfg size --parameters 70e9 --workers 64 --precision fp8 --sharding fsdp\n\n"
-        "vgpu-cfg size --framebuffer 40GiB --workers 4\n\n"
-        "vgpu-cfg size a100 --server lab:mixed-fleet"
+        epilog="vgpu-cfg size --parameters 7e9 --workers 8  # a model of 7 billion parameters\n\n"
+        "vgpu-cfg size --parameters 1.3e9 --sequence 2048 --batch 4 --workers 4 --board A100"
+        "  # on one board\n\n"
+        "vgpu-cfg size --parameters 70e9 --workers 64 --precision fp8 --sharding fsdp  # sharded\n\n"
+        "vgpu-cfg size --framebuffer 40GiB --workers 4  # by GPU memory\n\n"
+        "vgpu-cfg size a100 --server lab:mixed-fleet  # room for more"
     )(size)
 
 

@@ -18,10 +18,12 @@ DEFAULT_MINUTES = 20
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg trial --server vc01.example.com\n\n"
-        "vgpu-cfg trial --steps objects,vm --in training --datastore vsan --server vc01.example.com\n\n"
-        "vgpu-cfg trial --steps gpu --in training --profile grid_a100-8c --server lab:two-a100\n\n"
-        "vgpu-cfg trial --clean --server vc01.example.com"
+        epilog="vgpu-cfg trial --server vc01.example.com  # show its steps\n\n"
+        "vgpu-cfg trial --steps objects,vm --in training --datastore vsan --server vc01.example.com"
+        "  # with a VM\n\n"
+        "vgpu-cfg trial --steps gpu --in training --profile grid_a100-8c --server lab:two-a100"
+        "  # with a vGPU\n\n"
+        "vgpu-cfg trial --clean --server vc01.example.com  # remove leftovers"
     )(trial)
 
 

@@ -13,8 +13,8 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg unlock --server vc01.example.com\n\n"
-        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com"
+        epilog="vgpu-cfg unlock --server vc01.example.com  # list locks\n\n"
+        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com  # remove those of a run"
     )(unlock)
 
 

@@ -20,11 +20,12 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="vgpu-cfg upgrade --driver 595.71 --window 'Sat 06:00-14:00 Europe/Berlin' "
-        "--server vc01.example.com\n\n"
+        "--server vc01.example.com  # waves by windows\n\n"
         "vgpu-cfg upgrade --driver 595.71 --depot /vmfs/volumes/vsan/NVD-AIE-800_595.71.03.zip "
-        "--write upgrade/ --server vc01.example.com\n\n"
-        "vgpu-cfg upgrade --fixed-in 580.95.05 --fixed-in 570.195.03 --cluster 'gpu*' --max-hosts-down 2\n\n"
-        "vgpu-cfg upgrade --esxi 24674464 --from vcenter.json --output json"
+        "--write upgrade/ --server vc01.example.com  # write plan files\n\n"
+        "vgpu-cfg upgrade --fixed-in 580.95.05 --fixed-in 570.195.03 --cluster 'gpu*' --max-hosts-down 2"
+        "  # a security fix\n\n"
+        "vgpu-cfg upgrade --esxi 24674464 --from vcenter.json --output json  # ESXi, offline"
     )(upgrade)
 
 

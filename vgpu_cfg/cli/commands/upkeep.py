@@ -34,13 +34,17 @@ _PowerOffOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
-        epilog='vgpu-cfg cordon host:esx-01 --reason "new DIMM on Tuesday"\n\n'
-        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"'
+        epilog='vgpu-cfg cordon host:esx-01 --reason "new DIMM on Tuesday"  # a host\n\n'
+        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"  # a GPU'
     )(cordon)
-    app.command(epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01")(drain)
-    app.command(epilog="vgpu-cfg uncordon host:esx-01\n\nvgpu-cfg uncordon host:esx-01 --restore --dry-run")(
-        uncordon
-    )
+    app.command(
+        epilog="vgpu-cfg drain esx-01 --dry-run  # show only\n\n"
+        "vgpu-cfg drain esx-01 --power-off=head-01  # with a VM that cannot move"
+    )(drain)
+    app.command(
+        epilog="vgpu-cfg uncordon host:esx-01  # only end the cordon\n\n"
+        "vgpu-cfg uncordon host:esx-01 --restore --dry-run  # moves back, show only"
+    )(uncordon)
 
 
 @connected()

@@ -37,12 +37,12 @@ _BRANCH_DIGITS = 3
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg verify plan.yaml --report verified.html\n\n"
-        "vgpu-cfg verify plan.yaml --only licence --all\n\n"
-        "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
-        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8\n\n"
-        "vgpu-cfg verify plan.yaml --target-branch R595\n\n"
-        "vgpu-cfg verify plan.yaml --watch --metrics /var/lib/node_exporter/watch.prom"
+        epilog="vgpu-cfg verify plan.yaml --report verified.html  # all checks, as a page\n\n"
+        "vgpu-cfg verify plan.yaml --only licence --all  # one check\n\n"
+        "vgpu-cfg verify plan.yaml --vm hvd-02 --quick  # one VM\n\n"
+        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8  # with a threshold\n\n"
+        "vgpu-cfg verify plan.yaml --target-branch R595  # before a driver upgrade\n\n"
+        "vgpu-cfg verify plan.yaml --watch --metrics /var/lib/node_exporter/watch.prom  # until Ctrl-C"
     )(verify)
 
 
