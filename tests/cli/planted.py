@@ -360,7 +360,7 @@ PLANTED = (
     ),
     Planted(
         "nouveau-back",
-        "nouveau drives the GPU",
+        "nouveau is using the GPU",
         _in(2, lambda guest: setattr(guest, "has_nouveau", True)),
         ("nouveau",),
         code="VG659",

@@ -43,14 +43,14 @@ CASES = {
     "a driver of another branch": Case(
         plan=from_template("old-driver"),
         module="driver",
-        why="the guest driver 470.239.06 is of branch 470",
+        why="the guest driver 470.239.06 is from branch 470",
         remedy="set `guest.driver` to a package",
         mended=from_template("old-driver", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
     "no driver at all": Case(
         plan=from_template("plain"),
         module="driver",
-        why="the template has no NVIDIA driver, and no package is named",
+        why="the template has no NVIDIA driver, and no package is specified",
         remedy="set `guest.driver` to a package",
         mended=from_template("plain", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
@@ -65,13 +65,13 @@ CASES = {
     "a registry's token that has expired": Case(
         secrets={"NGC": "ngc-SECRET-expired"},
         module="registry",
-        why="the registry nvcr.io refuses the login: the token has expired",
+        why="the registry nvcr.io rejects the login: the token has expired",
         remedy="check the password of `training.registry`",
     ),
     "an image without Horovod": Case(
         plan=ALONE.replace("21.07-tf1", "25.02-tf2"),
         module="image",
-        why="the image does not hold Horovod",
+        why="the image does not contain Horovod",
         remedy="check the image name",
         also="VG647",
     ),
@@ -84,7 +84,7 @@ CASES = {
     "a licence token that is refused": Case(
         secrets={"TOKEN": "tok-SECRET-expired"},
         module="licence",
-        why="the licence server refuses the token",
+        why="the license server rejects the token",
         remedy="get a new token from the license portal",
     ),
 }

@@ -126,7 +126,7 @@ def test_a_job_of_mpirun_is_started_again(guests: Guests) -> None:
     done = guests.launch("mpi", FAILS_AT_FIRST)
     with_launcher(guests)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "it ended with status 3 and is started again, 1 of 1 times" in done.stderr
+    assert "it ended with status 3; restarting (1 of 1)" in done.stderr
 
 
 @pytest.mark.usefixtures("torch")
@@ -137,7 +137,7 @@ def test_an_elastic_training_goes_on_with_those_that_answer(guests: Guests) -> N
         done = guests.launch("torchrun", TORCH_SUM)
     with_launcher(guests)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "hvd-02 does not answer by ssh" in done.stderr
+    assert "hvd-02 does not respond over SSH" in done.stderr
     assert guests.logs()["rank-0.log"] == "SUMMED 0 1 hvd-01 hvd-01\n"
 
 

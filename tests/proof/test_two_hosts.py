@@ -160,7 +160,7 @@ def test_training_does_not_start_where_a_worker_does_not_answer(guests: Guests, 
     with guests.unplugged("hvd-02"):
         done = guests.train("hvd-01", horovod, ALLREDUCE)
     assert done.returncode == 1
-    assert "hvd-02 does not answer by ssh" in done.stderr
+    assert "hvd-02 does not respond over SSH" in done.stderr
 
 
 def test_training_does_not_start_with_a_wrong_host_key(guests: Guests, horovod: Path) -> None:

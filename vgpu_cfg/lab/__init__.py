@@ -83,5 +83,5 @@ def reset_lab(folder: Path) -> bool:
         return False
     except OSError as error:
         fault = DocumentFault(str(folder), 1, 1, f"the lab's state cannot be removed: {error.strerror}")
-        raise DocumentError([fault], remedy="see who owns the folder") from error
+        raise DocumentError([fault], remedy="check who owns the folder") from error
     return True

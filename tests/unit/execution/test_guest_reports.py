@@ -21,12 +21,12 @@ def report(state: str, why: str = "") -> GuestReport:
 
 
 def test_a_module_that_warned_is_there_and_says_for_what() -> None:
-    warned = report("warned", "lldpad runs, and may set ens192 as the switch says: stop it")
+    warned = report("warned", "lldpad is running and may apply the switch's settings to ens192: stop it")
     check_done(warned, SPEC, KINDS)
     assert finished_in(warned, SPEC, KINDS) == KINDS
     assert summary_of(warned, KINDS) == (
-        "1 set up, 1 already present; roce: warning: lldpad runs, and may set ens192 as the switch says: "
-        "stop it"
+        "1 set up, 1 already present; roce: warning: lldpad is running and may apply the switch's settings "
+        "to ens192: stop it"
     )
 
 

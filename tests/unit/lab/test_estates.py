@@ -142,14 +142,14 @@ def test_devices_are_made_when_somebody_asks() -> None:
         ("about: a", "about: a\nclusterz: []", 2, "unknown key 'clusterz'"),
         ("board: A100", "board: A10O", 7, "no board 'A10O'"),
         ("board: A100", "bord: A100", 7, "missing key 'board'"),
-        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "is no PCI address"),
+        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "is not a PCI address"),
         ("{board: A100}", "{board: A100, numa: 2}", 5, "no NUMA node 2"),
         ("{board: A100}", "{board: A100, count: 2, pci_id: '0000:21:00.0'}", 7, "one pci_id"),
         ("{board: A100}", "{board: A100, mode: quick}", 7, "mode"),
         ("{board: A100}", "{board: A100, nvlink: ['0000:99:00.0']}", 6, "no other GPU at 0000:99:00.0"),
         ("- name: esx", "- {name: esx, names: [a]}\n  - name: b", 5, "either name or names"),
-        ("- name: esx", "- name: esx\n    memory: 12 GB", 6, "no size"),
-        ("- name: esx", "- name: esx\n    esxi: '5.5'", 6, "no ESXi '5.5'"),
+        ("- name: esx", "- name: esx\n    memory: 12 GB", 6, "is not a size"),
+        ("- name: esx", "- name: esx\n    esxi: '5.5'", 6, "not support ESXi '5.5'"),
         ("- name: esx", "- name: esx\n  - name: esx", 6, "two hosts 'esx'"),
         ("- name: esx", "- name: esx\n    networks: [nowhere]", 6, "no network 'nowhere'"),
         ("- {name: t}", "- {name: t}\n- {name: t}", 10, "two 't'"),
@@ -249,5 +249,5 @@ def test_a_vm_has_the_options_that_its_estate_says(tmp_path: Path) -> None:
 
 def test_a_vm_without_a_cluster_is_set_nothing_by_one(tmp_path: Path) -> None:
     text = WITH_OPTIONS.replace("{name: gpu, ", "{name: gpu, standalone: true, ")
-    with pytest.raises(DocumentError, match="in no cluster"):
+    with pytest.raises(DocumentError, match="not in a cluster"):
         Rig(estate_of(text, tmp_path))

@@ -97,5 +97,5 @@ def test_what_cannot_be_is_refused(tmp_path: Path, first: str | None, then: str,
         lab.lab.at_server("esx-01", first)  # type: ignore[arg-type]  # one of the words
     with pytest.raises(ValueError, match=says):
         lab.lab.at_server("esx-01", then)  # type: ignore[arg-type]  # one of the words
-    with pytest.raises(ValueError, match="BIOS takes"):
+    with pytest.raises(ValueError, match="BIOS has"):
         lab.lab.at_server("esx-02", "fail", sriov=True)

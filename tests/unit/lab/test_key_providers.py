@@ -74,5 +74,5 @@ def test_another_one_becomes_the_default(tmp_path: Path) -> None:
 
 
 def test_an_estate_names_one_default_at_most() -> None:
-    with pytest.raises(DocumentError, match="one key provider is the default"):
+    with pytest.raises(DocumentError, match="only one key provider can be the default"):
         built(ESTATE.format(providers="[{name: a}, {name: b}]"))

@@ -242,7 +242,7 @@ def test_module_ids_make_the_partitions_not_addresses() -> None:
 
 @pytest.mark.parametrize("modules", [[1, 1], [None] * 9, [4, None]])
 def test_two_gpus_are_not_one_module(modules: list[int | None]) -> None:
-    with pytest.raises(DocumentError, match="no module id of its own"):
+    with pytest.raises(DocumentError, match="its own module ID"):
         built(board(modules))
 
 

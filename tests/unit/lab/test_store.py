@@ -193,7 +193,7 @@ def test_an_estate_that_changed_under_its_state(tmp_path: Path) -> None:
     Rig(path, folder=tmp_path / "lab").clone("a")
     Rig(path, folder=tmp_path / "lab").vm("a")
     estate_of(text + "\n# changed\n", tmp_path)
-    with pytest.raises(DocumentError, match="no longer what the lab was started with"):
+    with pytest.raises(DocumentError, match="has changed since the lab was started"):
         Rig(path, folder=tmp_path / "lab")
 
 

@@ -212,7 +212,7 @@ def test_clocks() -> None:
     later = real.now()
     real.catch_up(later - 500)
     assert real.now() >= later
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="greater than 0"):
         RealClock(speed=0)
 
 

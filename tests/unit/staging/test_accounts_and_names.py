@@ -149,7 +149,10 @@ def test_a_shell_that_is_not_there_is_named(peopled: Sandbox) -> None:
     bob = UserEntry.model_validate({"name": "bob", "shell": "/usr/bin/fish"})
     module = UsersModule(users=(bob,), machine_user="")
     ran = peopled.run(peopled.stage(module), "apply")
-    assert (ran.status, ran.why) == (1, "the shell /usr/bin/fish of the account bob is not in the guest")
+    assert (ran.status, ran.why) == (
+        1,
+        "the shell /usr/bin/fish of the account bob is not installed in the guest",
+    )
 
 
 NASTY = ["a b", "$(reboot)", "`reboot`", "a\nb", "-rf", "a'b", 'a"b', "a%b", "", "ä"]
@@ -188,5 +191,5 @@ def test_visudo_refuses_what_it_would_not_read(peopled: Sandbox) -> None:
     script = peopled.stage(UsersModule())
     peopled.write("/var/lib/vgpu-cfg/files/sudoers", "vgpu-cfg ALL=(ALL NOPASSWD:ALL\n")
     ran = peopled.run(script, "apply")
-    assert (ran.status, ran.why) == (1, "visudo refuses the accounts' rules")
+    assert (ran.status, ran.why) == (1, "visudo rejects the accounts' rules")
     assert not peopled.path("/etc/sudoers.d/90-vgpu-cfg").exists()

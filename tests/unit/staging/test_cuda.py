@@ -66,7 +66,7 @@ def test_from_nvidias_repository_on_ubuntu(guest: Sandbox) -> None:
     ("release", "why"),
     [
         (UBUNTU, "the SHA-256 of https://developer"),
-        ('ID=debian\nVERSION_ID="14"\n', "no checksum is known of NVIDIA's cuda-keyring for debian14"),
+        ('ID=debian\nVERSION_ID="14"\n', "the checksum of NVIDIA's cuda-keyring for debian14 is unknown"),
     ],
 )
 def test_a_keyring_that_is_not_nvidias_is_not_installed(guest: Sandbox, release: str, why: str) -> None:
@@ -131,7 +131,7 @@ def test_the_path_is_set_once_and_only_where_the_toolkit_is(tmp_path: Path, gues
 @pytest.mark.parametrize(
     ("release", "why"),
     [
-        ("ID=arch\n", "NVIDIA has no repository of CUDA for this distribution"),
+        ("ID=arch\n", "NVIDIA has no CUDA repository for this distribution"),
         (UBUNTU, "cuda-toolkit-12-8 could not be installed"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_full_disk_is_told_before(guest: Sandbox) -> None:
     on(guest, "apt-get", UBUNTU)
     guest.stand_in("df", 'echo "Filesystem 1024-blocks Used Available"; echo "/dev/sda 9 9 1048576"')
     ran = guest.run(guest.stage(CudaModule(version="12.8")), "apply")
-    assert ran.why == "less than 12 GiB are free in /usr/local, and the CUDA Toolkit needs them"
+    assert ran.why == "less than 12 GiB is free in /usr/local, which the CUDA Toolkit requires"
 
 
 @pytest.mark.parametrize("wrong", [{"version": "12"}, {"version": "12.8", "package": "/srv/cuda.tgz"}])

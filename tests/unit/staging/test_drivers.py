@@ -125,7 +125,7 @@ def test_a_wrong_branch_is_named_with_those_that_the_host_takes(guest: Sandbox) 
     ran = guest.run(script, "apply")
     assert ran.status == 1
     assert ran.why.startswith(
-        "the guest's driver 550.54.15 is of branch 550, and the host's takes 580 or 570: name a package"
+        "the guest's driver 550.54.15 is from branch 550, but the host driver supports 580 or 570: specify a"
     )
 
 
@@ -133,7 +133,7 @@ def test_no_driver_and_no_package(guest: Sandbox) -> None:
     ran = guest.run(guest.stage(DriverModule(branches=("580",))), "apply")
     assert (ran.status, ran.why) == (
         1,
-        "NVIDIA's driver is not in the template: name its package as guest.driver",
+        "NVIDIA's driver is not in the template: specify its package in guest.driver",
     )
 
 
@@ -194,8 +194,8 @@ def test_a_package_of_the_wrong_branch(guest: Sandbox) -> None:
     ran = guest.run(guest.stage(module), "apply")
     assert (ran.status, ran.why) == (
         1,
-        "the guest's driver 550.1 is of branch 550, and the host's takes 580: "
-        "the package is of the wrong branch",
+        "the guest's driver 550.1 is from branch 550, but the host driver supports 580: "
+        "the package is from the wrong branch",
     )
 
 
@@ -203,7 +203,7 @@ def test_a_package_of_the_other_family(guest: Sandbox) -> None:
     guest.write("/srv/driver.rpm", "")
     guest.stand_in("apt-get")
     ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm")), "apply")
-    assert (ran.status, ran.why) == (1, "the driver's package is an .rpm, and this guest takes none")
+    assert (ran.status, ran.why) == (1, "the driver package is an .rpm, which this guest does not support")
 
 
 def test_no_space_for_the_driver(guest: Sandbox) -> None:
@@ -211,7 +211,7 @@ def test_no_space_for_the_driver(guest: Sandbox) -> None:
     guest.without("df")
     guest.stand_in("df", "printf 'F 1024 U A C M\\ntmp 9 9 2097152 9 /\\n'")
     ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm")), "apply")
-    assert ran.why == "less than 3 GiB are free in /var, and the driver needs them"
+    assert ran.why == "less than 3 GiB is free in /var, which the driver requires"
 
 
 def test_a_driver_that_needs_a_restart_asks_for_it(guest: Sandbox) -> None:

@@ -106,7 +106,9 @@ def test_it_says_what_is_there(vm: Sandbox) -> None:
         "NCCL_IB_TC": "106",
         "NCCL_NET_GDR_LEVEL": "SYS",
     }
-    why = "NCCL_TOPO_FILE: how the host wires its GPUs to its NICs is not known before the VM starts"
+    why = (
+        "NCCL_TOPO_FILE: the connections between the host's GPUs and NICs are not known before the VM starts"
+    )
     assert remarks(vm) == [why]
     assert not vm.path(TOPOLOGY).exists()
 
@@ -152,7 +154,7 @@ def test_a_gid_that_moved_makes_the_check_fail_until_the_unit_ran(vm: Sandbox) -
     (vm.root / "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/2").write_text("RoCE v2\n")
     ran = vm.run(script, "check")
     assert ran.status == 1
-    assert ran.why == f"{ENV} says other than what is here: run /opt/vgpu-cfg/nccl-env apply"
+    assert ran.why == f"{ENV} does not match the hardware: run /opt/vgpu-cfg/nccl-env apply"
     assert program(vm, "apply").status == 0
     assert vm.run(script, "check").status == 0
     assert settings(vm)["NCCL_IB_GID_INDEX"] == "2"
@@ -162,14 +164,14 @@ def test_without_an_rdma_device_only_the_interface_is_said(vm: Sandbox) -> None:
     (vm.root / "sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
     vm.bring(vm.stage(module()))
     assert settings(vm) == {"NCCL_SOCKET_IFNAME": "=ens161"}
-    assert remarks(vm)[0] == "NCCL_IB_HCA: no RDMA device of the training network is here"
+    assert remarks(vm)[0] == "NCCL_IB_HCA: no RDMA device on the training network"
 
 
 def test_without_peermem_and_dma_buf_no_level_is_said(vm: Sandbox) -> None:
     (vm.root / "sys/module/nvidia_peermem").rmdir()
     vm.bring(vm.stage(module()))
     assert "NCCL_NET_GDR_LEVEL" not in settings(vm)
-    assert "neither nvidia_peermem nor dma-buf is here" in remarks(vm)[0]
+    assert "neither nvidia_peermem nor dma-buf is available" in remarks(vm)[0]
 
 
 @pytest.mark.parametrize(
@@ -207,12 +209,12 @@ def test_gids_that_differ_are_left_to_nccl(vm: Sandbox) -> None:
     # Sockets meet on the network on which the guest's own address is.
     assert found["NCCL_SOCKET_IFNAME"] == "=ens161"
     assert "NCCL_IB_GID_INDEX" not in found
-    assert remarks(vm)[0].startswith("NCCL_IB_GID_INDEX: it differs from device to device (3,5)")
+    assert remarks(vm)[0].startswith("NCCL_IB_GID_INDEX: differs between devices (3,5)")
 
 
 def test_a_guest_without_a_nic_of_the_training_network(vm: Sandbox) -> None:
     vm.bring(vm.stage(module(nics=(GuestNic(mac="00:50:56:00:00:99"),), address="")))
-    assert remarks(vm)[0] == "NCCL_SOCKET_IFNAME: no NIC of the training network is here"
+    assert remarks(vm)[0] == "NCCL_SOCKET_IFNAME: no NIC on the training network"
 
 
 def test_words_that_it_does_not_know(vm: Sandbox) -> None:
@@ -319,7 +321,9 @@ def test_gpus_that_are_not_as_many_as_planned(vm: Sandbox) -> None:
     assert vm.run(script, "check").status == 1
     vm.bring(script)
     assert not vm.path(TOPOLOGY).exists()
-    assert remarks(vm)[-1] == "NCCL_TOPO_FILE: the plan knows how 1 GPUs are wired, and 2 are here"
+    assert remarks(vm)[-1] == (
+        "NCCL_TOPO_FILE: the plan describes the connections of 1 GPUs, but 2 are present"
+    )
     assert settings(vm)["NCCL_NET_GDR_LEVEL"] == "SYS"
 
 
@@ -327,7 +331,7 @@ def test_a_topology_that_somebody_edited(vm: Sandbox) -> None:
     script = vm.stage(module(**ONE_SWITCH))
     vm.bring(script)
     vm.write(TOPOLOGY, "<system/>\n")
-    assert vm.run(script, "check").why.startswith(f"{TOPOLOGY} says other than what is here")
+    assert vm.run(script, "check").why.startswith(f"{TOPOLOGY} does not match the hardware")
     vm.bring(script)
 
 

@@ -154,7 +154,7 @@ def test_what_netplan_refuses_leaves_the_network_as_it_was(wired: Sandbox) -> No
     wired.write("/var/lib/vgpu-cfg/files/network.yaml", broken)
     ran = wired.run(script, "apply")
     assert ran.status == 1
-    assert "netplan refuses the guest's network, which was left as it was" in ran.why
+    assert "netplan rejects the guest's network configuration, which was left unchanged" in ran.why
     assert "adresses" in ran.why
     assert wired.read(PLAN_FILE) == before
 
@@ -174,7 +174,7 @@ def test_addresses_that_do_not_come_are_named(wired: Sandbox) -> None:
 
 def test_a_guest_with_neither_is_told(wired: Sandbox) -> None:
     ran = wired.run(wired.stage(MODULE), "apply")
-    assert ran.why.startswith("neither netplan nor NetworkManager is in the guest")
+    assert ran.why.startswith("neither netplan nor NetworkManager is installed in the guest")
 
 
 def test_network_manager_has_profiles(wired: Sandbox) -> None:

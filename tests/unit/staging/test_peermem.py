@@ -93,8 +93,8 @@ def test_a_driver_of_the_template_that_nothing_can_build_anew_fails_with_its_mea
     ran = guest.run(guest.stage(PeermemModule(stack="mlnx")), "apply")
     assert (ran.status, ran.why) == (
         1,
-        "the driver 580.95.05 was built before the RDMA stack, and not by DKMS: "
-        "take a template without it, and name guest.driver",
+        "the driver 580.95.05 was built before the RDMA stack, and not with "
+        "DKMS: use a template without it, and set guest.driver",
     )
 
 
@@ -104,13 +104,15 @@ def test_a_kernel_that_takes_no_peers_is_told(guest: Sandbox) -> None:
     dkms(guest, "nvidia/580.95.05, 5.15.0-91-generic, x86_64: installed")
     ran = guest.run(guest.stage(PeermemModule()), "apply")
     assert ran.status == 1
-    assert ran.why.startswith("this kernel's RDMA takes no peers: GPUDirect needs guest.ofed mlnx or doca")
+    assert ran.why.startswith(
+        "this kernel's RDMA does not support peers: GPUDirect requires guest.ofed mlnx or doca"
+    )
     assert [line for line in guest.calls("dkms") if "build" in line] == []
 
 
 @pytest.mark.parametrize(
     ("version", "told"),
-    [("580.95.05", "NVIDIA's modules could not be built anew"), ("", "NVIDIA's driver is not loaded either")],
+    [("580.95.05", "NVIDIA's modules could not be rebuilt"), ("", "NVIDIA's driver is not loaded either")],
 )
 def test_what_fails_is_told(guest: Sandbox, version: str, told: str) -> None:
     dkms(guest, "nvidia/580.95.05, 5.15.0-91-generic, x86_64: installed", fails=True)

@@ -133,7 +133,9 @@ def test_a_firmware_without_the_parameter_is_too_old(guest: Sandbox) -> None:
     mlxconfig(guest, row="SRIOV_EN")
     ran = guest.run(guest.stage(FIRMWARE), "apply")
     assert ran.status == 1
-    assert ran.why == "the firmware of the NIC 0000:03:00.0 has no ATS_ENABLED: it is too old, update it"
+    assert ran.why == (
+        "the firmware of the NIC 0000:03:00.0 has no ATS_ENABLED: it is too old and must be updated"
+    )
 
 
 def test_without_nvidias_tool_the_open_one_is_installed(guest: Sandbox) -> None:
@@ -239,7 +241,7 @@ def test_inbox_drivers_get_what_the_kernel_offers_and_a_note(port: Sandbox) -> N
     assert port.read(f"{CMA}/default_roce_mode") == "RoCE v2\n"
     assert port.read(f"{CMA}/default_roce_tos") == "106\n"
     assert "ens192 is not lossless" in ran.why
-    assert "NCCL by NCCL_IB_TC=106" in ran.output
+    assert "NCCL with NCCL_IB_TC=106" in ran.output
     assert port.run(script, "check").status == 0
 
 
@@ -255,7 +257,7 @@ def test_a_port_of_the_hosts_is_not_the_guests_to_set(port: Sandbox) -> None:
     ("path", "text", "told"),
     [
         ("/trust", "pcp", "ens192 does not trust dscp"),
-        ("/pfc", "0,0,0,0,1,0,0,0", "PFC of ens192 is 0,0,0,0,1,0,0,0, and shall be 0,0,0,1,0,0,0,0"),
+        ("/pfc", "0,0,0,0,1,0,0,0", "PFC of ens192 is 0,0,0,0,1,0,0,0, but must be 0,0,0,1,0,0,0,0"),
         (f"{CMA}/default_roce_tos", "104", "default_roce_tos has not 106"),
         (f"{CMA}/default_roce_mode", "IB/RoCE v1", "default_roce_mode has not RoCE v2"),
         ("/sys/class/net/ens192/ecn/roce_np/enable/3", "0", "enable/3 has not 1"),

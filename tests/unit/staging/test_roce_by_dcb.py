@@ -110,8 +110,8 @@ def test_trust_of_the_vlans_priority_takes_the_entries_out(scene: Scene) -> None
 
 @pytest.mark.parametrize(
     ("pfc", "told"),
-    [(0, "PFC of ens192 is on for priority none, and shall be for 3"),
-     (0x18, "PFC of ens192 is on for priority 3,4, and shall be for 3")],
+    [(0, "PFC of ens192 is on for priority none, but must be on for 3"),
+     (0x18, "PFC of ens192 is on for priority 3,4, but must be on for 3")],
 )  # fmt: skip
 def test_pfc_that_was_lost_is_seen(scene: Scene, pfc: int, told: str) -> None:
     scene.apply()
@@ -160,7 +160,7 @@ def test_a_buffer_that_cannot_be_parted_is_a_warning(scene: Scene) -> None:
     scene.port.total = 0
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, True)
-    assert ran.why == "priority 3 of ens192 has no receive buffer for itself"
+    assert ran.why == "priority 3 of ens192 has no receive buffer of its own"
 
 
 def test_a_driver_that_tells_no_buffers_is_no_warning(scene: Scene) -> None:
@@ -168,7 +168,7 @@ def test_a_driver_that_tells_no_buffers_is_no_warning(scene: Scene) -> None:
     scene.guest.stand_in("timeout", 'shift; case "$*" in *buffer*) exit 124 ;; esac; exec "$@"')
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, False)
-    assert "the driver of ens192 does not tell its receive buffers" in ran.why
+    assert "the driver of ens192 does not report its receive buffers" in ran.why
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_firmwares_own_agent_is_switched_off(
     scene.port.dcbx, scene.port.refuses = mode, refuses
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, warned)
-    assert ("DCBX of ens192 is its firmware's" in ran.why) is warned
+    assert ("DCBX of ens192 is controlled by its firmware" in ran.why) is warned
     assert (scene.port.dcbx == HOST | IEEE) is not warned
 
 
@@ -188,13 +188,13 @@ def test_lldpad_in_the_way_is_told(scene: Scene) -> None:
     scene.guest.stand_in("systemctl", '[ "$*" = "--quiet is-active lldpad" ] || [ "$2" != is-active ]')
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, True)
-    assert ran.why == "lldpad runs, and may set ens192 as the switch says: stop it"
+    assert ran.why == "lldpad is running and may apply the switch's settings to ens192: stop it"
 
 
 @pytest.mark.parametrize(
     ("mask", "told"),
     [("0", "ignores ECN on priority 3"), ("0xf7", "ignores ECN on priority 3"), ("0x08", ""), ("8", ""),
-     ("DEVICE_DEFAULT(0)", "does not tell where it answers ECN marks")],
+     ("DEVICE_DEFAULT(0)", "does not report on which priorities it reacts to ECN marks")],
 )  # fmt: skip
 def test_the_firmware_says_where_it_answers_ecn_marks(scene: Scene, mask: str, told: str) -> None:
     firmware(scene.guest, mask)
@@ -210,7 +210,9 @@ def test_the_tool_that_asks_the_firmware_is_brought(scene: Scene) -> None:
     ran = scene.apply()
     assert scene.guest.calls("apt-get")[-1].endswith("install -- mstflint")
     assert (ran.status, ran.warned) == (0, True)
-    assert ran.why == "whether ens192 answers ECN marks cannot be told: mstconfig (mstflint) is not here"
+    assert ran.why == (
+        "it is unknown whether ens192 reacts to ECN marks: mstconfig (mstflint) is not installed"
+    )
 
 
 def test_without_any_tool_the_port_is_said_not_to_be_lossless(scene: Scene) -> None:
@@ -219,7 +221,8 @@ def test_without_any_tool_the_port_is_said_not_to_be_lossless(scene: Scene) -> N
     for ran in (scene.apply(), scene.check()):
         assert (ran.status, ran.warned) == (0, True)
         assert ran.why == (
-            "ens192 is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is here to set it"
+            "ens192 is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to "
+            "configure it"
         )
 
 

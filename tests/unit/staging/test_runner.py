@@ -127,8 +127,8 @@ def test_after_a_failure_the_rest_waits(staging: Staging) -> None:
 @pytest.mark.parametrize(
     ("played", "why"),
     [
-        ({"apply": "exit 3"}, "it ended with status 3: see /var/log/vgpu-cfg.log"),
-        ({"apply": "echo one; echo two >&2; exit 3"}, "it ended with status 3: two"),
+        ({"apply": "exit 3"}, "it failed with status 3: see /var/log/vgpu-cfg.log"),
+        ({"apply": "echo one; echo two >&2; exit 3"}, "it failed with status 3: two"),
         ({"check": "why still not; exit 1"}, "still not"),
         ({"check": "exit 1"}, "its check fails after it was applied: see /var/log/vgpu-cfg.log"),
         ({"apply": "kill -9 $$"}, "it did not end within 4 hours"),
@@ -161,7 +161,7 @@ def test_a_disk_that_is_full_leaves_a_valid_report(staging: Staging) -> None:
     os.close(told)
     report = GuestReport.model_validate_json(last.split(" ", 2)[2])
     assert report.state == "failed"
-    assert {one.name: one.why for one in report.modules}["nouveau"] == "no space is left in /var/lib/vgpu-cfg"
+    assert {one.name: one.why for one in report.modules}["nouveau"] == "no space left in /var/lib/vgpu-cfg"
     assert staging.report() == before
 
 
@@ -206,7 +206,7 @@ def test_a_module_cannot_restart_the_guest_for_ever(staging: Staging) -> None:
     staging.play("nouveau", check="exit 1", apply="why it runs; exit 10")
     assert staging.run() == 10
     assert [staging.run("--resume") for _ in range(3)] == [10, 10, 1]
-    assert staging.why("nouveau") == "it asks for another restart after 3: it runs"
+    assert staging.why("nouveau") == "it requires another restart after 3: it runs"
 
 
 def test_a_run_that_was_broken_off_goes_on(staging: Staging) -> None:
@@ -328,7 +328,7 @@ def test_a_script_that_is_missing(staging: Staging) -> None:
 def test_nothing_was_staged_yet(staging: Staging) -> None:
     staging.guest.path("/var/lib/vgpu-cfg/modules.list").unlink()
     assert staging.run() == 1
-    assert "nothing was staged in this guest yet" in staging.output
+    assert "nothing has been staged in this guest yet" in staging.output
 
 
 def test_two_runs_do_not_meet(staging: Staging) -> None:
@@ -336,7 +336,7 @@ def test_two_runs_do_not_meet(staging: Staging) -> None:
     staging.guest.without("flock")
     staging.guest.stand_in("flock", "exit 1")
     assert staging.run() == 1
-    assert "another vgpu-cfg-stage has been at work" in staging.output
+    assert "another vgpu-cfg-stage has been running" in staging.output
     assert staging.calls() == []
     assert staging.guest.calls("flock") == ["flock -w 3600 9"]
 
@@ -405,11 +405,11 @@ def test_the_unit_is_what_systemd_reads(guest: Sandbox) -> None:
 
 def test_what_a_module_warns_of_is_reported_whether_it_was_there_or_not(guest: Sandbox) -> None:
     staging = Staging(guest)
-    warns = 'test -f "$R/have-$K" && : >"$VGPU_CFG_WHY.warned" && why "lldpad runs"'
+    warns = 'test -f "$R/have-$K" && : >"$VGPU_CFG_WHY.warned" && why "lldpad is running"'
     staging.play("limits", check=warns)
     for _ in range(2):
         assert staging.run() == 0
-        assert (staging.states()["limits"], staging.why("limits")) == ("warned", "lldpad runs")
+        assert (staging.states()["limits"], staging.why("limits")) == ("warned", "lldpad is running")
         assert staging.report().state == "done"
     staging.play("limits")
     assert staging.run() == 0

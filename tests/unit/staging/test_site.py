@@ -114,7 +114,7 @@ def test_a_password_is_readable_by_root_alone_and_lies_nowhere_else(sandbox: San
     assert "p%40ss" not in script
     # Another password is brought, and noticed.
     again = sandbox.stage(module, proxy="other")
-    assert sandbox.run(again, "check").why == "the proxy's login was brought anew"
+    assert sandbox.run(again, "check").why == "the proxy's login was updated"
     assert sandbox.run(again, "apply").status == 0
     assert "guests:other@" in sandbox.read(ENVIRONMENT)
     sandbox.write(ENVIRONMENT, 'http_proxy="http://elsewhere:1"\n', 0o600)
@@ -206,7 +206,7 @@ def test_what_was_set_aside_comes_back(sandbox: Sandbox) -> None:
     sandbox.bring(sandbox.stage(CLOSED))
     assert not sandbox.path(path).exists()
     script = sandbox.stage(SiteModule())
-    assert sandbox.run(script, "check").why == f"an earlier site has left {SOURCES}"
+    assert sandbox.run(script, "check").why == f"a previous site configuration left {SOURCES}"
     sandbox.bring(script)
     assert sandbox.read(path) == OWN_DEB822
     assert not sandbox.path(SOURCES).exists()
@@ -268,7 +268,7 @@ def test_a_daemon_file_that_is_none(sandbox: Sandbox) -> None:
     script = sandbox.stage(
         SiteModule(runtime="docker", registry_mirrors={"docker.io": "https://m.example.com"})
     )
-    assert "it may be no proper file" in sandbox.run(script, "apply").why
+    assert "it may not be a valid file" in sandbox.run(script, "apply").why
 
 
 @pytest.mark.parametrize(("closed", "server"), [(True, "https://m.example.com"), (False, "https://nvcr.io")])

@@ -462,7 +462,7 @@ CASES: tuple[Case, ...] = (
         "allreduce",
         ALL,
         lambda scene: scene.answer(
-            *TRAIN, by=failing("train: hvd-02 does not answer by ssh on port 2222: Connection refused")
+            *TRAIN, by=failing("train: hvd-02 does not respond over SSH on port 2222: Connection refused")
         ),
     ),
     Case(

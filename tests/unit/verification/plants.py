@@ -685,7 +685,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG707",
     ),
     Plant("the worker does not start at boot", _said("hvd-01", *ENABLED, by="disabled\n"), "worker", "VG673"),
-    Plant("nouveau drives the GPU", _no_driver("nouveau"), "driver", "VG659"),
+    Plant("nouveau is using the GPU", _no_driver("nouveau"), "driver", "VG659"),
     Plant("no driver was built for the running kernel", _no_driver(""), "driver", "VG659"),
     Plant(
         "the driver's libraries are newer than its module",

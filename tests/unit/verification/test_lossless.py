@@ -175,12 +175,12 @@ def test_what_staging_warned_of_is_shown() -> None:
         str(scene.guest("hvd-01").answers["cat", "/var/lib/vgpu-cfg/report.json"])
     )
     modules = tuple(
-        one.model_copy(update={"state": "warned", "why": "lldpad runs"}) if one.name == "roce" else one
+        one.model_copy(update={"state": "warned", "why": "lldpad is running"}) if one.name == "roce" else one
         for one in report.modules
     )
     text = report.model_copy(update={"modules": modules}).model_dump_json()
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=text)
-    assert found_in(scene.run(), "staged", "hvd-01").observed == "16 modules; warns: roce (lldpad runs)"
+    assert found_in(scene.run(), "staged", "hvd-01").observed == "16 modules; warns: roce (lldpad is running)"
 
 
 # ---------------------------------------------------------------- dma-buf

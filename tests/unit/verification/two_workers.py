@@ -59,13 +59,13 @@ PROBE = (
 BY_TORCH = PROBE.replace('"framework": "tensorflow"', '"by": "torch", "framework": "pytorch"')
 TORCH = "torch 2.6.0+cu126\ncuda 12.6\nnccl 2.21.5\ndistributed yes\n"
 TABLE = printed("nccl-tests-two-ranks.txt")
-NCCL_SETTINGS = """# Written by /opt/vgpu-cfg/nccl-env, at every boot: what NCCL needs to know of this guest.
+NCCL_SETTINGS = """# Written by /opt/vgpu-cfg/nccl-env, at every boot: NCCL's settings for this guest.
 export NCCL_SOCKET_IFNAME='=ens192'
 export NCCL_IB_HCA='=mlx5_0:1'
 export NCCL_IB_GID_INDEX=3
 export NCCL_IB_TC=106
 export NCCL_NET_GDR_LEVEL=SYS
-# NCCL_TOPO_FILE: how the host wires its GPUs to its NICs is not known before the VM starts
+# NCCL_TOPO_FILE: the connections between the host's GPUs and NICs are not known before the VM starts
 """
 VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")

@@ -266,7 +266,7 @@ class _Builder:
         if part.drs is None and settings is None:
             return
         if cluster.is_standalone:
-            self._complain(loc, f"{vm.name} is in no cluster that could set something for it")
+            self._complain(loc, f"{vm.name} is not in a cluster that can set something for it")
             return
         cluster.overrides[vm.moid] = VmOverride(
             drs_enabled=None if part.drs is None else part.drs != "off",

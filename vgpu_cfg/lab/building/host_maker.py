@@ -196,7 +196,7 @@ def _make_gpus(part: file.HostPart, runtime: str, complain: Complain) -> list[tu
     for gpu_made, gpu in made:
         for peer in gpu.nvlink:
             if peer not in taken or peer == gpu_made.pci_id:
-                complain(("gpus",), f"there is no other GPU at {peer} to join by NVLink")
+                complain(("gpus",), f"there is no other GPU at {peer} to connect by NVLink")
     _give_modules(made, complain)
     return made
 
@@ -208,7 +208,9 @@ def _give_modules(gpus: list[tuple[Gpu, file.GpuPart]], complain: Complain) -> N
         default = MODULE_IDS[order] if order < len(MODULE_IDS) else None
         gpu.module_id = part.module if part.module is not None else default
         if gpu.module_id is None or [each.module_id for each, _ in switched[:order]].count(gpu.module_id):
-            complain(("gpus",), f"the GPU at {gpu.pci_id} has no module id of its own on the NVSwitch board")
+            complain(
+                ("gpus",), (f"the GPU at {gpu.pci_id} does not have its own module ID on the NVSwitch board")
+            )
 
 
 def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tuple[Nic, file.NicPart]]:

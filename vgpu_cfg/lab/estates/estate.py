@@ -25,7 +25,7 @@ _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 def _pci_id(value: str) -> str:
     if not _PCI_ID.fullmatch(value):
-        raise ValueError(f"{value!r} is no PCI address: write it like 0000:3b:00.0")
+        raise ValueError(f"{value!r} is not a PCI address, such as 0000:3b:00.0")
     return value
 
 
@@ -37,20 +37,20 @@ def _board(value: str) -> str:
     boards = load_catalog().boards
     if value not in boards:
         hint = documents.did_you_mean(value, boards)
-        raise ValueError(f"the catalogue has no board {value!r}\n{hint}")
+        raise ValueError(f"the catalog has no board {value!r}\n{hint}")
     return value
 
 
 def _release(value: str) -> str:
     if value not in RELEASES:
-        raise ValueError(f"the lab knows no ESXi {value!r}: it has {', '.join(RELEASES)}")
+        raise ValueError(f"the lab does not support ESXi {value!r}; it supports {', '.join(RELEASES)}")
     return value
 
 
 def _nic_model(value: str) -> str:
     if value not in NIC_MODELS:
         hint = documents.did_you_mean(value, NIC_MODELS)
-        raise ValueError(f"the lab knows no NIC {value!r}\n{hint}")
+        raise ValueError(f"the lab does not have the NIC {value!r}\n{hint}")
     return value
 
 
@@ -60,12 +60,12 @@ def _nic_setting(value: str) -> str:
             return value
     except ValueError:
         pass
-    raise ValueError(f"{value!r} is no setting of a NIC: write dhcp, ask, or an address like 10.0.0.5/24")
+    raise ValueError(f"{value!r} is not a valid NIC setting: use dhcp, ask, or an address like 10.0.0.5/24")
 
 
 def _day(value: tuple[float, ...]) -> tuple[float, ...]:
     if len(value) not in (0, 1, HOURS):
-        raise ValueError(f"a day has {HOURS} hours, not {len(value)}: write 24 numbers, or one for all")
+        raise ValueError(f"a day has {HOURS} hours, not {len(value)}: use 24 numbers, or one for all")
     return value * HOURS if len(value) == 1 else value
 
 
@@ -121,11 +121,9 @@ class GpuPart(SlotPart):
     @model_validator(mode="after")
     def _one_address_one_gpu(self) -> GpuPart:
         if self.count > 1 and self.pci_id is not None:
-            raise ValueError(
-                "one pci_id cannot be that of several GPUs: leave it out, or write them one by one"
-            )
+            raise ValueError("several GPUs cannot share one pci_id: omit it, or list them one by one")
         if self.module is not None and (self.count > 1 or not self.nvswitch):
-            raise ValueError("a module is one GPU's place on an NVSwitch baseboard")
+            raise ValueError("a module is a single GPU's position on an NVSwitch baseboard")
         return self
 
 
@@ -516,7 +514,7 @@ class VcenterPart(Part):
     @model_validator(mode="after")
     def _one_default_provider(self) -> VcenterPart:
         if sum(provider.default for provider in self.key_providers) > 1:
-            raise ValueError("one key provider is the default: give the others `default: false`")
+            raise ValueError("only one key provider can be the default: set `default: false` for the others")
         return self
 
 
@@ -549,5 +547,5 @@ class Estate(DatacenterPart):
     def _datacenters_apart(self) -> Estate:
         names = [one.datacenter for one in (self, *self.beside)]
         if len({*names}) < len(names):
-            raise ValueError("datacenters have names of their own: write `datacenter:` in each of `beside`")
+            raise ValueError("datacenters must have unique names: set `datacenter:` in each item of `beside`")
         return self

@@ -57,7 +57,7 @@ def read_estate(estate: str | Path) -> EstateFile:
             hint = documents.did_you_mean(str(estate), estate_names())
             fault = DocumentFault(str(estate), 1, 1, f"there is no estate {str(estate)!r}", hint)
             raise DocumentError(
-                [fault], remedy=f"name one of {', '.join(known)}, or the path of an estate file"
+                [fault], remedy=f"specify one of {', '.join(known)}, or the path of an estate file"
             )
         document = documents.read_document(path)
         text = documents.read_bytes(path, documents.MOST_FILE_BYTES).decode("utf-8")

@@ -23,7 +23,7 @@ def _mib(value: object) -> object:
     if isinstance(value, str):
         found = _SIZE.fullmatch(value.strip())
         if found is None:
-            raise ValueError(f"{value!r} is no size: write it like 512MiB, 64GiB or 2TiB")
+            raise ValueError(f"{value!r} is not a size, such as 512MiB, 64GiB or 2TiB")
         return int(found[1]) * _FACTOR[found[2]]
     return value
 

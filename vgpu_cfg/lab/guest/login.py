@@ -34,9 +34,9 @@ def open_guest_shell(
         )
         if not is_known:
             raise GuestError(
-                f"{user} is not let in",
+                f"the login of {user} was rejected",
                 subject=vm.name,
-                remedy="see the account's name, and that the guest has its key or password",
+                remedy="check the account's name, and that the guest has its key or password",
             )
         return LabGuestShell(lab, vm, user)
 
@@ -51,9 +51,9 @@ def _running(lab: Simulation, moid: str) -> VirtualMachine:
     vm = lab.state.find(moid, VirtualMachine)
     if vm is None or not vm.is_on or not guest_of(vm).is_up:
         raise GuestNotReady(
-            "no connection: the guest does not answer",
+            "no connection: the guest does not respond",
             subject=vm.name if vm is not None else moid,
-            remedy="see that the VM is on and its guest has booted",
+            remedy="check that the VM is on and its guest has booted",
         )
     return vm
 

@@ -69,19 +69,19 @@ def open_shell(
         host = next((host for host in lab.state.all(Host) if host.name == host_name), None)
         if host is None:
             raise HostShellError(
-                "the name of the host is not known", subject=host_name, remedy="see `vgpu-cfg inventory`"
+                "the host's name is unknown", subject=host_name, remedy="see `vgpu-cfg inventory`"
             )
         closed = why_closed(host)
         if closed is not None:
             raise HostShellError(
                 closed,
                 subject=f"{host_name}:22",
-                remedy=f"see that the host is up and its service {SERVICE} runs",
+                remedy=f"check that the host is up and its service {SERVICE} is running",
             )
         if not access.takes_password(host, user, password) and not access.takes_key(host, user, key):
             raise HostShellError(
-                f"{user} is not let in",
+                f"the login of {user} was rejected",
                 subject=f"{host_name}:22",
-                remedy="see the password, and whether the host is in lockdown mode",
+                remedy="check the password, and whether the host is in lockdown mode",
             )
         return LabShell(lab, host)

@@ -257,7 +257,7 @@ class LabShell:
                 raise HostShellError(
                     "the connection was closed by the host",
                     subject=host.name,
-                    remedy="wait until the host is back, and log in again",
+                    remedy="wait until the host is back, then log in again",
                 )
             reply = self._run(host, line)
         return reply.status, reply.stdout, reply.stderr

@@ -64,7 +64,7 @@ class RealClock:
 
     def __init__(self, speed: float = 1.0) -> None:
         if speed <= 0:
-            raise ValueError(f"a clock's speed is above 0, not {speed}")
+            raise ValueError(f"a clock's speed must be greater than 0, not {speed}")
         self.speed = speed
         self._behind = 0.0
 

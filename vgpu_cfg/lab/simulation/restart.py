@@ -47,5 +47,5 @@ def refused(lab: Simulation) -> ConnectionRefused:
     return ConnectionRefused(
         "the lab's vCenter restarts, and refuses connections",
         subject=f"lab:{lab.state.estate}",
-        remedy="run the command again once it is back",
+        remedy="run the command again when it is back",
     )

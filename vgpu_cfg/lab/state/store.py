@@ -147,12 +147,10 @@ class Store:
             saved = json.loads(document + end)
             if saved["format"] != FORMAT:
                 raise self._unusable(
-                    f"it was written in format {saved['format']}, this program reads {FORMAT}"
+                    f"it was written in format {saved['format']}, but this program reads format {FORMAT}"
                 )
             if (saved["estate"], saved["digest"]) != (self._estate, self._digest):
-                raise self._unusable(
-                    f"the estate {self._estate!r} is no longer what the lab was started with"
-                )
+                raise self._unusable(f"the estate {self._estate!r} has changed since the lab was started")
             state = self._build()
             for name, value in decode_values(saved["state"]).items():
                 setattr(state, name, value)
@@ -177,9 +175,7 @@ class Store:
     def _unwritable(self, error: Exception) -> DocumentError:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         fault = DocumentFault(str(self.path), 1, 1, f"the lab cannot keep its state here: {reason}")
-        return DocumentError(
-            [fault], remedy="let VGPU_CFG_STATE_FOLDER name a folder that you may write to, with room in it"
-        )
+        return DocumentError([fault], remedy="set VGPU_CFG_STATE_FOLDER to a writable folder with free space")
 
     def _stamp_now(self) -> tuple[int, int, int] | None:
         try:

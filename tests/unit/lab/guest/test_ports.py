@@ -63,7 +63,9 @@ def test_a_system_without_dcb_is_warned_of(rig: GuestRig) -> None:
         guest_of(template).os = "ubuntu-20.04"
     guest = rig.staged(roce(rig))
     assert (rig.states()["roce"], rig.report()["state"]) == ("warned", "done")
-    assert rig.why("roce").endswith("neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is here to set it")
+    assert rig.why("roce").endswith(
+        "neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to configure it"
+    )
     assert guest.roce[rig.mac()].trust == "pcp"
 
 

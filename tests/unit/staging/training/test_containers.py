@@ -86,7 +86,7 @@ def test_too_little_room_is_told_with_numbers(guest: Sandbox) -> None:
     )
     module = ContainersModule(minimum_free_gib=20)
     assert guest.apply(module, context_for(module)) == 1
-    assert guest.why.startswith("/var/lib/docker has 3 GiB free and 20 GiB are wanted")
+    assert guest.why.startswith("/var/lib/docker has 3 GiB free, but 20 GiB are required")
 
 
 def test_containerd_without_nerdctl_asks_for_a_hand(guest: Sandbox) -> None:
@@ -227,11 +227,11 @@ def test_the_password_goes_in_by_standard_input_and_nowhere_else(guest: Sandbox)
     [
         (
             'Error response from daemon: Get "https://nvcr.io/v2/": unauthorized: authentication required',
-            "nvcr.io refused the login: the password or token is wrong, or has expired",
+            "nvcr.io rejected the login: the password or token is wrong or has expired",
         ),
         (
             "Error: Get https://nvcr.io/v2/: denied: requested access to the resource is denied",
-            "nvcr.io refused",
+            "nvcr.io rejected",
         ),
         (
             'Error response from daemon: Get "https://nvcr.io/v2/": dial tcp: lookup nvcr.io: no such host',
@@ -239,7 +239,7 @@ def test_the_password_goes_in_by_standard_input_and_nowhere_else(guest: Sandbox)
         ),
         ("net/http: TLS handshake timeout", "nvcr.io cannot be reached from the guest"),
         ("x509: certificate signed by unknown authority", "nvcr.io cannot be reached from the guest"),
-        (f"something else, and {TOKEN}", "the login at nvcr.io failed: /var/log/vgpu-cfg.log says how"),
+        (f"something else, and {TOKEN}", "the login at nvcr.io failed: see /var/log/vgpu-cfg.log"),
     ],
 )
 def test_a_failed_login_names_the_registry_and_not_the_secret(guest: Sandbox, answer: str, why: str) -> None:
@@ -375,10 +375,10 @@ def test_a_digest_takes_the_place_of_the_tag(image: str, digest: str, pulled: st
 @pytest.mark.parametrize(
     ("horovod", "sshd", "why"),
     [
-        (None, True, f"{IMAGE} holds no Horovod (no horovodrun in its PATH)"),
-        ("echo ImportError >&2; exit 1", True, f"{IMAGE} holds a Horovod that does not work"),
-        ("echo '    [ ] TensorFlow'", True, f"{IMAGE} holds a Horovod that was built for no framework"),
-        (f"printf '{GOOD}'", False, f"{IMAGE} lacks sshd: build it with openssh-server"),
+        (None, True, f"{IMAGE} does not contain Horovod (no horovodrun in its PATH)"),
+        ("echo ImportError >&2; exit 1", True, f"{IMAGE} contains a Horovod that does not work"),
+        ("echo '    [ ] TensorFlow'", True, f"{IMAGE} contains a Horovod that was built without a framework"),
+        (f"printf '{GOOD}'", False, f"{IMAGE} does not contain sshd: build it with openssh-server"),
     ],
 )
 def test_an_image_that_lacks_something_is_not_relied_upon(
@@ -423,7 +423,7 @@ def test_too_little_room_for_the_image(guest: Sandbox) -> None:
     )
     module = image(minimum_free_gib=40)
     assert guest.apply(module, context_for(module)) == 1
-    assert guest.why.startswith(f"/var/lib/docker has 3 GiB free and {IMAGE} may need 40 GiB")
+    assert guest.why.startswith(f"/var/lib/docker has 3 GiB free, but {IMAGE} may need 40 GiB")
 
 
 def test_an_archive_is_loaded_from_where_it_lies(guest: Sandbox) -> None:

@@ -161,7 +161,10 @@ def test_one_that_is_not_elastic_is_refused_before_anything_starts(first: Sandbo
     install(first, launcher(elastic=(1, 2)))
     status, _, rest = train(first, "python", "train.py")
     assert status == 1
-    assert "Horovod 0.19.5 is not elastic, its horovodrun does not know --host-discovery-script" in rest
+    assert (
+        "Horovod 0.19.5 does not support elastic training: its horovodrun does not have "
+        "--host-discovery-script"
+    ) in rest
     assert not [call for call in first.calls if call.startswith("ssh")]
 
 

@@ -144,7 +144,7 @@ def test_it_is_started_once_the_container_runs(guest: Sandbox, answer: str, live
     words = ["sh", "-c", f"MAINPID=$$; export MAINPID; {script}"] if lives else ["sh", "-c", script]
     done = guest.command(words, **({} if lives else {"MAINPID": "999999999"}))
     assert done.returncode == status
-    assert ("the container does not run" in done.stderr) == bool(status)
+    assert ("the container is not running" in done.stderr) == bool(status)
 
 
 def test_a_container_that_comes_late_is_waited_for(guest: Sandbox) -> None:

@@ -94,7 +94,9 @@ def _check(command: Command, operator: str) -> None:
     if not command.words and not command.redirections:
         raise SyntaxFaultError(f"syntax error near {operator!r}")
     if command.words and len(command.words[0]) == 1 and command.words[0][0].text in RESERVED:
-        raise SyntaxFaultError(f"{command.words[0][0].text}: the lab's guests run no compound commands")
+        raise SyntaxFaultError(
+            f"{command.words[0][0].text}: the lab's guests do not support compound commands"
+        )
 
 
 def _tokens(line: str) -> Iterator[str | Word]:
@@ -144,7 +146,7 @@ def _word(line: str, at: int) -> tuple[Word, int]:
             pieces.append(Piece(line[at + 1 : at + 2]))
             at += 2
         elif character == "`" or line.startswith("$(", at):
-            raise SyntaxFaultError("the lab's guests substitute no commands")
+            raise SyntaxFaultError("the lab's guests do not support command substitution")
         else:
             plain += character
             at += 1
@@ -162,7 +164,7 @@ def _quoted(line: str, at: int) -> tuple[str, int]:
             at += 2
             continue
         if quote == '"' and (line[at] == "`" or line.startswith("$(", at)):
-            raise SyntaxFaultError("the lab's guests substitute no commands")
+            raise SyntaxFaultError("the lab's guests do not support command substitution")
         text += line[at]
         at += 1
     if at >= len(line):

@@ -54,22 +54,24 @@ def install_driver(work: Work) -> WorkResult:
     package, branches = work.text("package"), work.texts("branches")
     if not package:
         if not work.guest.driver:
-            raise ModuleFailedError("the template has no NVIDIA driver, and no package is named")
+            raise ModuleFailedError("the template has no NVIDIA driver, and no package is specified")
         raise ModuleFailedError(_wrong_branch(work.guest.driver, branches))
     version = VERSION.search(package.rpartition("/")[2])
     if version is None:
-        raise ModuleFailedError("the name of the package tells no driver version")
+        raise ModuleFailedError("the package name does not contain a driver version")
     if str(branch_of(version[0])) in work.texts("refused"):
         raise ModuleFailedError(_wrong_branch(version[0], branches))
     if work.guest.free_mib < DRIVER_MIB:
-        raise ModuleFailedError(f"the disk has {work.guest.free_mib // 1024} GiB free, the driver needs 3")
+        raise ModuleFailedError(
+            f"the disk has {work.guest.free_mib // 1024} GiB free, but the driver needs 3"
+        )
     fetch(work, package, work.text("sha256"))
     end_gpu_users(work.lab, work.vm)
     work.guest.driver = version[0]
     work.guest.has_grid_driver = DATA_CENTER.match(package.rpartition("/")[2]) is None
     work.guest.free_mib -= DRIVER_MIB
     if work.guest.has_nouveau:
-        raise ModuleFailedError("nouveau drives the GPU")
+        raise ModuleFailedError("nouveau is using the GPU")
     if work.vm.secure_boot and not work.guest.signs_modules:
         raise ModuleFailedError(text_of("unsigned-module"))
     shared = next((gpu for gpu in gpus_of_guest(work.lab.state, work.vm) if gpu.profile), None)
@@ -84,7 +86,7 @@ def install_driver(work: Work) -> WorkResult:
 
 def _wrong_branch(version: str, branches: tuple[str, ...]) -> str:
     wanted = names(branches) or "another"
-    return f"the guest driver {version} is of branch {branch_of(version)}, the host takes {wanted}"
+    return f"the guest driver {version} is from branch {branch_of(version)}, but the host supports {wanted}"
 
 
 def _has_licence(work: Work) -> bool:
@@ -95,7 +97,7 @@ def _has_licence(work: Work) -> bool:
 def set_licence(work: Work) -> WorkResult:
     """Write gridd.conf and the token, and see that the guest gets its licence."""
     if not work.guest.driver:
-        raise ModuleFailedError("there is no NVIDIA driver to be licensed")
+        raise ModuleFailedError("there is no NVIDIA driver to license")
     token = work.secret(work.text("token"))
     if token is None:
         raise ModuleFailedError(f"{FIRST_SENTENCE} is not there")

@@ -77,7 +77,7 @@ def install_cuda(work: Work) -> WorkResult:
     if _toolkit(work) not in guest.files:
         if guest.free_mib < CUDA_MIB:
             raise ModuleFailedError(
-                f"the disk has {guest.free_mib // 1024} GiB free, the CUDA Toolkit needs 12"
+                f"the disk has {guest.free_mib // 1024} GiB free, but the CUDA Toolkit needs 12"
             )
         fetch(work, work.text("package") or work.text("repository"), work.text("sha256"))
         guest.free_mib -= CUDA_MIB

@@ -23,7 +23,7 @@ from vgpu_cfg.lab.state.host import Host, Nic
 OFED_MIB = 4096
 NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA stack"}
 FULL_STACKS = frozenset({"mlnx", "doca"})
-NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is here to set it"
+NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to configure it"
 
 
 def _has_ofed(work: Work) -> bool:
@@ -65,7 +65,9 @@ def load_peermem(work: Work) -> WorkResult:
     if not (guest.driver and driver_loads(work.lab.state, work.vm)):
         raise ModuleFailedError("nvidia-peermem does not load, and NVIDIA's driver is not loaded either")
     if guest.ofed not in FULL_STACKS and not guest.os.startswith("ubuntu"):
-        raise ModuleFailedError("this kernel's RDMA takes no peers: GPUDirect needs guest.ofed mlnx or doca")
+        raise ModuleFailedError(
+            "this kernel's RDMA does not support peers: GPUDirect requires guest.ofed mlnx or doca"
+        )
     guest.peermem = True
     return DONE
 
@@ -73,7 +75,7 @@ def load_peermem(work: Work) -> WorkResult:
 def _whole(work: Work, part: Mapping[str, object]) -> tuple[SeenNic, Nic]:
     seen = work.nic(part)
     if not seen.is_whole or seen.nic is None:
-        raise ModuleFailedError(f"{seen.name} is not handed through whole: its firmware is the host's")
+        raise ModuleFailedError(f"{seen.name} is not passed through entirely: the host controls its firmware")
     return seen, seen.nic
 
 
@@ -124,7 +126,7 @@ def set_firmware(work: Work) -> WorkResult:
     if not changed:
         return DONE
     return WorkResult(
-        "hand", f"restart the host (or power it off and on): {', '.join(changed)} is set and not in force"
+        "hand", f"restart the host (or power it off and on): {', '.join(changed)} is set but not active"
     )
 
 

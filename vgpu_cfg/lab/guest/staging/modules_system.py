@@ -177,7 +177,7 @@ def set_site(work: Work) -> WorkResult:
     """Apply the site's settings in the guest; a proxy with a login gets one."""
     proxy = work.value("proxy")
     if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
-        raise ModuleFailedError("the password of the proxy is not there")
+        raise ModuleFailedError("the proxy's password is missing")
     for text in work.texts("certificates"):
         if "BEGIN CERTIFICATE" not in text:
             raise ModuleFailedError("this is no certificate")
@@ -230,7 +230,7 @@ def share_folder(work: Work) -> WorkResult:
     """Export the folder, or mount it at its first use."""
     check_packages(work)
     if work.text("role") == "client" and not work.text("server"):
-        raise ModuleFailedError("the server of the shared folder is not known")
+        raise ModuleFailedError("the shared folder's server is unknown")
     path = work.text("path").rstrip("/")
     for at in range(1, path.count("/") + 1):
         work.guest.folders.setdefault("/".join(path.split("/")[: at + 1]), 0o755)

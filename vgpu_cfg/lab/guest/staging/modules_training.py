@@ -137,7 +137,7 @@ def get_image(work: Work) -> WorkResult:
         guest.free_mib -= size * UNPACKED
         guest.images.append(image)
     if _wants_horovod(work) and not contents_of(work, image).horovod:
-        raise ModuleFailedError("the image does not hold Horovod: horovodrun --check-build fails in it")
+        raise ModuleFailedError("the image does not contain Horovod: horovodrun --check-build fails in it")
     return DONE
 
 
@@ -200,7 +200,7 @@ def start_worker(work: Work) -> WorkResult:
         raise ModuleFailedError(f"the image {image} is not there")
     if work.value("gpus"):
         if runtime not in guest.toolkit:
-            raise ModuleFailedError(f"{runtime} is not configured for NVIDIA Container Toolkit")
+            raise ModuleFailedError(f"{runtime} is not configured for the NVIDIA Container Toolkit")
         if not driver_loads(work.lab.state, work.vm) or not guest.driver:
             raise ModuleFailedError("the container gets no GPU: the NVIDIA driver is not loaded")
     if work.value("rdma") and not any(nic.rdma for nic in work.seen_nics()):

@@ -264,7 +264,7 @@ def log_in(work: Work, server: str, user: str, password: str) -> None:
         raise ModuleFailedError(f"the registry {server} cannot be reached")
     check_host(internet, server.partition(":")[0])
     if password in registry.expired:
-        raise ModuleFailedError(f"the registry {server} refuses the login: the token has expired")
+        raise ModuleFailedError(f"the registry {server} rejects the login: the token has expired")
     if registry.password and (user, password) != (registry.user, registry.password):
         raise ModuleFailedError(f"the registry {server} refuses the login of {user}")
 
@@ -313,7 +313,7 @@ def environment_of(internet: InternetPart, image: str) -> dict[str, str]:
 def licence_refusal(internet: InternetPart, token: str) -> str | None:
     """Return why the licence server gives no licence for a token, None where it does."""
     if internet.licence == "unreachable":
-        return "the licence server cannot be reached"
+        return "the license server cannot be reached"
     if internet.licence == "expired" or token in internet.expired_tokens:
-        return "the licence server refuses the token: it has expired"
+        return "the license server rejects the token: it has expired"
     return None

@@ -42,7 +42,7 @@ class LabBmc:
                 raise Unreachable(
                     "no connection: the lab has no such BMC",
                     subject=self._address,
-                    remedy=f"in the lab a server's BMC is at {PREFIX} and the host's name",
+                    remedy=f"in the lab, a server's BMC address is {PREFIX} followed by the host's name",
                 )
             if headers.get("Authorization") != _basic():
                 return _error(401, "the account is not known")

@@ -64,7 +64,7 @@ def act_at_server(
     if found is None:
         raise ValueError(f"the lab has no host {host!r}")
     if what not in ("power_on", "bios") and facts:
-        raise ValueError("only the BIOS takes settings")
+        raise ValueError("only the BIOS has settings")
     match what:
         case "fail" | "cut_off":
             _lose(lab, found, loses_power=what == "fail")
@@ -73,7 +73,7 @@ def act_at_server(
         case "power_on":
             _check_off(lab, found)
             if facts:
-                raise ValueError("a power button takes no settings")
+                raise ValueError("a power button has no settings")
             found.is_off, found.boots_cold = False, True
             lab.state.booting[found.moid] = lab.clock.now() + _scaled(lab, BOOT_SECONDS)
         case "bios":
