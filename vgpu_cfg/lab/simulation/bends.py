@@ -73,9 +73,11 @@ def heard(state: LabState, method: str, arguments: dict[str, Any]) -> dict[str, 
 def refuse(state: LabState, method: str, thing: Managed, arguments: Mapping[str, Any]) -> None:
     """Raise the fault in which a method ends here, if it is one of those."""
     for one in bends_of(state.lies, Rejected):
+        if method not in one.method.split("|") or not _has(arguments, one.given):
+            continue
         is_stopped = one.running and not (isinstance(thing, VirtualMachine) and thing.is_on)
-        is_short = one.most is not None and len(arguments.get(one.most[0]) or ()) <= one.most[1]
-        if method in one.method.split("|") and not is_stopped and not is_short and _has(arguments, one.given):
+        is_short = one.most is not None and len(arguments[one.most[0]] or ()) <= one.most[1]
+        if not is_stopped and not is_short:
             raise make_fault(one.fault, f"The lab rejects {method}: {', '.join(one.given) or 'always'}.")
 
 
