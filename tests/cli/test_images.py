@@ -60,7 +60,12 @@ def images(vgpu_cfg: CommandLine) -> Images:
 
 
 def draft(*, owner: str, **components: str) -> dict[str, Any]:
-    return {"owner": owner, "created": "2026-11-29T08:00:00.000Z", "components": components}
+    return {
+        "owner": owner,
+        "created": "2026-11-29T08:00:00.000Z",
+        "base_image": "8.0.3-0.0.24022510",
+        "components": components,
+    }
 
 
 def test_the_image_is_edited_once_and_each_host_remediated(
@@ -127,7 +132,7 @@ def test_a_component_that_the_plan_did_not_show_reaches_no_host(
     watch.before_call = add
     ran = images.run("apply", "--yes", "plan.yaml")
     assert ran.code == 6
-    assert "also changes tool of esx-01.lab, which the plan did not show" in ran.told
+    assert "also changes tool on esx-01.lab, which the plan did not show" in ran.told
     assert not watch.restarts
     assert "tool: absent -> 1.0" in images.run("plan", "plan.yaml").told
     images.run.done("apply", "--yes", "plan.yaml")
@@ -180,6 +185,38 @@ def test_apply_shows_the_impact_that_vcenter_expects_of_the_edited_image(images:
     assert "vCenter expects" not in images.run("plan", "plan.yaml").told
     told = images.run.done("apply", "--yes", "plan.yaml").told
     assert "reboot required; vCenter expects: The host will be put into maintenance mode." in told
+
+
+ESXI = PLAN.replace('driver: {kind: nvd-aie, version: "580.*", by: image}', "esxi: {build: BUILD}")
+
+
+def test_the_image_brings_esxi_and_a_later_build_stays(images: Images) -> None:
+    images.run.write("esxi.yaml", ESXI.replace("ESTATE", images.estate).replace("BUILD", "24280767"))
+    images.run.done("apply", "--yes", "esxi.yaml")
+    hosts = images.run.lab(images.estate).state.all(Host)
+    assert {(host.version, host.build) for host in hosts} == {("8.0.3", "24280767")}
+    assert images.image.base_image == "8.0.3-0.35.24280767"
+    assert images.versions == [OLD, OLD]
+    images.run.write("older.yaml", ESXI.replace("ESTATE", images.estate).replace("BUILD", "24022510"))
+    assert images.run("plan", "--exit-code", "older.yaml").code == 0
+    assert is_tidy(images.run.lab(images.estate).state)
+
+
+def test_a_build_that_the_depot_lacks_is_refused(images: Images) -> None:
+    images.run.write("esxi.yaml", ESXI.replace("ESTATE", images.estate).replace("BUILD", "99999999"))
+    ran = images.run("plan", "esxi.yaml")
+    assert (ran.code, "VG573" in ran.told, "ESXi build 99999999" in ran.told) == (4, True, True)
+
+
+def test_an_esxi_upgrade_is_written_and_rehearsed(images: Images) -> None:
+    words = ("upgrade", "--esxi", "24280767", "--server", f"lab:{images.estate}", "--output", "json")
+    found = json.loads(images.run.done(*words, "--write", "waves", "--rehearse").out)
+    assert [(one["exit_code"], one["done"]) for one in found["rehearsal"]] == [(0, 1), (0, 1)]
+    images.run.done("apply", "--yes", "waves/wave-01.yaml")
+    assert sorted(host.build for host in images.run.lab(images.estate).state.all(Host)) == [
+        "24022510",
+        "24280767",
+    ]
 
 
 def _firsts(images: Images, *words: str) -> list[dict[str, Any]]:

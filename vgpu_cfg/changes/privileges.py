@@ -45,7 +45,7 @@ READ_PACKAGES = Need(
     without="esxcli is used instead",
 )
 READ_IMAGE = Need(
-    "A cluster's image and the depot, for plans with `driver: {by: image}`",
+    "A cluster's image and the depot, for plans with `driver: {by: image}` or `esxi`",
     ("VcIntegrity.lifecycleSoftwareSpecification.Read", "VcIntegrity.lifecycleSettings.Read"),
     Place.ROOT,
     propagates=True,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.cli.test_images import Images, draft
+from tests.cli.test_images import ESXI, Images, draft
 from vgpu_cfg.lab.vcenter import Lab
 
 pytestmark = pytest.mark.long("the types of the Automation SDK: script/build-automation-sdk fetches them")
@@ -80,13 +80,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> list[Exchange]:
         assert images.run("apply", "--yes", "plan.yaml").code != 0
         images.run.script(images.estate)
         images.run.done("apply", "--yes", "plan.yaml")
+        images.run.write("esxi.yaml", ESXI.replace("ESTATE", images.estate).replace("BUILD", "24280767"))
+        images.run.done("apply", "--yes", "esxi.yaml")
     return found
 
 
 def test_the_sdk_knows_all_that_is_sent_and_answered(run: list[Exchange]) -> None:
     verdict = judge(run)
     assert verdict.faults == ()
-    assert {one["method"] for one in run} == {"GET", "POST", "PATCH", "DELETE"}
+    assert {one["method"] for one in run} == {"GET", "POST", "PATCH", "PUT", "DELETE"}
     assert {f"{SOFTWARE} apply$task", f"{SOFTWARE} check$task"} <= set(verdict.operations)
     assert {f"{SOFTWARE}.drafts commit$task", f"{SOFTWARE}.drafts validate$task"} <= set(verdict.operations)
     assert {one["status"] for one in run} >= {200, 201, 202, 204, 403}

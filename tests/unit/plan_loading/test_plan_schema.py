@@ -46,6 +46,7 @@ HOST_MODELS = [
     "VmknicEntry",
     "PvrdmaEntry",
     "DriverEntry",
+    "EsxiEntry",
     "FirmwareToolsEntry",
     "BiosEntry",
     "ClusterOptionsEntry",

@@ -102,7 +102,7 @@ class RemediateHost(HostChangeBase):
 
     @property
     def brings(self) -> tuple[SettingTarget, ...]:
-        return tuple(one for one in self.settles if one.setting == "driver")
+        return tuple(one for one in self.settles if one.setting in ("driver", "esxi"))
 
     @property
     def writes(self) -> tuple[SettingTarget, ...]:
@@ -128,7 +128,7 @@ class RemediateHost(HostChangeBase):
             Part(
                 what=f"Remediate {name} with the image of cluster {self.cluster_name}, and wait until it is "
                 "connected again.",
-                why="the driver is installed by the image, and loads only after the reboot",
+                why="the image installs the software, which loads only after the reboot",
                 client=f"{self.cluster_name} > {_IMAGE} > Image Compliance > {name} > Actions > Remediate",
                 expected=f"{name} is connected and compliant, and the values of this step are active{also}",
                 rows=setting_rows(self.settles, tables),

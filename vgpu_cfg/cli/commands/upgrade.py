@@ -104,6 +104,7 @@ def upgrade(
     from vgpu_cfg.cli.flows.upgrade_flow import past_times, write_upgrade
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
+    from vgpu_cfg.model.ranges import fold_names
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
     from vgpu_cfg.planning.upgrade.waves import make_waves, with_spares
@@ -113,14 +114,9 @@ def upgrade(
     from vgpu_cfg.settings.connection import resolve_connection
 
     target = _target(driver, fixed or [], esxi)
-    if write is not None and not target.driver and not target.fixed:
-        message = "vgpu-cfg does not install ESXi; use the cluster's image, or add --driver"
-        raise typer.BadParameter(message, param_hint="--write")
     connected_to = resolve_connection(connection)
-    if rehearse and not (connected_to.is_lab and connected_to.recording is None and (driver or fixed)):
-        raise typer.BadParameter(
-            ("rehearses only driver upgrades, and only in the lab"), param_hint="--rehearse"
-        )
+    if rehearse and not (connected_to.is_lab and connected_to.recording is None):
+        raise typer.BadParameter("rehearses only in the lab", param_hint="--rehearse")
 
     def look() -> tuple[Inventory, Assessment]:
         observed = read_to_examine(connected_to, with_images=True)
@@ -130,6 +126,10 @@ def upgrade(
         return observed, assess(patient, target, wanted, max_down=max_down)
 
     observed, found = look()
+    by_hand = [host.name for host in found.ready if not host.target and not host.by_image]
+    if by_hand and (write is not None or rehearse):
+        message = f"only a cluster's image installs ESXi, and none manages {fold_names(by_hand)}"
+        raise typer.BadParameter(message, param_hint="--esxi")
     times = past_times(observed.vcenter)
     try:
         waves = make_waves(found, window, times, observed.read_at)

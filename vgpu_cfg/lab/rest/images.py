@@ -40,6 +40,8 @@ _HEALTH = "VcIntegrity.lifecycleHealth.Read"
 _STATES = {"queued": "PENDING", "running": "RUNNING", "success": "SUCCEEDED", "error": "FAILED"}
 _SECONDS = {"validate": 20.0, "commit": 5.0, "check": 60.0, "apply": 30.0}
 _APPLY_SECONDS = 7200.0
+_BASE, _BASE_VIB = "ESXi", "esx-base"
+"""The name of base images in an estate's depot, and of the VIB that represents one on a host."""
 _EFFECTS = ("The host will be put into maintenance mode.", "The host will be rebooted.")
 
 Handler = Callable[..., Any]
@@ -85,6 +87,7 @@ def _drafts(lab: Simulation, request: Request, moid: str) -> Any:
     image.drafts[draft] = {
         "owner": _owner(lab.user),
         "created": _time(lab.clock.now()),
+        "base_image": image.base_image,
         "components": dict(image.components),
     }
     lab.state.touch()
@@ -96,7 +99,7 @@ def _draft(lab: Simulation, request: Request, moid: str, draft: str) -> Any:
     found = _known(image, draft)
     if request.method == "GET":
         _check(lab, moid, _READ)
-        software = _document(image.base_image, found["components"])
+        software = _document(found["base_image"], found["components"])
         return {"metadata": _metadata(found), "software": software}
     if request.method == "DELETE":
         _check(lab, moid, _WRITE)
@@ -120,6 +123,16 @@ def _components(lab: Simulation, request: Request, moid: str, draft: str) -> Non
     if request.method != "PATCH" or not isinstance(wanted, Mapping):
         raise Refused(400, "invalid_argument", "components_to_set is no map.")
     components.update((str(name), str(version)) for name, version in wanted.items())
+    lab.state.touch()
+
+
+def _base_image(lab: Simulation, request: Request, moid: str, draft: str) -> None:
+    _cluster, image = _managed(lab, moid)
+    _check(lab, moid, _WRITE)
+    found = _known(image, draft)
+    if request.method != "PUT":
+        raise Refused(400, "invalid_argument", "The base image can only be set.")
+    found["base_image"] = str(request.body.get("version", ""))
     lab.state.touch()
 
 
@@ -153,6 +166,7 @@ def _compliance(lab: Simulation, request: Request, moid: str) -> Any:
 
 def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
     components = {}
+    esxi = host.software[_BASE_VIB].version
     for name, version in image.components.items():
         vib = host.software.get(_vib_of(name, host))
         is_same = vib is not None and vib.version == version
@@ -162,15 +176,20 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
             "target": {"version": version},
             "notifications": {},
         }
-    is_compliant = all(one["status"] == "COMPLIANT" for one in components.values())
-    base = {"version": image.base_image}
+    base = {
+        "status": "COMPLIANT" if esxi == image.base_image else "NON_COMPLIANT",
+        "current": {"version": esxi},
+        "target": {"version": image.base_image},
+        "notifications": {},
+    }
+    is_compliant = all(one["status"] == "COMPLIANT" for one in (base, *components.values()))
     return {
         "status": "COMPLIANT" if is_compliant else "NON_COMPLIANT",
         "impact": "NO_IMPACT" if is_compliant else "REBOOT_REQUIRED",
         "notifications": {},
         "scan_time": _time(lab.clock.now()),
         "commit": image.commit,
-        "base_image": {"status": "COMPLIANT", "current": base, "target": base, "notifications": {}},
+        "base_image": base,
         "add_on": {"status": "COMPLIANT", "notifications": {}},
         "components": components,
         "solutions": {},
@@ -193,20 +212,32 @@ def _impact(lab: Simulation, request: Request, moid: str) -> Any:
 
 def _depot(lab: Simulation, request: Request) -> Any:
     _check(lab, lab.state.root, _SETTINGS)
-    found: dict[str, list[str]] = {}
-    for cluster in lab.state.all(Cluster):
-        for name, versions in (cluster.image.depot if cluster.image is not None else {}).items():
-            known = found.setdefault(name, [])
-            known += [version for version in versions if version not in known]
     return [
         {
             "name": name,
             "display_name": name,
             "vendor": "NVIDIA",
-            "versions": [_release(one) for one in versions],
+            "versions": [_release(one) | {"urgency": "GENERAL", "category": "GENERAL"} for one in versions],
         }
-        for name, versions in found.items()
+        for name, versions in _in_depot(lab).items()
+        if name != _BASE
     ]
+
+
+def _base_images(lab: Simulation, request: Request) -> Any:
+    _check(lab, lab.state.root, _SETTINGS)
+    versions = _in_depot(lab).get(_BASE, ())
+    return [_release(one) | {"display_name": "ESXi", "category": "BUGFIX"} for one in versions]
+
+
+def _in_depot(lab: Simulation) -> dict[str, list[str]]:
+    """Return the versions of all components; those of base images under their name in estates."""
+    found: dict[str, list[str]] = {}
+    for cluster in lab.state.all(Cluster):
+        for name, versions in (cluster.image.depot if cluster.image is not None else {}).items():
+            known = found.setdefault(name, [])
+            known += [version for version in versions if version not in known]
+    return found
 
 
 def _release(version: str) -> dict[str, Any]:
@@ -214,8 +245,6 @@ def _release(version: str) -> dict[str, Any]:
         "version": version,
         "display_version": version,
         "summary": "",
-        "category": "GENERAL",
-        "urgency": "GENERAL",
         "kb": "https://docs.nvidia.com",
         "release_date": _time(VIRTUAL_START),
     }
@@ -287,17 +316,18 @@ def _start(lab: Simulation, cluster: Cluster, action: str, **arguments: Any) -> 
 
 def _validate(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> str:
     image = _image(cluster)
-    errors = _wrong(lab, image, _known(image, draft)["components"])
+    errors = _wrong(lab, image, _known(image, draft))
     return json.dumps({"notifications": {"errors": errors} if errors else {}})
 
 
 def _commit(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> str:
     image = _image(cluster)
     found = _known(image, draft)
-    if _wrong(lab, image, found["components"]):
+    if _wrong(lab, image, found):
         raise vmodl.fault.InvalidArgument(msg="The draft is not valid.")
     image.number += 1
     image.commit, image.components = str(image.number), dict(found["components"])
+    image.base_image = found["base_image"]
     image.commits[image.commit] = {
         "author": found["owner"],
         "commit_time": _time(lab.clock.now()),
@@ -309,9 +339,13 @@ def _commit(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> s
     return json.dumps(image.commit)
 
 
-def _wrong(lab: Simulation, image: Image, components: Mapping[str, str]) -> list[dict[str, Any]]:
+def _wrong(lab: Simulation, image: Image, draft: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the notifications of components that the depot lacks, or that the estate says do not fit."""
-    texts = [
+    components, base = draft["components"], draft["base_image"]
+    texts = [f"Base image {base} is not in the depot."] * (
+        base != image.base_image and base not in image.depot.get(_BASE, ())
+    )
+    texts += [
         f"Component {name}({version}) is not in the depot."
         for name, version in components.items()
         if version not in image.depot.get(name, ()) and image.components.get(name) != version
@@ -335,6 +369,7 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
         if not host.in_maintenance:
             raise vmodl.fault.SystemError(msg=f"{host.name}: the host is not in maintenance mode.")
         wanted = {_vib_of(name, host): version for name, version in image.components.items()}
+        wanted[_BASE_VIB] = image.base_image
         is_away = host.moid in lab.state.leaving or host.moid in lab.state.booting
         is_as_wanted = all(
             name in host.software and host.software[name].version == version
@@ -342,7 +377,10 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
         )
         if is_away or not is_as_wanted:
             if not is_away and not host.staged:
-                host.staged = {name: Vib(name, version, "NVIDIA") for name, version in wanted.items()}
+                host.staged = {
+                    name: Vib(name, version, "VMware" if name == _BASE_VIB else "NVIDIA")
+                    for name, version in wanted.items()
+                }
                 host_lifecycle.begin_shutdown(lab, host, for_good=False)
             gone = vmodl.fault.SystemError(msg=f"{host.name}: the host did not reconnect.")
             raise tasks.Blocked(_APPLY_SECONDS, gone)
@@ -442,7 +480,9 @@ _PATHS: tuple[tuple[str, Handler], ...] = (
     (f"{_CLUSTER}/drafts", _drafts),
     (f"{_CLUSTER}/drafts/([^/]+)", _draft),
     (f"{_CLUSTER}/drafts/([^/]+)/software/components", _components),
+    (f"{_CLUSTER}/drafts/([^/]+)/software/base-image", _base_image),
     (r"/esx/settings/depot-content/components", _depot),
+    (r"/esx/settings/depot-content/base-images", _base_images),
     (r"/com/vmware/cis/tasks", _tasks),
     (r"/com/vmware/cis/tasks/([^/]+)", _task),
 )

@@ -260,6 +260,8 @@ def _take_packages(host: Host) -> None:
         old = [name for name in host.software if name.startswith("NVD-") and name not in host.staged]
         for name in old:
             del host.software[name]
+    if base := host.staged.get("esx-base"):
+        host.version, host.build = base.version.partition("-")[0], base.version.rpartition(".")[2]
     host.software |= host.staged
     host.staged = {}
     host.driver = driver_of(host.software)

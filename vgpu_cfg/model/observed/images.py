@@ -9,6 +9,8 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 
 COMPLIANT = "COMPLIANT"
+BASE_IMAGE = "ESXi"
+"""The name under which components list the base image."""
 
 
 class HostImage(Frozen):
@@ -46,13 +48,12 @@ class HostImage(Frozen):
 
 
 class ClusterImage(Frozen):
-    """The image of a cluster, as vSphere Lifecycle Manager has it.
+    """The image of a cluster, as vSphere Lifecycle Manager has it. Its base image counts as a component.
 
     `depot` has the versions of each component, the oldest first. `hosts` is the compliance by host moid.
     `manager` names the product that owns the image, such as SDDC Manager. `unread` is why it is not known.
     """
 
-    base_image: str = ""
     components: Mapping[str, str] = Field(default_factory=dict)
     depot: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     hosts: Mapping[str, HostImage] = Field(default_factory=dict)

@@ -85,6 +85,15 @@ class DriverEntry(Frozen):
     )
 
 
+class EsxiEntry(Frozen):
+    """The ESXi release, which the image of the hosts' cluster brings."""
+
+    build: Annotated[int, Field(ge=1)] = key(
+        "The build number; hosts with a later one are not changed.", HOST_REBOOT
+    )
+    by: Literal["image"] = key("The installation method: the cluster's image.", NEXT_RUN, value="image")
+
+
 class FirmwareToolsEntry(Frozen):
     """NVIDIA's firmware tools: MFT, and NMST, its kernel module."""
 
@@ -270,6 +279,7 @@ class HostEntry(Frozen):
     driver: Stated[DriverEntry] = key(
         "The NVIDIA host driver and its installation method.", HOST_REBOOT, "not checked"
     )
+    esxi: Stated[EsxiEntry] = key("The ESXi build and its installation method.", HOST_REBOOT, "not checked")
     firmware_tools: Stated[FirmwareToolsEntry] = key(
         "NVIDIA's firmware tools, required for NIC `firmware`, and their installation method.",
         HOST_REBOOT,

@@ -47,6 +47,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Reading,
     Remembering,
 )
+from vgpu_cfg.planning.host_settings.esxi import ESXI
 from vgpu_cfg.planning.host_settings.gpus.driver import DRIVER
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture
 from vgpu_cfg.planning.host_settings.gpus.graphics import GRAPHICS_SETTINGS
@@ -253,6 +254,7 @@ BIOS_SETTINGS = (
 
 SETTINGS: tuple[HostSetting, ...] = (
     *BIOS_SETTINGS,
+    ESXI,
     DRIVER,
     FIRMWARE_TOOLS,
     ATS,

@@ -11,7 +11,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting
-from vgpu_cfg.planning.host_settings.gpus.driver import components_of
+from vgpu_cfg.planning.host_settings.esxi import components_for
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 
@@ -23,7 +23,7 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     cluster, facts = resolved.view.cluster, resolved.view.cluster_facts
     image = facts.image
     if cluster is None or cluster.is_standalone or not facts.image_managed:
-        message = "its driver is to be installed by an image, but no image manages its cluster"
+        message = "its software is to be installed by an image, but no image manages its cluster"
         remedy = "set up an image in the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image is None or image.unread:
@@ -33,13 +33,13 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image.manager:
         message = f"{image.manager} manages this vCenter and the image of cluster {cluster.name}"
-        remedy = "add the component and remediate there, and set `driver: {by: lifecycle}`"
+        remedy = "edit the image and remediate there; in the plan file, set `driver: {by: lifecycle}`"
         _refuse(resolved, Code.IMAGE_MANAGED, message, remedy, findings)
     else:
         for desired in wanted:
-            if not components_of(image, desired):
+            if not components_for(image, desired):
                 message = f"neither the image of {cluster.name} nor the depot contains {_package(desired)}"
-                remedy = "import NVIDIA's offline bundle in Lifecycle Manager, or correct `version`"
+                remedy = "import it in Lifecycle Manager, or correct the version in the plan file"
                 _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
 
 
@@ -59,13 +59,13 @@ def plan_images(
         components: dict[str, str] = {}
         for resolved in group:
             for wanted in _by_image(resolved):
-                asked = components_of(image, wanted)
+                asked = components_for(image, wanted)
                 if any(components.setdefault(name, version) != version for name, version in asked.items()):
                     message = (
                         "its cluster's image can contain only one version, but two are required: "
                         f"{_package(wanted)}"
                     )
-                    remedy = "set one `version` for all hosts of the cluster"
+                    remedy = "set the same version for all hosts of the cluster"
                     _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
         edits = tuple(
             Edit(key=name, before=image.components.get(name), after=version)
@@ -102,6 +102,8 @@ def _by_image(resolved: ResolvedHost) -> Iterator[DesiredSetting]:
 
 
 def _package(desired: DesiredSetting) -> str:
+    if desired.setting == "esxi":
+        return f"ESXi build {desired.value}"
     kind, version, *_ = desired.value.split()
     return f"{'NVD-AIE' if kind == 'nvd-aie' else 'NVD-VGPU'} {version}"
 

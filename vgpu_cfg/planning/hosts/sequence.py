@@ -28,7 +28,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
-from vgpu_cfg.planning.host_settings.gpus.driver import components_of
+from vgpu_cfg.planning.host_settings.esxi import components_for
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, make_calls
@@ -346,7 +346,7 @@ class HostSequence:
     ) -> RemediateHost:
         view = self.resolved.view
         image = view.cluster_facts.image or ClusterImage()
-        wanted = {name for drift in drifts for name in components_of(image, drift.desired)}
+        wanted = {name for drift in drifts for name in components_for(image, drift.desired)}
         last = image.hosts.get(view.host.moid)
         differs = last.differs if last is not None else {}
         also = (

@@ -22,10 +22,10 @@ from vgpu_cfg.model.wording import as_counted, listed, version_tuple
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unproven
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
+from vgpu_cfg.planning.host_settings.esxi import build_number, components_for, wanted_esxi
 from vgpu_cfg.planning.host_settings.gpus.driver import (
     Kind,
     branch_of,
-    components_of,
     driver_facts,
     wanted_driver,
 )
@@ -158,7 +158,7 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
             unknown.append(host.name)
             continue
         is_old = driver.kind is None or not _has(present, wanted) if wanted or target.fixed else False
-        if not is_old and not (target.esxi and _number(host.build) < _number(target.esxi)):
+        if not is_old and not (target.esxi and build_number(host.build) < build_number(target.esxi)):
             has_it += 1
             proven.add(_name_of(patient.observed.cluster_of(host), patient.observed))
             continue
@@ -179,10 +179,6 @@ def assess(patient: Patient, target: Target, hosts: Sequence[Host], *, max_down:
 def _has(present: str, wanted: str) -> bool:
     """Whether a version is the wanted one or a later one; 570.133 means any release of 570.133."""
     return bool(wanted) and version_tuple(present) >= version_tuple(wanted)
-
-
-def _number(build: str) -> int:
-    return int(build) if build.isdecimal() else 0
 
 
 def _affected(
@@ -384,9 +380,11 @@ def _images_first(hosts: Sequence[AffectedHost], observed: Inventory, target: Ta
     also: dict[str, list[str]] = {}
     for host in hosts:
         image = observed.facts.clusters.get(observed.host_by_moid[host.moid].owner_moid, ClusterFacts()).image
-        wanted = wanted_driver(host.kind, host.target, "image") if host.target else None
-        found = components_of(image, wanted) if image is not None and wanted is not None else {}
-        if not found:
+        wanted = [wanted_driver(host.kind, host.target, "image")] if host.target else []
+        wanted += [wanted_esxi(target.esxi)] if target.esxi else []
+        parts = [components_for(image, one) for one in wanted] if image is not None else []
+        found = {name for one in parts for name in one}
+        if not all(parts) or not parts:
             lacking.add(host.cluster)
         last = image.hosts.get(host.moid) if image is not None else None
         for name in last.differs if last is not None else ():

@@ -33,7 +33,7 @@ def plan_files(found: Assessment, waves: Sequence[Wave], how: Installation) -> M
             name = f"{stem}-{datacenter}" if len(datacenters) > 1 else stem
             if hosts:
                 several = {"server": how.vcenter, "datacenter": datacenter}
-                version = found.target.driver or "-".join(found.target.fixed)
+                version = found.target.driver or "-".join(found.target.fixed) or found.target.esxi
                 files[f"{name}.yaml"] = {
                     "version": 1,
                     "name": f"upgrade-{version}-{name}",
@@ -64,7 +64,10 @@ def _entries(hosts: Sequence[AffectedHost], found: Assessment, how: Installation
         disruption["estimate"] = how.times.estimate
         entry: dict[str, Any] = {"cluster": cluster} if cluster else {}
         entry["names"] = [written for written, _ in runs_of(host.name for host in group)]
-        entry["driver"] = driver
+        if version:
+            entry["driver"] = driver
+        if found.target.esxi and by_image:
+            entry["esxi"] = {"build": int(found.target.esxi), "by": "image"}
         if any(vm.fate is Fate.MOVES and vm.has_gpu for host in group for vm in host.vms):
             entry["cluster_options"] = {"evacuate_vgpu": True, "hot_migrate": True}
         entry["disruption"] = disruption

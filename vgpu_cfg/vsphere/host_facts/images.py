@@ -1,7 +1,7 @@
 """Read the image of a cluster by vCenter's REST API, and who owns it.
 
 Sources: vSphere Automation API 7.0.3 to 9.1 (esx.settings.clusters.software, its compliance and
-reports.apply-impact, esx.settings.depot-content.components).
+reports.apply-impact, esx.settings.depot-content.components and base-images).
 
 Belief: image-compliance-fields, sddc-manager-extension.
 """
@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import quote
 
 from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, ReachError, Unreachable
-from vgpu_cfg.model.observed.images import COMPLIANT, ClusterImage, HostImage
+from vgpu_cfg.model.observed.images import BASE_IMAGE, COMPLIANT, ClusterImage, HostImage
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.rest import list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session
 
 CLUSTERS = "/api/esx/settings/clusters"
-DEPOT = "/api/esx/settings/depot-content/components"
+DEPOT = "/api/esx/settings/depot-content"
 MANAGERS: Mapping[str, str] = {"com.vmware.sddcManager": "SDDC Manager (VMware Cloud Foundation)"}
 """The extensions by which products register that own the images of a vCenter's clusters."""
 
@@ -30,14 +30,17 @@ def software_path(cluster_moid: str) -> str:
 
 
 def read_image(session: Session, cluster_moid: str) -> ClusterImage:
-    """Read an image, its components in the depot, and compliance: five round trips. A refusal is `unread`."""
+    """Read an image, its components in the depot, and compliance: six round trips. A refusal is `unread`."""
     what = "reading the cluster's image"
     try:
         manager = _manager(session)
         found = mapping_of(
             session.rest.call("GET", software_path(cluster_moid), None, what), what, session.address
         )
-        depot = list_of(session.rest.call("GET", DEPOT, None, what), what, session.address)
+        depot, bases = (
+            list_of(session.rest.call("GET", f"{DEPOT}/{kind}", None, what), what, session.address)
+            for kind in ("components", "base-images")
+        )
         compliance = _report(session, cluster_moid, "compliance")
         impact = _impact(session, cluster_moid)
     except (Unreachable, LoginFailed):
@@ -46,14 +49,12 @@ def read_image(session: Session, cluster_moid: str) -> ClusterImage:
         return ClusterImage(unread=error.message)
     base = mapping_of(found.get("base_image"), what, session.address)
     return ClusterImage(
-        base_image=str(base.get("version") or ""),
-        components=_versions(found.get("components")),
+        components=_versions({**(found.get("components") or {}), BASE_IMAGE: base}),
         depot={
-            text_of(one, "name", what, session.address): tuple(
-                str(version.get("version") or "") for version in one.get("versions") or ()
-            )
+            text_of(one, "name", what, session.address): tuple(map(_version, one.get("versions") or ()))
             for one in depot
-        },
+        }
+        | {BASE_IMAGE: tuple(map(_version, bases))},
         hosts=dict(_hosts(compliance, impact.get("host_impact") or {})),
         manager=manager,
     )
@@ -97,7 +98,7 @@ def _hosts(compliance: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
         }
         base = one.get("base_image") or {}
         if base and base.get("status") != COMPLIANT:
-            differs["ESXi"] = (_version(base.get("current")), _version(base.get("target")))
+            differs[BASE_IMAGE] = (_version(base.get("current")), _version(base.get("target")))
         status, impact = str(one.get("status") or ""), str(one.get("impact") or "")
         steps = (str((step.get("message") or {}).get("default_message")) for step in expected.get(moid) or ())
         yield str(moid), HostImage(status=status, impact=impact, differs=differs, effects=tuple(steps))

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from vgpu_cfg.changes.change import SetImage
 from vgpu_cfg.errors import NotFound, StalePlan
+from vgpu_cfg.model.observed.images import BASE_IMAGE
 from vgpu_cfg.ports import ImageAction, TaskState, TaskUpdate
 from vgpu_cfg.vsphere.host_facts.images import software_path
 from vgpu_cfg.vsphere.wire.rest import mapping_of, unreadable
@@ -45,8 +46,11 @@ def draft_image(session: Session, change: SetImage) -> str:
     draft = session.rest.call("POST", path, None, what, repeats=False)
     if not isinstance(draft, str):
         raise unreadable(what, session.address)
-    components = f"{path}/{quote(draft)}/software/components"
-    session.rest.call("PATCH", components, {"components_to_set": dict(change.components)}, what)
+    software, wanted = f"{path}/{quote(draft)}/software", dict(change.components)
+    if base := wanted.pop(BASE_IMAGE, ""):
+        session.rest.call("PUT", f"{software}/base-image", {"version": base}, what)
+    if wanted:
+        session.rest.call("PATCH", f"{software}/components", {"components_to_set": wanted}, what)
     return draft
 
 
@@ -74,7 +78,8 @@ def _document(software: Any, change: SetImage) -> dict[str, Any]:
 
     found = bare(software or {})
     kept = {k: v for k, v in (found.get("components") or {}).items() if k not in change.components}
-    return {**found, "components": kept}
+    base = None if BASE_IMAGE in change.components else found.get("base_image")
+    return {**found, "components": kept, "base_image": base}
 
 
 def drop_draft(session: Session, cluster_moid: str, draft: str) -> None:

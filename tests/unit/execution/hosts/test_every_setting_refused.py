@@ -19,8 +19,8 @@ from vgpu_cfg.planning.host_settings.entry import target
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 WRONG = [case for case in all_cases() if case.situation is Situation.WRONG and case.writes]
-BY_HAND = {"bios_sriov", "bios_above_4g", "bios_iommu"}
-"""Nothing writes these, so that nothing can be refused."""
+BY_HAND = {"bios_sriov", "bios_above_4g", "bios_iommu", "esxi"}
+"""No call to a host writes these, so that none can be refused."""
 
 
 def change_for(case: Case) -> ChangeHost:

@@ -1,0 +1,77 @@
+"""The ESXi build of a host, which its cluster's image brings; a later build is kept.
+
+Belief: base-image-ends-in-build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vgpu_cfg.changes.values import Impact
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.images import BASE_IMAGE, ClusterImage
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
+from vgpu_cfg.planning.host_settings.gpus.driver import components_of
+
+
+def build_number(build: str) -> int:
+    """Return a build as a number, 0 for none."""
+    return int(build) if build.isdecimal() else 0
+
+
+def wanted_esxi(build: str) -> DesiredSetting:
+    """Return the setting of a build."""
+    return DesiredSetting("esxi", build)
+
+
+def base_image_of(image: ClusterImage, build: str) -> str:
+    """Return the version of the base image with a build, "" if neither the image nor the depot holds it."""
+    known = (image.components.get(BASE_IMAGE, ""), *image.depot.get(BASE_IMAGE, ()))
+    return next((one for one in known if one.rpartition(".")[2] == build), "")
+
+
+def components_for(image: ClusterImage, desired: DesiredSetting) -> Mapping[str, str]:
+    """Return the components that an image must have for a setting; none if the depot does not hold them."""
+    if desired.setting != "esxi":
+        return components_of(image, desired)
+    version = base_image_of(image, desired.value)
+    return {BASE_IMAGE: version} if version else {}
+
+
+def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterable[DesiredSetting]:
+    if entry.esxi is not None:
+        yield wanted_esxi(str(entry.esxi.build))
+
+
+def _read(view: HostView, _device: str) -> Reading:
+    if not build_number(view.host.build):
+        return Reading(unread="the host does not report its build")
+    return Reading(configured=view.host.build)
+
+
+def _how(_view: HostView, _desired: DesiredSetting) -> Instructions:
+    return Instructions(
+        why="the image of a cluster decides the ESXi release of its hosts",
+        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
+        expected="the host is compliant, and shows the build",
+        verify=("esxcli system version get",),
+        undo=("# ESXi is not downgraded: Shift+R at the boot loader returns to the release before",),
+    )
+
+
+ESXI = HostSetting(
+    key="esxi",
+    title="ESXi build",
+    source="vSphere Automation API, Clusters.Software.Drafts.Software.BaseImage",
+    desired_settings=_desired_settings,
+    read=_read,
+    same=lambda desired, found: build_number(found) >= build_number(desired),
+    write=lambda _view, _desired: (),
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
+    how=_how,
+    group="esxi",
+    in_file="no required build is specified",
+    remembered=None,
+    by_image=lambda _desired: True,
+    stays=lambda _before: "ESXi is never downgraded",
+)
