@@ -201,5 +201,9 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
     ]
     lines = [Text("rehearsed on a copy of the lab", style="bold"), Text("")]
     lines += table(columns, rows, width, indent=0)
+    expected, took = sum(3600 * one.wave.hours for one in played), sum(one.seconds for one in played)
+    if expected:
+        text = f"expected {duration(expected)}, took {duration(took)}: {took / expected - 1:+.0%}"
+        lines += _paragraph("TOTAL", text, width)
     note = "in the rehearsal, DRS is fully automated, and owners power off their VMs before each wave"
     return [*lines, *_paragraph("NOTE", note, width)]
