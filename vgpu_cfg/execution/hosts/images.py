@@ -89,7 +89,7 @@ def _check_changes(change: RemediateHost, hosts: HostSession) -> None:
     if others:
         raise NotConfirmed(
             f"the image of {name} also changes {', '.join(sorted(others))} on "
-            "{change.host.name}, which the plan did not show",
+            f"{change.host.name}, which the plan did not show",
             subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
