@@ -98,14 +98,28 @@ LISTED = (
 )  # fmt: skip
 
 
+def _spell_values(command: Any, ctx: Any) -> None:
+    """Let the help of a command name values by words; since 0.29 Typer prints types of Python."""
+    for one in command.get_params(ctx):
+        if hasattr(one, "display_type"):
+            one.display_type = partial(_spelled, one.display_type)
+
+
+class Group(TyperGroup):
+    """A group of commands whose help spells values as words."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        _spell_values(self, ctx)
+        super().format_help(ctx, formatter)
+
+
 class Command(TyperCommand):
     """A command whose help spells values as words, and refers to the options that are listed once."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        for one in self.get_params(ctx):
-            if hasattr(one, "display_type"):
-                one.display_type = partial(_spelled, one.display_type)
+        _spell_values(self, ctx)
         names = [one.opts[0] for one in self.params]
         if "--server" in names:
             known = ", ".join(("--server", "--context", *(["--from"] if "--from" in names else [])))
@@ -117,7 +131,7 @@ _VALUES = {"bool": "", "str": "TEXT", "Path": "PATH", "path": "PATH", "int": "N"
 
 
 def _spelled(kind_of: Callable[[Any], str], ctx: Any) -> str:
-    """Return how help names a value; since 0.29 Typer prints types of Python."""
+    """Return how help names a value."""
     kind = kind_of(ctx).strip("<>").removesuffix(" range").removeprefix("list[").removesuffix("]")
     return _VALUES.get(kind, kind)
 
@@ -163,10 +177,12 @@ class _Loaded(MutableMapping[str, Any]):
             groups = [
                 one.typer_instance for one in within.registered_groups if one.typer_instance is not None
             ]
+            for group in within.registered_groups:
+                group.cls = Group
             for one in (command for each in (within, *groups) for command in each.registered_commands):
                 one.cls = Command
-            group: Any = typer.main.get_group(within)
-            self._found |= group.commands
+            made: Any = typer.main.get_group(within)
+            self._found |= made.commands
         return self._found[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
