@@ -212,6 +212,7 @@ def test_an_esxi_upgrade_is_written_and_rehearsed(images: Images) -> None:
     words = ("upgrade", "--esxi", "24280767", "--server", f"lab:{images.estate}", "--output", "json")
     found = json.loads(images.run.done(*words, "--write", "waves", "--rehearse").out)
     assert [(one["exit_code"], one["done"]) for one in found["rehearsal"]] == [(0, 1), (0, 1)]
+    assert "2 hosts with ESXi build 24022510 -> 24280767" in images.run.done(*words[:-2]).told
     images.run.done("apply", "--yes", "waves/wave-01.yaml")
     assert sorted(host.build for host in images.run.lab(images.estate).state.all(Host)) == [
         "24022510",

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration, listed
+from vgpu_cfg.planning.host_settings.esxi import build_number
 from vgpu_cfg.planning.upgrade.assess import AffectedVm, Assessment, Fate
 from vgpu_cfg.planning.upgrade.letters import letters
 from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
@@ -57,11 +58,12 @@ def _hosts(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
     """List the hosts by the software that they have now."""
     kinds: dict[str, list[str]] = {}
     for host in found.hosts:
-        software = [f"driver {host.present or 'none'}"] if host.target or found.target.fixed else []
-        software += [f"ESXi build {host.build}"] if found.target.esxi else []
-        kinds.setdefault(f"{', '.join(software)}{f' -> {host.target}' if host.target else ''}", []).append(
-            host.name
-        )
+        coming = f" -> {host.target}" if host.target else ""
+        software = [f"driver {host.present or 'none'}{coming}"] if coming or found.target.fixed else []
+        if found.target.esxi:
+            is_old = build_number(host.build) < build_number(found.target.esxi)
+            software.append(f"ESXi build {host.build}{f' -> {found.target.esxi}' if is_old else ''}")
+        kinds.setdefault(", ".join(software), []).append(host.name)
     for number, (now, names) in enumerate(list(kinds.items())[:most]):
         text = f"{counted(len(names), 'host')} with {now}: {_runs(names, most)}"
         yield from _paragraph("" if number else "HOSTS", text, width)
