@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg export --server vc01.example.com --cluster gpu -o gpu.yaml  # a cluster\n\n"
         "vgpu-cfg export --server lab:two-a100 --vm 'train-*' --template ubuntu-22.04-efi  # some VMs\n\n"
-        "vgpu-cfg export --from vcenter.json  # offline"
+        "vgpu-cfg export --from vcenter.json  # offline\n\n"
+        "vgpu-cfg export --init --server lab:two-a100 -o first.yaml  # a first plan file"
     )(export)
 
 
@@ -66,6 +67,14 @@ def export(
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Where to write the plan file.", show_default=False),
     ] = None,
+    init: Annotated[
+        bool,
+        typer.Option(
+            "--init",
+            help="Write a first plan file instead, with a template and a free vGPU of this vCenter; "
+            "and a config file, if there is none.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     update: Annotated[
         Path | None,
@@ -86,6 +95,16 @@ def export(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Write a plan file that describes existing VMs and hosts; applying it changes nothing."""
+    if init:
+        beside = (clusters, folders, vms, hosts, name, template, update, connection.recording, force or None)
+        if to is None or any(one is not None for one in beside):
+            raise typer.BadParameter("requires -o and a vCenter, and no other option", param_hint="--init")
+        if to.exists():
+            raise typer.BadParameter(f"{to} already exists", param_hint="-o")
+        from vgpu_cfg.cli.flows.files import init_flow
+
+        init_flow.write_first(to, connection)
+        return
     if update is not None:
         others = (clusters, folders, hosts, name, template, to, force or None)
         if not vms or any(one is not None for one in others):
