@@ -17,12 +17,21 @@ def test_answers_are_right_and_recall_is_not_lost() -> None:
     assert measured("held_out")[1] >= 0.6
     assert all(measured(name)[1] >= 0.95 for name in ("third", "fourth", "fifth"))
     assert measured("sixth")[1] >= 0.75
-    assert measured("seventh")[1] >= 0.95
+    assert all(measured(name)[1] >= 0.95 for name in ("seventh", "eighth"))
     assert [key for name in SETS for one in texts(name) for key in one.rows if not explanation_of(key)] == []
 
 
 def test_enough_was_measured_and_the_docs_have_the_figures() -> None:
-    least = {"first": 60, "held_out": 30, "third": 40, "fourth": 40, "fifth": 40, "sixth": 50, "seventh": 60}
+    least = {
+        "first": 60,
+        "held_out": 30,
+        "third": 40,
+        "fourth": 40,
+        "fifth": 40,
+        "sixth": 50,
+        "seventh": 60,
+        "eighth": 60,
+    }
     assert [name for name in SETS if len(texts(name)) < least[name]] == []
     assert count_known() >= 400
     page = README.read_text(encoding="utf-8")

@@ -143,7 +143,7 @@ TRAINING_ROWS = (
             r"connection closed by remote peer",
             r"socket (recv|send) failed while polling",
             r"call to (recv|send)\w* (from|to) [^\n]*failed : (connection reset|broken pipe)",
-            r"ncclRemoteError",
+            r"ncclRemoteError|async NCCL error: remote process exited",
         ),
         sample="NCCL WARN socketProgress: Connection closed by remote peer 10.10.1.3<36138>",
         symptom="the connection to another worker was closed",
