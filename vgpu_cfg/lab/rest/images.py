@@ -176,7 +176,7 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
             "target": {"version": version},
             "notifications": {},
         }
-    base = {
+    base: dict[str, Any] = {
         "status": "COMPLIANT" if esxi == image.base_image else "NON_COMPLIANT",
         "current": {"version": esxi},
         "target": {"version": image.base_image},
