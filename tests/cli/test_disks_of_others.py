@@ -124,7 +124,7 @@ def test_destroy_names_a_disk_of_others_and_keeps_it(
         set_mark(vgpu_cfg, of_before(mark_of(vgpu_cfg)))
     if file == HOME:
         ran = vgpu_cfg("destroy", "--yes", plan)
-        assert (ran.code, f"vCenter may delete as a whole: {file}" in ran.told) == (4, True)
+        assert (ran.code, f"vCenter may delete entirely: {file}" in ran.told) == (4, True)
         vgpu_cfg.write(plan.name, f"{PLAN}allow: [irreversible]\n")
     shown = vgpu_cfg.done("destroy", plan, "--dry-run")
     assert f"VG269 vm-01: not created by the plan: {file}" in shown.told
