@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import LISTED, app
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.old_words import renewed
 
 OF_RECORDINGS = {
@@ -186,6 +187,7 @@ def test_its_examples_can_be_pasted(command: str, vgpu_cfg: CommandLine) -> None
 
 def test_reading_commands_take_recordings_and_the_others_do_not() -> None:
     assert {name for name in COMMANDS if "--from" in options_of(name)} == OF_RECORDINGS
+    assert set(typed.OF_RECORDINGS) == OF_RECORDINGS
     assert {name for name in COMMANDS if "--server" in options_of(name)} == CONNECTED
 
 

@@ -7,12 +7,14 @@ names and globs. Commands that change a vCenter have `--yes` and `--dry-run`.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.test_freeze import WRITE
-from tests.cli.test_help import COMMANDS, options_of
+from tests.cli.test_help import COMMANDS, OF_RECORDINGS, options_of
 
 ESTATE = "estates/work-on-hosts.yaml"
 SERVER = f"--server=lab:{ESTATE}"
@@ -70,6 +72,20 @@ def test_every_spelling_selects(stride: int, vgpu_cfg: CommandLine) -> None:
         if vain.code not in (4, 5):
             wrong[command, option, "host:no-such"] = (vain.code, vain.told[-200:])
     assert wrong == {}
+
+
+def test_a_recording_is_carried_into_what_is_typed_next_and_only_where_it_can_be(
+    vgpu_cfg: CommandLine,
+) -> None:
+    recording = "examples/site-repository/vcenter.json.gz"
+    told = vgpu_cfg.done("doctor", "--from", recording).out
+    next_ones = re.findall(r"\$ vgpu-cfg (.+)$", told, re.MULTILINE)
+    assert next_ones
+    for command in next_ones:
+        has_one = f"--from={recording}" in command
+        assert has_one == (command.split()[0] in OF_RECORDINGS), command
+        if has_one:
+            vgpu_cfg.done(*shlex.split(command))
 
 
 def test_a_selection_is_the_objects_of_the_word(vgpu_cfg: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,6 +123,7 @@ def doctor(
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, quotas_of
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
+    from vgpu_cfg.cli.options.typed import completed_command
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.examine import examine
@@ -137,6 +139,8 @@ def doctor(
         raise typer.BadParameter("a recording cannot be recorded again", param_hint="--evidence")
     observed = read_to_examine(server)
     health = examine(observed, load_catalog(), server_words(connection), quotas_of(server))
+    found = (replace(one, command=completed_command(one.command)) for one in health.ailments)
+    health = replace(health, ailments=tuple(found))
     if html is not None:
         from vgpu_cfg.render.page.doctor import render_health_page
 

@@ -589,6 +589,7 @@ def _without_plan(
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, EXIT_UNKNOWN
     from vgpu_cfg.cli.flows.status_flow import look_around
     from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.options.typed import completed_command
     from vgpu_cfg.cli.output import answers
     from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
     from vgpu_cfg.planning.doctor.ailments import Level
@@ -599,7 +600,7 @@ def _without_plan(
     def answer(found: Ours, words: Sequence[str]) -> answers.Answer:
         is_wrong = any(one.kind.level is not Level.WAITING for one in found.ailments)
         code = EXIT_DIFFERENCES if is_wrong else EXIT_UNKNOWN if found.notes else 0
-        command = shlex.join(["vgpu-cfg", "doctor", *words])
+        command = completed_command(shlex.join(["vgpu-cfg", "doctor", *words]))
         return answers.ours(found, next_command=command, verbose=verbose, exit_code=code if exit_code else 0)
 
     if flags.is_of_several:

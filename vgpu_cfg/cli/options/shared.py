@@ -263,6 +263,9 @@ class CommandOptions:
         if verb in ("apply", "destroy", "import", "forget"):
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)
+        recording = self.connection.recording
+        if recording is not None and verb in typed.OF_RECORDINGS:
+            return shlex.join([*words, f"--from={recording}"])
         return shlex.join([*words, *self.connection.words])
 
 
@@ -292,7 +295,7 @@ def connected(
             words = values["server"] or []
             values |= {"server": words[0] if len(words) == 1 else None, "servers": tuple(words[1:] and words)}
         flags = ConnectionFlags(**values)
-        typed.begin(flags.words)
+        typed.begin(flags.words, flags.recording)
         return {"connection": flags}
 
     return adding(options, gather, handed="connection")

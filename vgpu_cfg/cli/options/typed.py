@@ -23,6 +23,13 @@ _OF_A_SERVER = (
     "cordon", "drain", "uncordon", "unlock", "freeze", "inventory", "fit", "history", "doctor", "status",
     "export", "metrics", "trial", "upgrade",
 )  # fmt: skip
+OF_RECORDINGS = (
+    "plan", "runbook", "status", "inventory", "doctor", "upgrade", "fit", "hand-over", "export", "size",
+    "privileges",
+)  # fmt: skip
+"""Commands that have --from."""
+_OF_A_VCENTER = {"--record", "--hours", "--bundle", "--evidence"}
+"""Their options that need a vCenter."""
 _NAMES_A_SERVER = ("--server", "--context", "--from")
 
 
@@ -37,11 +44,14 @@ class _Said(threading.local):
 _SAID = _Said()
 _WORDS: list[str] = []
 """The command's own connection options."""
+_RECORDING: list[str] = []
+"""Its --from, if it works on a recording."""
 
 
-def begin(words: Sequence[str]) -> None:
-    """Begin a command with these connection options."""
+def begin(words: Sequence[str], recording: Path | None) -> None:
+    """Begin a command with these connection options, or on a recording."""
     _WORDS[:] = words
+    _RECORDING[:] = [f"--from={recording}"] if recording is not None else []
     _SAID.plan, _SAID.server = "", ()
 
 
@@ -78,6 +88,8 @@ def completed_command(command: str) -> str:
         more = (*_WORDS,)
     else:
         more = (*_SAID.server, *_WORDS) if verb in _OF_A_SERVER else ()
+    if _RECORDING and verb in OF_RECORDINGS and not _OF_A_VCENTER.intersection(rest):
+        more = (*_RECORDING,)
     words = [program, verb, *rest, *more]
     return command if words == shlex.split(command) else shlex.join(words)
 
