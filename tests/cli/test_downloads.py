@@ -73,7 +73,7 @@ def at() -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-        thread.join()
+        thread.join(10)
 
 
 def sha256(content: bytes) -> str:

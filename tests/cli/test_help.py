@@ -92,7 +92,7 @@ def options_of(command: str) -> set[str]:
 def shown_options(command: str) -> set[str]:
     """Return the options of a command itself; those of the connection are in the help of all commands."""
     options = [one for one in COMMANDS[command].params if one.param_type_name == "option"]
-    return {max(one.opts, key=len) for one in options if not one.hidden}
+    return {max(one.opts, key=len) for one in options if not getattr(one, "hidden", False)}
 
 
 def test_there_are_few_commands_and_few_options(vgpu_cfg: CommandLine) -> None:

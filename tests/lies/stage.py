@@ -147,10 +147,9 @@ def _facts(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, Any]]:
     asked = {key: value for key, value in kept.items() if key.startswith(_ASKED_KEYS) and key != _AFFINITY}
     yield "options", {key: value for key, value in asked.items() if value != "FALSE"}
     if vm.is_on:
-        nodes = {
-            one.numa_node for one in state.get(vm.host, Host).gpus if vm.moid in {use.vm for use in one.uses}
-        }
-        yield "is_bound", kept.get(_AFFINITY) in map(str, nodes) or not vm.name.startswith("train")
+        held = [one for one in state.get(vm.host, Host).gpus if vm.moid in {use.vm for use in one.uses}]
+        nodes = {str(one.numa_node) for one in held}
+        yield "is_bound", kept.get(_AFFINITY) in nodes or not vm.name.startswith("train")
     yield "gpus", [profile for _, profile in vgpus_of(vm.devices)]
     yield "disks", sorted(disk.capacityInKB for disk in disks_of(vm.devices))
     yield "nics", [state.get(network_of(nic), Network).name for nic in nics_of(vm.devices)]

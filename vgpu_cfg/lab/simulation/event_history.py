@@ -29,7 +29,6 @@ _OF_CLIENTS = "GeneralUserEvent"
 
 GREEN = "green"
 _OF_NOBODY = ("HostConnectionLostEvent", "HostConnectedEvent")
-_MAKING = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent")
 
 
 @dataclass(slots=True, kw_only=True)

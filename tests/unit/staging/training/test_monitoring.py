@@ -15,7 +15,8 @@ from tests.unit.staging.training.sandbox import Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule, ScrapeTarget
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
+from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
 from vgpu_cfg.staging.alerts import ALERTS, alert_rules
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
 from vgpu_cfg.staging.modules.training.monitoring import (

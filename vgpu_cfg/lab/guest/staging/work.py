@@ -288,7 +288,7 @@ def image_facts(internet: InternetPart, image: str) -> ImagePart:
     images = find_registry(internet, server).images
     if images is None:
         return ImagePart(horovod=_WITHOUT_HOROVOD.search(rest) is None, torch="pytorch" in rest)
-    found = images.get(rest)
+    found = images.get(rest) or images.get(rest.partition("@")[0])
     if found is None:
         raise ModuleFailedError(f"the registry {server} has no image {rest}")
     return found
