@@ -69,7 +69,7 @@ def test_hosts_that_have_the_driver_are_left_alone(vgpu_cfg: CommandLine) -> Non
 
 def test_the_rule_says_whether_hosts_or_guests_go_first(vgpu_cfg: CommandLine) -> None:
     first = upgrade(vgpu_cfg, "--driver", "595.71", *SMALL)["first"][0]["text"]
-    assert first.startswith("Hosts go first: R595 supports guests on R595, R580")
+    assert first.startswith("Upgrade the hosts first: R595 supports guests on R595, R580")
 
 
 def test_a_cluster_has_so_many_down_as_its_vms_find_room(vgpu_cfg: CommandLine) -> None:

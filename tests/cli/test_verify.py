@@ -553,7 +553,7 @@ def test_a_watch_reports_and_changes_nothing_unless_the_plan_file_lets_it(traine
     prom = trained.folder / "watch.prom"
     told = trained("verify", PLAN, "--watch", "--metrics", str(prom), **SECRETS)
     assert told.code == 8
-    assert "GPU MEMORY THAT CANNOT BE REPAIRED memory-failed new" in told.told
+    assert "UNREPAIRABLE GPU MEMORY memory-failed new" in told.told
     cordon = "cordon gpu:esx-01.lab/0000:21:00.0 --reason=memory-failed"
     assert f"do vgpu-cfg {cordon} --server=lab:{ESTATE}" in told.told
     labels = 'plan="horovod-a100",rule="memory-failed",urgency="now",host="esx-01.lab",vm="hvd-01"'

@@ -371,7 +371,7 @@ def test_a_password_that_is_wrong_changes_nothing(vgpu_cfg: CommandLine) -> None
     plan = vgpu_cfg.write("nobody.yaml", text.replace("user: root", "user: nobody"))
     ran = vgpu_cfg("apply", "--yes", plan)
     assert ran.code == 4, ran.told
-    assert "nobody is not let in" in ran.told
+    assert "the login of nobody was rejected" in ran.told
     state = state_of(vgpu_cfg, BARE)
     assert is_tidy(state)
     assert not state.tasks

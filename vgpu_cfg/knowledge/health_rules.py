@@ -70,7 +70,7 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "memory-failed",
-        "GPU unrepairable memory",
+        "unrepairable GPU memory",
         _xids(64, 157, 161) | {"remap-failed"},
         Urgency.NOW,
         (CORDON, DRAIN, BUNDLE, "have the GPU replaced"),

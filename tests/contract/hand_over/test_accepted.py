@@ -196,7 +196,7 @@ def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path
         ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtime"),
         ("kueue.yaml", ("nominalQuota: 3", "nominalQuota: two"), "two"),
         ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
-        ("kueue.yaml", ("- nodeLabel:", "- label:"), "label"),
+        ("kueue.yaml", ("- nodeLabel:", "- label:"), "nodeLabel"),
     ],
 )
 def test_kubernetes_refuses_what_is_broken(
