@@ -77,7 +77,7 @@ def unpacked(old: str) -> Iterator[Path]:
             packed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
             if packed.returncode:
                 sys.exit(f"{old!r} is neither a wheel nor a commit: {packed.stderr.decode().strip()}")
-            command = ["tar", "--extract", "--directory", folder]
+            command = ["tar", "--extract", "--directory", str(folder)]
             subprocess.run(command, input=packed.stdout, check=True, timeout=60)
         yield folder
 
