@@ -102,7 +102,7 @@ def _other_modes(gpu: Gpu, board: Board, wanted: Collection[object]) -> Iterator
 
 
 def _rule(situation: Situation, host: Host, gpu: Gpu, key: str, value: str) -> Candidate:
-    says = f"{key}: {value} for GPU {gpu.pci_id} of {host.name}"
+    says = f"{key}: {value} for GPU {gpu.pci_id} on {host.name}"
     edit = _with_rule(situation, host, "gpus", {"match": {"pci_id": gpu.pci_id}, key: value})
     return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (edit,))
 
