@@ -19,7 +19,7 @@ from vgpu_cfg.errors import VgpuCfgError
 
 FILE = Path(__file__).with_name("transcripts.txt")
 LONGEST = 3000
-VARYING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|127\.0\.0\.1:\d+|port \d{4,5}")
+VARYING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|127\.0\.0\.1:\d+|port \d{4,5}|_ssl\.c:\d+")
 INSIDE = re.compile(r"<(?:\w+:)?Body>(.*)</(?:\w+:)?Body>", re.DOTALL)
 NAMESPACES = re.compile(r' xmlns(:\w+)?="[^"]*"| xsi:type="xsd:\w+"')
 
