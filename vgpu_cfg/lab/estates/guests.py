@@ -74,7 +74,7 @@ WORDS = {
     "send": "the most that its NICs send, in Gb/s",
     "shm": "the MiB of /dev/shm in its worker",
     "sums": "wrong: what it adds to a sum is wrong",
-    "switch": "what the switch does to its RDMA NICs: mtu 1500, or vlan for another VLAN",
+    "switch": "fault to simulate on the switch ports of the RDMA NICs: mtu (MTU 1500) or vlan (wrong VLAN)",
 }
 
 
