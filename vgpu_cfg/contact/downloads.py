@@ -23,6 +23,7 @@ from urllib3.exceptions import HTTPError
 from vgpu_cfg.documents import Limit
 from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.model.guests.downloads import TOOLKIT, Download
+from vgpu_cfg.model.plan_file import DEFAULT_REGISTRY, registry_of, split_image
 
 _MANIFESTS = (
     "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, "
@@ -66,16 +67,14 @@ class Reader:
     def _newest(self, repository: str) -> str:
         url = f"{repository.rstrip('/')}/stable/deb/amd64/Packages"
         text = b"".join(self._read(url, {}, _MOST_ANSWER)).decode("utf-8", "replace")
-        versions = re.findall(
-            rf"^Package: {TOOLKIT}\n(?:.+\n)*?Version: ([0-9.]+-[0-9]+)\n", text, re.MULTILINE
-        )
+        versions = _VERSION.findall(text)
         if not versions:
             raise _unusable(url, f"no release of {TOOLKIT} in the index")
         return str(max(versions, key=lambda one: [int(part) for part in re.split("[.-]", one)]))
 
     def _image(self, download: Download) -> str:
         registry, name, tag = _parts(download.address)
-        base = download.via or f"https://{_HUB if registry == 'docker.io' else registry}"
+        base = download.via or f"https://{_HUB if registry == DEFAULT_REGISTRY else registry}"
         url = f"{base.rstrip('/')}/v2/{name}/manifests/{tag}"
         headers = {"Accept": _MANIFESTS}
         try:
@@ -141,12 +140,8 @@ def _unusable(url: str, why: str) -> Unreachable:
 
 def _parts(image: str) -> tuple[str, str, str]:
     """Split an image's name into registry, repository and tag, as docker completes them."""
-    first, slash, rest = image.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        registry, path = first, rest
-    else:
-        registry, path = "docker.io", image
-    name, _, tag = path.partition(":")
-    if registry in ("docker.io", "index.docker.io"):
-        registry, name = "docker.io", name if "/" in name else f"library/{name}"
+    registry = registry_of(image)
+    name, _, tag = split_image(image)[1].partition(":")
+    if registry == DEFAULT_REGISTRY and "/" not in name:
+        name = f"library/{name}"
     return registry, name, tag or "latest"

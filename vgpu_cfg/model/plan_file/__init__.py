@@ -38,11 +38,13 @@ from vgpu_cfg.model.plan_file.guest_entries import (
     UserEntry,
 )
 from vgpu_cfg.model.plan_file.guest_values import (
+    DEFAULT_REGISTRY,
     NVIDIA_REGISTRY,
     check_domain,
     check_host_name,
     host_name_of,
     registry_of,
+    split_image,
 )
 from vgpu_cfg.model.plan_file.host_entries import (
     AccessEntry,
@@ -70,6 +72,7 @@ from vgpu_cfg.model.plan_file.training_entries import (
 from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac, size_text
 
 __all__ = [
+    "DEFAULT_REGISTRY",
     "NVIDIA_REGISTRY",
     "AccessEntry",
     "AptEntry",
@@ -129,5 +132,6 @@ __all__ = [
     "plan_file_schema",
     "registry_of",
     "size_text",
+    "split_image",
     "split_window",
 ]

@@ -261,15 +261,20 @@ def check_image(text: str) -> str:
     return text
 
 
-def registry_of(image: str) -> str:
-    """Name the registry that an image is pulled from; docker's where the name has none.
+def split_image(image: str) -> tuple[str, str]:
+    """Split an image's name into its registry, "" if it has none, and the rest.
 
-    The part before the first slash is a registry where it has a dot or a port, or is localhost.
+    The part before the first slash is a registry if it has a dot or a port, or is localhost, as for docker.
     """
-    first, slash, _ = image.partition("/")
-    first = DEFAULT_REGISTRY if first in _NAMES_OF_DEFAULT else first
+    first, slash, rest = image.partition("/")
     is_registry = slash and ("." in first or ":" in first or first == "localhost")
-    return first if is_registry else DEFAULT_REGISTRY
+    return (first, rest) if is_registry else ("", image)
+
+
+def registry_of(image: str) -> str:
+    """Name the registry that an image is pulled from; docker's if the name has none."""
+    registry, _ = split_image(image)
+    return DEFAULT_REGISTRY if registry in ("", *_NAMES_OF_DEFAULT) else registry
 
 
 def check_registry(text: str) -> str:

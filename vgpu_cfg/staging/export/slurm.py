@@ -25,6 +25,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.model.plan_file import split_image
 from vgpu_cfg.staging.export.parts import (
     RANK,
     SETTINGS_FOLDER,
@@ -240,13 +241,9 @@ def _container(host_list: HostList) -> list[str]:
 
 
 def enroot_image(image: str) -> str:
-    """Write an image as enroot takes it: what names a registry is parted from the rest by `#`.
-
-    The first part is a registry where it has a dot or a port or is localhost, as for docker.
-    """
-    first, slash, rest = image.partition("/")
-    is_registry = bool(slash) and ("." in first or ":" in first or first == "localhost")
-    return f"{first}#{rest}" if is_registry else image
+    """Write an image as enroot accepts it, with `#` after the registry."""
+    registry, rest = split_image(image)
+    return f"{registry}#{rest}" if registry else image
 
 
 def _mpi(srun: list[str]) -> list[str]:
