@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.cli import app
 
 CONFIG = "contexts:\n  prod: {server: vc01.example.com}\n  test: {server: lab:two-a100}\n"
 
@@ -17,6 +18,7 @@ def completed(line: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
     monkeypatch.setenv("VGPU_CFG_CONFIG", str(vgpu_cfg.folder / "config.yaml"))
+    app._command.cache_clear()  # the shell starts a process for it
     ran = vgpu_cfg()
     assert ran.err == ""
     return ran.out.split()

@@ -167,7 +167,7 @@ class _Loaded(MutableMapping[str, Any]):
         self._found: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._found or _COMPLETE in os.environ:
+        if name not in self._found:
             within = typer.Typer()
             import_module(f"vgpu_cfg.cli.commands.{self._modules[name]}").register(within)
             if _COMPLETE in os.environ:
