@@ -20,6 +20,7 @@ PIN_FILE = "downloads.lock.yaml"
 
 TOOLKIT = "nvidia-container-toolkit"
 TOOLKIT_REPOSITORY = "https://nvidia.github.io/libnvidia-container"
+TOOLKIT_KEY = f"{TOOLKIT_REPOSITORY}/gpgkey"
 CUDA_REPOSITORY = "https://developer.download.nvidia.com/compute/cuda/repos"
 
 MONITORING_IMAGES = {
@@ -32,7 +33,7 @@ MONITORING_IMAGES = {
 
 PINS: Mapping[str, str] = {
     TOOLKIT: "1.18.1-1",
-    f"{TOOLKIT_REPOSITORY}/gpgkey": "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9",
+    TOOLKIT_KEY: "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9",
     MONITORING_IMAGES["dcgm-exporter"]: (
         "sha256:b7a4241c608253aa829041cc3575ea57082491251a4a626bcdddc68eaf9a3101"
     ),
@@ -71,6 +72,11 @@ def check_pin(text: str) -> str:
     if _VALUE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a pin\nuse 64 hex digits, sha256: and 64 hex digits, or a version")
     return text
+
+
+def short_pin(pin: str) -> str:
+    """Return the first digits of a pin, for people."""
+    return pin.removeprefix("sha256:")[:12]
 
 
 class Download(Frozen):

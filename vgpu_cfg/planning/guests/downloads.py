@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredSite
 from vgpu_cfg.model.guests.base import Fetched
-from vgpu_cfg.model.guests.downloads import PINS, TOOLKIT, TOOLKIT_REPOSITORY, Download
+from vgpu_cfg.model.guests.downloads import PINS, TOOLKIT, TOOLKIT_KEY, Download
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     CudaModule,
@@ -43,7 +43,7 @@ def pinned(module: GuestModule, pins: Mapping[str, str]) -> GuestModule:
             return module.model_copy(update={"images": images})
         case ToolkitModule():
             # A mirror has the same key, unless the site pins another.
-            key = pins.get(module.key_address) or PINS[f"{TOOLKIT_REPOSITORY}/gpgkey"]
+            key = pins.get(module.key_address) or PINS[TOOLKIT_KEY]
             version = pins.get(TOOLKIT) or PINS[TOOLKIT]
             return module.model_copy(update={"key_sha256": key, "version": version})
         case _:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import Unreachable
-from vgpu_cfg.model.guests.downloads import TOOLKIT, Download
+from vgpu_cfg.model.guests.downloads import TOOLKIT, Download, short_pin
 from vgpu_cfg.planning.guests.downloads import list_downloads
 from vgpu_cfg.planning.guests.specs import guest_specs
 
@@ -41,7 +41,7 @@ def pin(path: Path, desired: DesiredPlan) -> tuple[DesiredPlan, int]:
             continue
         before = pins.get(key) or one.version or one.pin
         if found and found != before:
-            show.say(f"{key}: {_short(found)}{f', was {_short(before)}' if before else ''}")
+            show.say(f"{key}: {short_pin(found)}{f', was {short_pin(before)}' if before else ''}")
         if found:
             pins[key] = found
     file = pin_file_of(path)
@@ -49,7 +49,3 @@ def pin(path: Path, desired: DesiredPlan) -> tuple[DesiredPlan, int]:
         write_whole(file, pins_text(pins))
         show.say(f"{file}: written")
     return desired.model_copy(update={"downloads": pins}), failed
-
-
-def _short(pin: str) -> str:
-    return pin.removeprefix("sha256:")[:12]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.guests.downloads import Download
+from vgpu_cfg.model.guests.downloads import Download, short_pin
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import Cell, Column, table
 
@@ -25,11 +25,11 @@ def render_downloads(downloads: Sequence[Download], width: int) -> list[Text]:
 
 
 def _source(one: Download) -> str:
-    package = f"{one.package} {one.version} from ".replace("  ", " ") if one.package else ""
-    return f"{package}{one.address}{f' by {one.via}' if one.via else ''}"
+    words = (one.package, one.version, "from") if one.package else ()
+    return " ".join(word for word in (*words, one.address, one.via and f"by {one.via}") if word)
 
 
 def _pin(one: Download) -> Cell:
     if one.pin:
-        return one.pin.removeprefix("sha256:")[:12]
+        return short_pin(one.pin)
     return "signed" if one.is_signed else Text("none", style="yellow")
