@@ -1,7 +1,7 @@
 """Beliefs about vCenter that an estate can make false, `lies: [ID, …]`, and how the lab behaves then.
 
-An ID is a belief's of the reference. `estates.bends` has
-those that are data; for the others, the place where the lab bends asks `LabState.denies(ID)`.
+An ID is a belief's of the reference. `estates.bends` has those that are data; for the others, the place where
+the lab bends asks `LabState.denies(ID)`.
 """
 
 from __future__ import annotations
