@@ -16,8 +16,6 @@ CHANGELOG = """# Changelog
 
 ## Unreleased
 
-{next}
-
 ## 1.2.3 - 2030-01-02
 
 - **A thing**.
@@ -46,7 +44,7 @@ def write(folder: Path, name: str, text: str) -> None:
 def project(tmp_path: Path) -> Path:
     """Make a clone whose last commit is a release, and tagged."""
     folder = tmp_path / "clone"
-    write(folder, "CHANGELOG.md", CHANGELOG.format(next="Nothing yet."))
+    write(folder, "CHANGELOG.md", CHANGELOG)
     write(folder, "vgpu_cfg/__init__.py", f'__version__ = "{VERSION}"\n')
     write(folder, ".gitignore", "dist/\n")
     write(folder, "script/release-files", BUILDER)
@@ -66,7 +64,8 @@ def release(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def commit(folder: Path, name: str, text: str) -> None:
     """Make the tagged commit anew, with one file otherwise."""
     write(folder, name, text)
-    git(folder, "commit", "--quiet", "--all", "--amend", "--message", "Release")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--amend", "--message", "Release")
     git(folder, "tag", "--force", "--annotate", f"v{VERSION}", "--message", VERSION)
 
 
@@ -88,9 +87,9 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         ),
         "nothing in it",
     ),
-    "lines left under Unreleased": (
-        lambda at: commit(at, "CHANGELOG.md", CHANGELOG.format(next="- **Another**.")),
-        "lines under Unreleased: move them to 1.2.3",
+    "a change that no section has": (
+        lambda at: commit(at, "changes/+another.added.md", "**Another**.\n"),
+        "changes/ has files: .venv/bin/towncrier build --version 1.2.3",
     ),
     "no tag": (retag, "git tag -a v1.2.3"),
     "a tag without a message": (lambda at: retag(at, f"v{VERSION}"), "no annotated tag"),
