@@ -18,22 +18,24 @@ NVCC = "/usr/local/cuda-12.8/bin/nvcc"
 PROFILE, ENVIRONMENT = "/etc/profile.d/vgpu-cfg-cuda.sh", "/opt/vgpu-cfg/cuda.env"
 NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
 KEYS = "/usr/share/keyrings"
+KEY = "/etc/pki/rpm-gpg/RPM-GPG-KEY-vgpu-cfg-cuda"
 MAKE = f"""
 case " $* " in *" cuda-toolkit-12-8 "*)
     mkdir -p "$ROOT{NVCC.rpartition("/")[0]}"; printf '#!/bin/sh\\n' >"$ROOT{NVCC}"; chmod +x "$ROOT{NVCC}" ;;
 *cuda-keyring.deb*) mkdir -p "$ROOT{KEYS}"; : >"$ROOT{KEYS}/cuda-archive-keyring.gpg" ;;
 esac
 """
-CURL = f"""
+CURL = """
 for last; do :; done
 while [ "$1" != -o ]; do shift; done
 case $last in
-*.repo) printf '%s\\n' '[cuda-rhel9-x86_64]' 'name=cuda-rhel9-x86_64' 'baseurl={NVIDIA}/rhel9/x86_64' >"$2" ;;
+*.pub) printf '%s\\n' 'Version: GnuPG v2' key >"$2" ;;
 *) echo deb >"$2" ;;
 esac
 """
 KEYRING = hashlib.sha256(b"deb\n").hexdigest()
 """Of what the stand-in fetches for cuda-keyring."""
+RPM_KEY = hashlib.sha256(b"key\n").hexdigest()
 UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
 ROCKY = 'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n'
 
@@ -78,12 +80,32 @@ def test_a_keyring_that_is_not_nvidias_is_not_installed(guest: Sandbox, release:
 
 def test_from_a_mirror_on_rocky(guest: Sandbox) -> None:
     on(guest, "dnf", ROCKY)
-    guest.bring(guest.stage(CudaModule(version="12.8", repository="https://mirror.example.com/cuda")))
+    mirror = "https://mirror.example.com/cuda"
+    guest.bring(guest.stage(CudaModule(version="12.8", repository=mirror, keyring_sha256=RPM_KEY)))
     assert "dnf -y -q install -- cuda-toolkit-12-8" in guest.calls("dnf")
     lines = guest.read("/etc/yum.repos.d/cuda-rhel9.repo").splitlines()
     assert lines[0] == "[cuda-rhel9-x86_64]"
     assert lines[1].startswith("excludepkgs=cuda cuda-drivers* ")
-    assert lines[-1] == "baseurl=https://mirror.example.com/cuda/rhel9/x86_64"
+    assert lines[3:] == [f"baseurl={mirror}/rhel9/x86_64", "enabled=1", "gpgcheck=1", f"gpgkey=file://{KEY}"]
+    assert guest.read(KEY) == "key\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "why"),
+    [
+        (ROCKY, f"the SHA-256 of {NVIDIA}/rhel9/x86_64/D42D0685.pub is not d0664fbb"),
+        (ROCKY.replace("9.4", "10.1"), f"the SHA-256 of {NVIDIA}/rhel10/x86_64/CDF6BA43.pub is not afbea87d"),
+        (ROCKY.replace("9.4", "11.0"), "the key of NVIDIA's CUDA repository for rhel11 is unknown"),
+    ],
+)
+def test_packages_are_not_trusted_by_a_key_that_is_not_nvidias(
+    guest: Sandbox, release: str, why: str
+) -> None:
+    on(guest, "dnf", release)
+    ran = guest.run(guest.stage(CudaModule(version="12.8")), "apply")
+    assert ran.why.startswith(why)
+    assert not guest.path(KEY).exists()
+    assert not any("install" in line for line in guest.calls("dnf"))
 
 
 def test_a_local_repository_as_a_package(guest: Sandbox) -> None:

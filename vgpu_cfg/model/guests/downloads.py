@@ -64,6 +64,20 @@ Read in November 2026: GoogleCloudPlatform/compute-gpu-installation (x86_64); a 
 ubuntu2404, debian12 and for sbsa. Which of them a guest requires is known in the guest.
 """
 
+CUDA_RPM_KEYS = (
+    (
+        "rhel8|rhel9|fedora*",
+        "D42D0685.pub",
+        "d0664fbbdb8c32356d45de36c5984617217b2d0bef41b93ccecd326ba3b80c87",
+    ),
+    ("rhel10", "CDF6BA43.pub", "afbea87d3b979b3788ef34223aeeb323ade481128e2c133723ae99b8a51368bb"),
+)
+"""NVIDIA's rpm repositories, their signing key, and its SHA-256 without lines that start with Version.
+
+Read in November 2026 in the container files of NVIDIA's CUDA images; for rhel10 in one of them only. Fedora's
+repositories name the same key as rhel9's.
+"""
+
 _VALUE = re.compile(r"(?:sha256:)?[0-9a-f]{64}|[0-9][0-9A-Za-z.+~:-]{0,60}")
 
 

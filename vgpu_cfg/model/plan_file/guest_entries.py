@@ -110,7 +110,9 @@ class CudaEntry(Frozen):
     sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
     repository: Url = key("The location of NVIDIA's packages or of a mirror.", IN_GUEST, "NVIDIA's")
     keyring_sha256: Sha256 = key(
-        "The checksum of the repository's cuda-keyring package.", IN_GUEST, "NVIDIA's, for this distribution"
+        "The checksum of the repository's cuda-keyring package, or of its rpm key without the Version line.",
+        IN_GUEST,
+        "NVIDIA's, for this distribution",
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from vgpu_cfg.model.guests.downloads import CUDA_KEYRINGS, CUDA_REPOSITORY
+from vgpu_cfg.model.guests.downloads import CUDA_KEYRINGS, CUDA_RPM_KEYS
 from vgpu_cfg.model.guests.modules import CudaModule
 from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, check_cuda_version, check_url, package_kind
 from vgpu_cfg.staging import values
@@ -44,11 +44,11 @@ def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG00
         name=f"cuda-toolkit-{version.replace('.', '-')}",
         repository=repository,
         host=urlsplit(repository).hostname or "",
-        nvidia=CUDA_REPOSITORY,
         package=package,
         file=f"cuda{package_kind(package)}",
         sha256=values.sha256(module.sha256),
         keyring_sha256=values.sha256(module.keyring_sha256),
         keyrings=tuple(CUDA_KEYRINGS.items()),
+        rpm_keys=CUDA_RPM_KEYS,
         drivers=DRIVERS,
     )
