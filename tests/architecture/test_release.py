@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import ROOT
+from vgpu_cfg.documents import read_document
 
 VERSION = "1.2.3"
 CHANGELOG = """# Changelog
@@ -128,3 +129,11 @@ def test_it_is_refused(what: str, project: Path) -> None:
     assert done.returncode == 1
     assert told in done.stderr
     assert not (project / "dist").exists()
+
+
+def test_galaxy_accepts_the_collections_metadata() -> None:
+    """Ansible's galaxy-importer requires one of these tags, and at most 20."""
+    required = {"application", "cloud", "infrastructure", "linux", "monitoring", "networking", "tools"}
+    tags = read_document(ROOT / "ansible_collection/galaxy.yml").data["tags"]
+    assert required & set(tags)
+    assert len(tags) <= 20
