@@ -7,12 +7,15 @@ from dataclasses import replace
 from tests.plans.by_table import by_table
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.plan_values import NumaPolicy
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.data.documents import plan_data, status_data
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.plan.whole import render_plan
-from vgpu_cfg.render.text.status import render_status
+from vgpu_cfg.render.text.status import node_text, render_status
 from vgpu_cfg.render.views.status import view_status
 
 WIDE = 400
@@ -42,6 +45,11 @@ def test_plan_and_status_agree_whether_all_is_in_sync(case: str) -> None:
         assert all(row.is_in_sync for row in view.hosts)
         assert all(row.is_in_sync for row in view.vms)
         assert not view.differences
+    reported = {one.subject.name for one in plan.diagnostics if one.code == Code.NUMA_ELSEWHERE}
+    reported |= {one.subject.name for one in view.differences if one.what == AFFINITY_KEY}
+    off = {row.name for row in view.vms if node_text(row).style == "yellow"}
+    stated = {vm.name for vm in plan.desired.vms if vm.numa.policy is not NumaPolicy.FOLLOW_GPU}
+    assert off - stated <= reported
     told = {(one.subject.kind, one.subject.name) for one in view.differences}
     assert {("vm", row.name) for row in view.vms if not row.is_in_sync} <= told
     assert {("host", row.name) for row in view.hosts if row.drift} <= told

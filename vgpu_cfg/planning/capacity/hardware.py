@@ -12,7 +12,7 @@ on several nodes is split evenly (NVIDIA AI Enterprise 5.0 User Guide, chapter 4
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -194,3 +194,8 @@ def promise_nodes(states: Iterable[NodeState], nodes: Iterable[int], cpus: int, 
 def nodes_of_affinity(text: str) -> tuple[int, ...]:
     """Read `numa.nodeAffinity`: a comma list of node ids, empty where there is none."""
     return tuple(sorted({int(part) for part in text.split(",") if part.strip().isdigit()}))
+
+
+def misses_nodes(nodes: Collection[int], gpu_nodes: Collection[int], host: Host) -> bool:
+    """Whether an affinity to these nodes, to none if empty, leaves out a node of the VM's GPUs."""
+    return not set(gpu_nodes) <= set(nodes) and (bool(nodes) or len(host.numa_nodes) != 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.wording import counted, duration, gib, listed, node_list
-from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
+from vgpu_cfg.planning.capacity.hardware import misses_nodes, nodes_of_affinity
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name, path_of
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -91,7 +91,7 @@ def _numa(vm: Vm, detail: VmDetail, host: Host) -> Iterator[Ailment]:
     off = "" if not vm.is_on else "after powering off the VM: "
     held = {node for _, node in gpus_on(host, vm.moid, detail) if node is not None}
     possible = held or {gpu.numa_node for gpu in host.gpus if gpu.numa_node is not None}
-    is_stale = not held <= nodes if held else bool(possible) and not nodes & possible
+    is_stale = misses_nodes(nodes, held, host) if held else bool(possible) and not nodes & possible
     if is_stale:
         says = f"{AFFINITY_KEY} {node_list(nodes)}, but its GPU is on node {node_list(possible)}"
         change = f"govc vm.change -vm {path_of(vm)} -e {AFFINITY_KEY}={node_list(held or possible)}"

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from rich.text import Text
 
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, node_list
+from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.layout.most import Most, first_screen
@@ -132,11 +133,10 @@ def state_text(state: str) -> Text:
 
 
 def node_text(row: VmRow) -> Text:
-    """Say the affinity, and the GPU's node where it is another."""
-    real = ",".join(str(node) for node in row.gpu_nodes)
-    if not real or real == row.affinity:
+    """Say the affinity, and the GPU's node if it is another. Whether a missing one is wrong, findings say."""
+    if set(row.gpu_nodes) <= set(nodes_of_affinity(row.affinity)):
         return Text(row.affinity)
-    return Text(f"{row.affinity or '-'}, GPU {real}", "yellow")
+    return Text(f"{row.affinity or '-'}, GPU {node_list(row.gpu_nodes)}", "yellow" if row.affinity else "")
 
 
 def guest_text(row: VmRow) -> Text:

@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import counted, gib, is_at_least, listed, node_list, whole_gib
-from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
+from vgpu_cfg.planning.capacity.hardware import misses_nodes, nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.estate.site import Site
@@ -30,6 +30,7 @@ from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
 from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
+from vgpu_cfg.planning.vms.settings.edits import current
 
 MANY_GPUS = 4
 MOST_CPUS_BESIDE_VGPU = 127
@@ -123,16 +124,22 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
 
 
 def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
-    """Check a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
+    """Check a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs.
+
+    An imported VM may have none; one that this tool created got one.
+    """
     if resolved.existing is None or resolved.host is None:
         return
     vm = resolved.desired
     nodes = held_nodes(resolved) if vm.numa.policy is NumaPolicy.FOLLOW_GPU else None
-    current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
-    if nodes and current and set(nodes) != set(current) and not vm.is_managed("numa"):
+    found = current(AFFINITY_KEY, resolved.base) or ""
+    is_off = nodes is not None and misses_nodes(nodes_of_affinity(found), nodes, resolved.host)
+    mark = resolved.existing.mark
+    is_lost = mark is not None and "gpus" in mark.keys and not mark.is_imported
+    if nodes and is_off and (found or is_lost) and not vm.is_managed("numa"):
         message = (
             f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, but its {AFFINITY_KEY} "
-            f"is {node_list(current)}"
+            f"is {found or 'not set'}"
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "set `numa: follow-gpu` and allow a power cycle")
     if is_outside_clusters(resolved):
