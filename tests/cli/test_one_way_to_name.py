@@ -111,6 +111,16 @@ def test_a_target_of_another_kind_is_answered_with_its_host(command: str, vgpu_c
     assert (ran.code, "specify host:esx-01.lab" in ran.told) == (5, True)
 
 
+def test_a_bare_name_of_a_cluster_is_answered_with_its_hosts(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("drain", "gpu", "--dry-run", SERVER)
+    assert (ran.code, "specify host:esx-01.lab or host:esx-02.lab" in ran.told) == (5, True)
+
+
+def test_a_misspelt_vm_of_the_plan_is_answered_with_the_one_that_was_meant(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("plan", PLAN, "--only", "vm:tt1")
+    assert (ran.code, "did you mean 't1'?" in ran.told) == (4, True)
+
+
 def test_what_changes_a_vcenter_asks_and_shows() -> None:
     assert {name: {"--yes", "--dry-run"} - options_of(name) for name in WRITE} == {
         name: set() for name in WRITE

@@ -126,6 +126,18 @@ class Command(TyperCommand):
             self.epilog = f"Connection options ({known} and others): vgpu-cfg --help\n\n{self.epilog}"
         super().format_help(ctx, formatter)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line; an unknown option is answered with the one that was meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if hasattr(error, "possibilities"):
+                from vgpu_cfg.cli.options.meant_words import meant_option
+
+                known = [option for one in self.params for option in one.opts]
+                error.possibilities = [one for one in [meant_option(error.option_name, known)] if one]
+            raise
+
 
 _VALUES = {"bool": "", "str": "TEXT", "Path": "PATH", "path": "PATH", "int": "N", "float": "N"}
 
@@ -142,6 +154,17 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Loaded()
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that a word names; an unknown one is answered with the one that was meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            from vgpu_cfg.cli.options.meant_words import meant_command
+
+            if args and (meant := meant_command(args[0], tuple(self.commands))):
+                error.message += f" Did you mean {meant!r}?"
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's signature
         """Print the help of all commands without importing one."""
@@ -214,6 +237,7 @@ app = typer.Typer(
     "Try it without a vCenter:  vgpu-cfg doctor --server lab:mixed-fleet",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    suggest_commands=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -50,8 +50,15 @@ _KINDS = {
 }  # fmt: skip
 
 
-def build(document: Document, model: type[M], *, loc: Loc = (), data: object = None) -> M:
-    """Make `model` of the document's content at `loc`.
+def build(
+    document: Document,
+    model: type[M],
+    *,
+    loc: Loc = (),
+    data: object = None,
+    hints: type[BaseModel] | None = None,
+) -> M:
+    """Make `model` of the document's content at `loc`; hints for unknown keys come from `hints` if given.
 
     `data` takes the place of the document's own data there, for a caller that has
     replaced something in it; its shape must still be the document's.
@@ -62,7 +69,7 @@ def build(document: Document, model: type[M], *, loc: Loc = (), data: object = N
     try:
         built = model.model_validate(data, context=FROM_FILE)
     except ValidationError as error:
-        faults = faults_of(document, model, error, loc=loc)
+        faults = faults_of(document, hints or model, error, loc=loc)
     else:
         faults = []
         if not document.faults:
@@ -207,6 +214,26 @@ def _value_hint(value: object, wanted: list[str]) -> str:
     return ""
 
 
+_MEANT = {
+    word: key
+    for key, words in {
+        "memory": "ram mem memory_gb memory_mb",
+        "cpus": "vcpu cores num_cpus numcpus",
+        "gpus": "vgpu vgpus accelerator accelerators",
+        "template": "image ova source",
+        "datastore": "ds storage",
+        "resource_pool": "pool rp",
+        "place": "esx esxi placement affinity",
+        "nics": "nic interfaces adapters",
+        "power": "powerstate power_state powered_on autostart state",
+        "attributes": "owner notes note description annotation contact",
+        "name: train-{01..04}": "count replicas instances",
+    }.items()
+    for word in words.split()
+}
+"""Words of other tools and of the vSphere Client for keys that are spelled otherwise."""
+
+
 def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
     """Suggest a key for one that the models at a place do not know: one of theirs, or one below theirs.
 
@@ -218,9 +245,13 @@ def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
         for value in (annotation, *_step(annotation, 0)):
             for name in {name for one in _models(value) for name, _ in _fields(one)}:
                 below.setdefault(name, []).append(repr(key))
-    near = did_you_mean(word, (key for key, _ in known))
-    for name in (word, f"{word}s", word.removesuffix("s")):
-        if name in below and (name == word or not near):
+    keys = {key for key, _ in known}
+    meant = _MEANT.get(word.casefold(), "")
+    if meant.partition(":")[0] in keys:
+        return f"did you mean {meant!r}?"
+    near = did_you_mean(word, keys)
+    for name in (word, meant, f"{word}s", word.removesuffix("s")):
+        if name in below and (name in (word, meant) or not near):
             return f"did you mean {name!r} in {_listed(below[name])}?"
     return near or did_you_mean(word, (key for key, _ in known), noun="keys")
 

@@ -19,7 +19,7 @@ from typing import Any
 from vgpu_cfg.documents import MOST_FILE_BYTES, Document, Loc, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
+from vgpu_cfg.model.plan_file import FileHeader, PlanFile, ProtectEntry, Server, VerifyEntry
 from vgpu_cfg.model.plan_values import SecretReference
 
 _REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
@@ -69,7 +69,7 @@ def read_header(documents: Sequence[Document]) -> Header:
     main = documents[-1]
     for document in documents:
         try:
-            stated = build(document, _Sections)
+            stated = build(document, _Sections, hints=PlanFile)
         except DocumentError as error:
             header.faults += error.faults
         else:

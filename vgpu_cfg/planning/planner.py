@@ -16,6 +16,7 @@ from vgpu_cfg.changes.reach import Disturbed
 from vgpu_cfg.changes.reckoning import all_disturbed, how_to_approve, lacking, reckoned
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
@@ -29,7 +30,7 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.left_down import report_all_left
 from vgpu_cfg.planning.estate.lost import can_go
-from vgpu_cfg.planning.estate.named import meant_at
+from vgpu_cfg.planning.estate.named import meant_at, split
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -496,7 +497,9 @@ class _Planning:
         if not (chosen or has_networks or of_hosts.changes or of_hosts.in_sync or of_hosts.unknown):
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
-            remedy = "specify a VM name, a glob, or host:NAME"
+            typed = [split(selector)[1] for selector in self.options.only]
+            close = [hint for name in typed if (hint := did_you_mean(name, {*names, *hosts.values()} - {""}))]
+            remedy = "; ".join(close) or "specify a VM name, a glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
 

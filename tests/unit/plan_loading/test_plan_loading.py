@@ -117,6 +117,27 @@ def test_one_run_tells_the_faults_of_text_content_and_included_files(load: Loade
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("  ram: 32GiB", "memory'?"),
+        ("  vcpus: 6", "cpus'?"),
+        ("  image: ubuntu", "template'?"),
+        ("  ds: vsan", "datastore'?"),
+        ("  owner: bob", "attributes'?"),
+        ("  count: 4", "name: train-{01..04}'?"),
+        ("cluster: gpu", "cluster' in 'defaults', 'hosts' or 'vms'?"),
+        ("ram: 32GiB", "memory' in 'defaults' or 'vms'?"),
+        ("kind: Plan", ""),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_the_key(line: str, hint: str, load: Loader) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load(f"{HEADER}vms:\n- name: a\n  template: t\n{line}\n")
+    (found,) = caught.value.faults
+    assert found.hint == (f"did you mean '{hint}" if hint else "")
+
+
 def test_comments_order_and_variables_change_nothing_of_what_is_asked(load: Loader) -> None:
     one = asked(load(HEADER + "vms: [{name: a, template: t, cpus: 4}]\n"))
     other_text = "# a comment\n\nvms:\n- {cpus: '${n}', name: a}\ndefaults: {template: t}\nvars: {n: 4}\n"

@@ -56,6 +56,7 @@ def hosts_named(glob: str, observed: Inventory) -> list[Host]:
 
 def one_host(word: str, observed: Inventory) -> Host:
     """Return the host that a word names, `host:` before it or not. Raises NotFound where it is not one."""
+    word = _with_kind(word, observed)
     if split(word)[0] not in ("", "host"):
         _refuse_kind(word, "a host", observed)
     hosts = hosts_named(split(word)[1], observed)
