@@ -52,6 +52,15 @@ class Shape:
         return 1 if self.spread is Spread.HOSTS and self.must else self.max_per_host
 
     @property
+    def line_apart(self) -> str:
+        """The line of which no GPU takes two VMs, "" if that does not matter."""
+        return self.line if self.spread is Spread.GPUS and self.must else ""
+
+    def needs(self, variant: int) -> Variant:
+        """Return the vGPUs of one of its variants, by number."""
+        return self.variants[variant] if self.variants else ()
+
+    @property
     def has_gpus(self) -> bool:
         """Whether it asks for a GPU of any kind."""
         return bool(self.variants or self.fixed or self.dynamic)

@@ -69,7 +69,7 @@ class Filler:
         for groups in (self._by_modes(part, together), anyhow):
             contents = self._shared(part, groups, count_vms(block, together))
             # An uncertain start order is a finding, and better than VMs without a place.
-            if contents and not any(_over(block, values) for values in contents):
+            if contents and not any(values[block.over] for values in contents):
                 return all(
                     self._put(index, values) for index, values in zip(part.hosts, contents, strict=True)
                 )
@@ -143,10 +143,7 @@ class Filler:
 
     def _memory(self, block: HostBlock, first: int) -> list[tuple[int, float]]:
         """Return the terms that sum up the memory, in GiB, of the VMs of a block at these variables."""
-        return [
-            (first + choice.column, self.kinds.shapes[choice.shape].memory_mib / _GIB)
-            for choice in block.choices
-        ]
+        return [(first + choice.column, choice.shape.memory_mib / _GIB) for choice in block.choices]
 
     def _price_beyond(self, program: Program, block: HostBlock, first: int, hosts: int, mean: float) -> None:
         """Price memory beyond the mean of a host, so that no mode's hosts are full while others have room."""
@@ -192,11 +189,11 @@ class Filler:
         return found
 
     def _works(self, index: int, values: Values) -> bool:
-        return not _over(self.kinds.blocks[index], values) and self._check(index, values) is None
+        return not values[self.kinds.blocks[index].over] and self._check(index, values) is None
 
     def _faults(self, hosts: Sequence[int], contents: Sequence[Values]) -> tuple[int, int]:
         """Return how much memory is missing, and how many contents do not work."""
-        over = sum(_over(self.kinds.blocks[hosts[0]], values) for values in contents)
+        over = sum(values[self.kinds.blocks[hosts[0]].over] for values in contents)
         return over, sum(
             not self._works(index, values) for index, values in zip(hosts, contents, strict=True)
         )
@@ -206,7 +203,7 @@ class Filler:
     ) -> Iterator[Refused]:
         """Yield what of contents that have memory must not come again."""
         for index, values in zip(hosts, contents, strict=False):
-            if not _over(self.kinds.blocks[index], values):
+            if not values[self.kinds.blocks[index].over]:
                 why = self._check(index, values)
                 if why and why not in known:
                     yield why
@@ -214,7 +211,7 @@ class Filler:
     def _share(self, program: Program, block: HostBlock, counts: Counts, offsets: Sequence[int]) -> None:
         columns: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for choice in block.choices:
-            terms = columns.setdefault((choice.shape, choice.variant), [])
+            terms = columns.setdefault((choice.number, choice.variant), [])
             terms += [(offset + choice.column, 1.0) for offset in offsets]
         for key, terms in columns.items():
             program.row(terms, least=counts.get(key, 0), most=counts.get(key, 0))
@@ -249,29 +246,26 @@ class Filler:
             return False
         self.filled[index] = filled
         for choice in block.choices:
-            del self.waiting[choice.shape][: values[choice.column]]
+            del self.waiting[choice.number][: values[choice.column]]
         return True
 
     def _alike_starts(self, block: HostBlock, values: Values, board_key: str) -> Refused:
         """Return the numbers of vGPUs, by variant, of a board whose VMs start in no order that is certain."""
         columns: dict[object, list[int]] = {}
         for choice in block.choices:
-            variant = self.kinds.shapes[choice.shape].variants[choice.variant : choice.variant + 1]
-            if variant and variant[0][0].board_key == board_key:
-                columns.setdefault(variant[0], []).append(choice.column)
+            if choice.needs and choice.needs[0].board_key == board_key:
+                columns.setdefault(choice.needs, []).append(choice.column)
         return [(tuple(own), sum(values[column] for column in own)) for own in columns.values()]
 
     def _share_of(self, block: HostBlock, values: Values) -> HostShare:
         share, taken = HostShare(), dict[int, int]()
         for choice in block.choices:
             count = values[choice.column]
-            shape = self.kinds.shapes[choice.shape]
-            first = taken.get(choice.shape, 0)
-            taken[choice.shape] = first + count
-            variant = shape.variants[choice.variant] if shape.variants else ()
+            first = taken.get(choice.number, 0)
+            taken[choice.number] = first + count
             share.assignments += [
-                Assignment(demand, variant, choice.seats)
-                for demand in self.waiting[choice.shape][first : first + count]
+                Assignment(demand, choice.needs, choice.seats)
+                for demand in self.waiting[choice.number][first : first + count]
             ]
         share.sets = [members for members, column in block.sets if values[column]]
         joined = {gpu for members in share.sets for gpu in members}
@@ -289,14 +283,8 @@ def _add_host(program: Program, block: HostBlock) -> int:
     If all is nearly full, a sharing with a little too much here and there is soon found, and then mended.
     """
     first = add_block(program, block)
-    if block.over is not None:
-        program.open(first + block.over, _MOST_OVER, cost=1.0)
+    program.open(first + block.over, _MOST_OVER, cost=1.0)
     return first
-
-
-def _over(block: HostBlock, values: Values) -> int:
-    """Return the memory of a host's VMs beyond the free memory, in units of the block."""
-    return 0 if block.over is None else values[block.over]
 
 
 def deal(blocks: Sequence[HostBlock], group: Group) -> list[dict[int, int]]:

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.passthrough_slots import match_slots
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Demand, Variant
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
@@ -113,11 +111,10 @@ def _gpus_for(
     sets: list[frozenset[int]],
 ) -> tuple[int, ...] | None:
     shape = one.demand.shape
-    line = shape.line if shape.spread is Spread.GPUS and shape.must else ""
     gpus: list[int] = []
-    joined: dict[int, list[int]] = {}
+    joined: dict[int | None, list[int]] = {}
     for need, node in zip(one.variant, one.seats, strict=False):
-        if need.peers is not None and has_group_api(host.host):
+        if host.is_grouped(need):
             if need.peers not in joined:
                 size = sum(other.peers == need.peers for other in one.variant)
                 members = next(
@@ -136,7 +133,7 @@ def _gpus_for(
                 joined[need.peers] = sorted(members)
             gpus.append(joined[need.peers].pop(0))
             continue
-        item = PatternItem(need, line)
+        item = PatternItem(need, shape.line_apart)
         able = [entry for entry in left if entry[1].get(item, 0) > 0]
         found = next((entry for entry in able if node in (None, host.gpus[entry[0]].node)), None)
         if found is None:

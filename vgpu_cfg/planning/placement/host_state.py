@@ -316,6 +316,10 @@ class HostState:
             found[number] = group.name
         return tuple(found.items())
 
+    def is_grouped(self, need: VgpuNeed) -> bool:
+        """Whether a vGPU comes with its NVLink peers, in a device group of the host."""
+        return need.peers is not None and has_group_api(self.host)
+
     def free_sets(self, need: VgpuNeed, size: int, gpus: Sequence[GpuState]) -> list[frozenset[int]]:
         """List the idle sets of so many NVLink peers, first those that break the fewest other sets."""
         idle = {index for index, gpu in enumerate(gpus) if gpu.is_idle and gpu.refuse(need) is None}
@@ -402,7 +406,7 @@ class HostState:
             return code
         if not self.is_creatable(need):
             return Code.NOT_CREATABLE_NOW
-        if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
+        if shape.line_apart and any(held.line == shape.line_apart for held in gpu.held):
             return Code.SPREAD_IMPOSSIBLE
         return None
 
@@ -462,7 +466,7 @@ class HostState:
             found.setdefault(kinds, chosen)
             return
         need = variant[place]
-        if need.peers is not None and has_group_api(self.host):
+        if self.is_grouped(need):
             self._choose_peers(shape, variant, gpus, chosen, kinds, found)
             return
         lowest = chosen[-1] if place and variant[place - 1] == need else 0

@@ -13,17 +13,10 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from vgpu_cfg.model.plan_values import Spread
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.placement.block_maker import BlockMaker, Wanted
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.host_block import (
-    TOO_SMALL,
-    BlockKey,
-    BlockMaker,
-    HostBlock,
-    Wanted,
-    line_apart,
-)
+from vgpu_cfg.planning.placement.host_block import BlockKey, HostBlock
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
@@ -34,6 +27,8 @@ _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""
 _STAYS_WEIGHT = 3
 """A VM that exists is left without a place last."""
+_TOO_SMALL = 400.0
+"""The cost of a NUMA node that is too small for its VM."""
 _TOO_LITTLE = 0.5
 """A bound above it says that some VM has no place, whatever the rest; one VM costs much more."""
 
@@ -84,20 +79,21 @@ class Kinds:
         self.shapes = list(self.groups)
         asking = {(shape.hosts, shape.keep_free): None for shape in self.shapes if shape.keep_free}
         self._asking = list(asking)
-        possible: dict[int, list[tuple[Wanted, int]]] = {}
+        possible: dict[int, list[Wanted]] = {}
         items: dict[PatternItem, None] = {}
         for number, shape in enumerate(self.shapes):
             for index, rank in shape.hosts:
-                wanted = Wanted(number, shape, len(self.groups[shape]), rank)
-                for variant in self._variants(self.hosts[index], shape):
-                    possible.setdefault(index, []).append((wanted, variant))
-                    items |= dict.fromkeys(_items(self.hosts[index], shape, variant))
+                host, count = self.hosts[index], len(self.groups[shape])
+                for variant in self._variants(host, shape):
+                    possible.setdefault(index, []).append(Wanted(number, shape, variant, count, rank))
+                    single = (need for need in shape.needs(variant) if not host.is_grouped(need))
+                    items |= dict.fromkeys(PatternItem(need, shape.line_apart) for need in single)
         self.book = PatternBook(tuple(items))
         kinds: dict[BlockKey, list[int]] = {}
         for index, choices in possible.items():
-            asked = [place for place, (ranked, _) in enumerate(self._asking) if index in dict(ranked)]
+            is_asked = any(index in dict(ranked) for ranked, _ in self._asking)
             maker = BlockMaker(self.hosts[index], self.book)
-            self.blocks[index] = maker.make(choices, asked, len(self.demands))
+            self.blocks[index] = maker.make(choices, len(self.demands) if is_asked else None)
             kinds.setdefault(self.blocks[index].key(), []).append(index)
         for indexes in kinds.values():
             # Which of them are used at all is asked host by host.
@@ -152,19 +148,19 @@ class Kinds:
             block = self.blocks[part.hosts[0]]
             made.offsets.append(add_block(program, self.joined(part)))
             for choice in block.choices:
-                columns[choice.shape].append((made.offsets[-1] + choice.column, 1.0))
+                columns[choice.number].append((made.offsets[-1] + choice.column, 1.0))
         for place, (group, terms) in enumerate(zip(self.groups.values(), columns, strict=True)):
             weight = _COUNTS * (_STAYS_WEIGHT if group[0].stays else 1) + 1 - place / len(self.groups)
             unplaced = program.variable(len(group), cost=weight)
             made.unplaced.append(unplaced)
             program.row([*terms, (unplaced, 1.0)], least=len(group), most=len(group))
-        for place, (ranked, count) in enumerate(self._asking):
-            candidates = [index for index, _ in ranked]
+        for ranked, count in self._asking:
+            candidates = {index for index, _ in ranked}
             already = sum(self.hosts[index].is_in_use for index in candidates)
             uses = [
                 (offset + block.uses, 1.0)
                 for part, offset in zip(parts, made.offsets, strict=True)
-                if (block := self.blocks[part.hosts[0]]).uses is not None and place in block.asking
+                if (block := self.blocks[part.hosts[0]]).uses is not None and part.hosts[0] in candidates
             ]
             program.row(uses, most=max(0, len(candidates) - count - already))
         return made
@@ -176,7 +172,7 @@ class Kinds:
             for column, cost in enumerate(block.costs):
                 yield offset + column, cost
             for choice in block.choices:
-                small = TOO_SMALL if choice.column in block.small else 0.0
+                small = _TOO_SMALL if choice.is_small else 0.0
                 yield offset + choice.column, block.costs[choice.column] + small + 0.001 * part.hosts[0]
 
     def values(self, made: KindProgram, values: Sequence[int]) -> list[tuple[int, ...]]:
@@ -219,12 +215,6 @@ def count_vms(block: HostBlock, values: Sequence[int]) -> Counts:
     counts: Counts = {}
     for choice in block.choices:
         if number := values[choice.column]:
-            key = (choice.shape, choice.variant)
+            key = (choice.number, choice.variant)
             counts[key] = counts.get(key, 0) + number
     return counts
-
-
-def _items(host: HostState, shape: Shape, variant: int) -> Iterator[PatternItem]:
-    for need in shape.variants[variant] if shape.variants else ():
-        if need.peers is None or not has_group_api(host.host):
-            yield PatternItem(need, line_apart(shape))

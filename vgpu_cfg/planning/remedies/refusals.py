@@ -14,7 +14,6 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
@@ -163,7 +162,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
             continue
         reported = len(found.codes)
         for need in dict.fromkeys(variant):
-            if need.peers is not None and has_group_api(host.host):
+            if host.is_grouped(need):
                 _assess_peers(found, host, need, [one for one in variant if one.peers == need.peers])
                 continue
             _assess_gpus(found, host, need, shape, variant.count(need))
