@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from shlex import quote
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
-from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.host_facts import HostFacts, ShellFacts
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Cluster,
@@ -71,10 +72,14 @@ def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
 
     def effect(observed: Inventory) -> Inventory:
         known = observed.facts.hosts
-        hosts = {**known, moid: change(known.get(moid, HostFacts()))}
-        return observed.model_copy(update={"facts": observed.facts.model_copy(update={"hosts": hosts})})
+        return with_facts(observed, hosts={**known, moid: change(known.get(moid, HostFacts()))})
 
     return effect
+
+
+def with_facts(observed: Inventory, **update: object) -> Inventory:
+    """Return an estate with other facts that are read only if hosts are prepared."""
+    return observed.model_copy(update={"facts": observed.facts.model_copy(update=update)})
 
 
 def set_in_facts(moid: str, **update: object) -> Effect:
@@ -82,14 +87,18 @@ def set_in_facts(moid: str, **update: object) -> Effect:
     return change_facts(moid, lambda facts: facts.model_copy(update=update))
 
 
-def set_in_shell(moid: str, **update: object) -> Effect:
-    """Return the effect of values that a host's shell reports then, if it was asked."""
+def change_shell(moid: str, change: Callable[[ShellFacts], ShellFacts]) -> Effect:
+    """Return the effect of changing the answers of a host's shell, if it was asked."""
 
     def changed(facts: HostFacts) -> HostFacts:
-        shell = facts.shell.model_copy(update=update) if facts.shell is not None else None
-        return facts.model_copy(update={"shell": shell})
+        return facts.model_copy(update={"shell": change(facts.shell)}) if facts.shell is not None else facts
 
     return change_facts(moid, changed)
+
+
+def set_in_shell(moid: str, **update: object) -> Effect:
+    """Return the effect of values that a host's shell reports then, if it was asked."""
+    return change_shell(moid, lambda shell: shell.model_copy(update=update))
 
 
 def set_in_cluster(moid: str, **update: object) -> Effect:
@@ -102,13 +111,7 @@ def set_in_cluster(moid: str, **update: object) -> Effect:
 def together(effects: Iterable[Effect]) -> Effect:
     """Return the effects one after the other."""
     steps = tuple(effects)
-
-    def effect(observed: Inventory) -> Inventory:
-        for step in steps:
-            observed = step(observed)
-        return observed
-
-    return effect
+    return lambda observed: reduce(lambda estate, step: step(estate), steps, observed)
 
 
 def back_in_use(moid: str) -> Effect:
@@ -199,13 +202,9 @@ def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
         if like.moid in facts:
             own = facts[like.moid].model_copy(update={"mark": None, "done": {}})
             facts = {**facts, **dict.fromkeys(moids, own)}
-        return observed.model_copy(
-            update={
-                "hosts": (*observed.hosts, *made),
-                "clusters": _changed(observed.clusters, like.cluster_moid, joined),
-                "facts": observed.facts.model_copy(update={"hosts": facts}),
-            }
-        )
+        clusters = _changed(observed.clusters, like.cluster_moid, joined)
+        hosts = (*observed.hosts, *made)
+        return with_facts(observed.model_copy(update={"hosts": hosts, "clusters": clusters}), hosts=facts)
 
     return effect
 

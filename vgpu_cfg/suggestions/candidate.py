@@ -5,7 +5,7 @@ A plan made again, with ideas carried out on copies: of the plan file's text, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
@@ -85,6 +85,29 @@ class Candidate:
     def order(self) -> tuple[int, int]:
         """Return its place in the order: ideas without need for approval first, then by disturbance."""
         return _KINDS.index(self.kind), int(self.cost)
+
+
+def act(
+    says: str,
+    effect: Effect,
+    command: str = "",
+    cost: Cost = Cost.WORK,
+    *,
+    then: Sequence[str] = (),
+    touches: Iterable[str] = (),
+    empties: Iterable[str] = (),
+) -> Candidate:
+    """Return the idea of an act outside of the plan file."""
+    return Candidate(
+        FixKind.OUTSIDE,
+        says,
+        cost,
+        command=command,
+        then=tuple(then),
+        effect=effect,
+        touches=tuple(touches),
+        empties=tuple(empties),
+    )
 
 
 _KINDS = (FixKind.FILE, FixKind.FLAG, FixKind.LEAVE, FixKind.OUTSIDE)

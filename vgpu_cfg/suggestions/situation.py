@@ -96,6 +96,15 @@ class Situation:
                     seen.add(vm.origin)
                     yield vm
 
+    def templates(self, *codes: str) -> Iterator[Vm]:
+        """Yield the template of each such line that has one."""
+        found = (self.site.template_of(vm) for vm in self.lines(*codes))
+        return (template for template in found if template is not None)
+
+    def clusters(self, *codes: str) -> Iterator[tuple[DesiredVm, Cluster]]:
+        """Yield one VM of each such line with every cluster that it may be in."""
+        return ((vm, cluster) for vm in self.lines(*codes) for cluster in self.site.clusters_of(vm))
+
     @cached_property
     def unplaced(self) -> list[DesiredVm]:
         """The VMs that have no host in the plan, or keep the one that they have for want of room."""
@@ -139,6 +148,14 @@ class Situation:
         alike = {(*vm.clusters, vm.place.model_dump_json()): vm for vm in self.unplaced}
         wanted = {host.moid for vm in alike.values() for host in self.hosts_of(vm)}
         return [host for host in self.observed.hosts if host.moid in wanted]
+
+    def concerned_hosts(self, *codes: str) -> list[Host]:
+        """Return the hosts that VMs with errors are or could be on; with codes, none without such errors."""
+        if codes and not any(self.errors(*codes)):
+            return []
+        moids = {one.host_moid for one in self.plan.placements}
+        moids |= {host.moid for host in self.hosts_in_question()}
+        return [host for host in self.observed.hosts if host.moid in moids]
 
     def busy(self, cluster: Cluster) -> float:
         """Return which share of a cluster's GPUs is in use, 1 where it has none."""

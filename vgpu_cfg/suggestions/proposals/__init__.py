@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate
+from vgpu_cfg.suggestions.proposals.acts_in_vcenter import propose_acts_in_vcenter
+from vgpu_cfg.suggestions.proposals.acts_on_hosts import propose_acts_on_hosts
+from vgpu_cfg.suggestions.proposals.acts_on_vms import propose_acts_on_vms
 from vgpu_cfg.suggestions.proposals.host_entries import propose_host_entries
 from vgpu_cfg.suggestions.proposals.names import propose_names
-from vgpu_cfg.suggestions.proposals.outside import propose_acts
 from vgpu_cfg.suggestions.proposals.plan_keys import propose_plan_keys
 from vgpu_cfg.suggestions.proposals.room import propose_room
 from vgpu_cfg.suggestions.proposals.vm_keys import propose_guest_keys, propose_vm_keys
@@ -22,7 +24,9 @@ _ROOMS = (
     propose_guest_keys,
     propose_host_entries,
     propose_room,
-    propose_acts,
+    propose_acts_on_vms,
+    propose_acts_on_hosts,
+    propose_acts_in_vcenter,
 )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from vgpu_cfg.changes.change import RelocateVm
-from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
@@ -35,7 +34,7 @@ from vgpu_cfg.suggestions.acts import (
     together,
     with_boards,
 )
-from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.candidate import Candidate, Cost, act
 from vgpu_cfg.suggestions.others import is_own
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -74,7 +73,7 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
         else:
             says = f"reconnect {host.name}, which is {host.connection.value}"
             command = f"govc host.reconnect -host {path}"
-        yield Candidate(FixKind.OUTSIDE, says, Cost.MOVE, command=command, effect=back_in_use(host.moid))
+        yield act(says, back_in_use(host.moid), command, Cost.MOVE)
 
 
 def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
@@ -87,13 +86,12 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
         changes = make_uncordon_plan(targets, situation.observed, situation.catalog).changes
         home = [vm.moid for one in changes if (vm := one.moves or one.starts)]
-        yield Candidate(
-            FixKind.OUTSIDE,
+        yield act(
             says,
+            together((set_in_host(host.moid, cordons=()), carried_out(changes, situation.catalog))),
+            uncordon(host, *host.cordons) + (" --restore" if home else ""),
             Cost.MOVE if home else Cost.NOTHING,
-            command=uncordon(host, *host.cordons) + (" --restore" if home else ""),
-            effect=together((set_in_host(host.moid, cordons=()), carried_out(changes, situation.catalog))),
-            touches=tuple(moid for moid in dict.fromkeys(home) if moid),
+            touches=(moid for moid in dict.fromkeys(home) if moid),
         )
 
 
@@ -125,7 +123,7 @@ def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
     for host in list(kinds.values())[:_MOST_KINDS]:
         for count in range(1, _MOST_MORE + 1):
             says = f"add {counted(count, 'host')} like {host.name}, without VMs"
-            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=more_hosts(host, count))
+            yield act(says, more_hosts(host, count), cost=Cost.HARDWARE)
     for host in list(kinds.values())[:1]:
         yield from _other_boards(situation, host)
 
@@ -143,7 +141,7 @@ def _other_boards(situation: Situation, like: Host) -> Iterator[Candidate]:
             model = with_boards(like, entry.board, max(count, 1), sharing, VgpuMode.SAME_SIZE)
             mode = " in MIG mode" if sharing is Sharing.MIG else ""
             says = f"add 1 host like {like.name}, but with {max(count, 1)} × {entry.board.name}{mode}"
-            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=more_hosts(model, 1))
+            yield act(says, more_hosts(model, 1), cost=Cost.HARDWARE)
 
 
 def is_protected(situation: Situation, vm: Vm) -> bool:
@@ -156,15 +154,14 @@ def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate
     """Have the owners of VMs switch them off."""
     names = ", ".join(vm.name for vm in vms)
     who = "have the owner power off" if len(vms) == 1 else "have the owners power off"
-    commands = [f"govc vm.power -s {path_of(vm)}" for vm in vms]
-    return Candidate(
-        FixKind.OUTSIDE,
+    first, *then = [f"govc vm.power -s {path_of(vm)}" for vm in vms]
+    return act(
         f"{who} {names} on {host.name}",
+        carried_out([existing_vms.switch_off(vm) for vm in vms], situation.catalog),
+        first,
         Cost.POWER_CYCLE,
-        command=commands[0],
-        then=tuple(commands[1:]),
-        effect=carried_out([existing_vms.switch_off(vm) for vm in vms], situation.catalog),
-        touches=tuple(vm.moid for vm in vms),
+        then=then,
+        touches=(vm.moid for vm in vms),
     )
 
 
@@ -189,14 +186,13 @@ def move_away(
         cold = any(step.why_cold for step in places.steps)
         moves = [_move(step, places) for step in places.steps]
         first, *then = [line for step in places.steps for line in _commands(step, places)]
-        yield Candidate(
-            FixKind.OUTSIDE,
+        yield act(
             "; ".join(_says(step, places) for step in places.steps),
+            carried_out(moves, situation.catalog, tuple(places.placements.values())),
+            first,
             Cost.POWER_CYCLE if cold else Cost.MOVE,
-            command=first,
-            then=tuple(then),
-            effect=carried_out(moves, situation.catalog, tuple(places.placements.values())),
-            touches=tuple(step.vm for step in places.steps),
+            then=then,
+            touches=(step.vm for step in places.steps),
         )
 
 
