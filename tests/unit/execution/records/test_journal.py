@@ -5,6 +5,7 @@ import os
 import stat
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution import Journal, Run, find_journals, read_journal
-from vgpu_cfg.execution.records.journal import MOST_BYTES
+from vgpu_cfg.execution.records.journal import MOST_BYTES, JournalHeader
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry
 
 
@@ -68,6 +70,30 @@ def test_a_journal_reads_back_as_what_happened(tmp_path: Path) -> None:
     assert record.report is not None
     assert [outcome.status for outcome in record.report.outcomes] == ["done", "done"]
     assert record.in_flight == ()
+
+
+def test_the_header_names_all_that_the_entry_of_a_run_has(tmp_path: Path) -> None:
+    words: dict[str, Any] = {
+        name: f"the {name}" for name in ("command", "plan_id", "reviewed", "user", "machine", "account")
+    }
+    begun = RunEntry(run="5eed5eed5eed", at=START, occasion=Occasion("CHG1", "new driver"), **words)
+    plan = plan_of(create("a"))
+    with Journal.begin(tmp_path, plan, begun) as journal:
+        pass
+    assert read_journal(journal.path).header == JournalHeader(
+        run=begun.run,
+        plan="demo",
+        digest=plan.digest,
+        server=plan.target.address,
+        instance_uuid=plan.target.instance_uuid,
+        datacenter=plan.target.datacenter,
+        host=words.pop("machine"),
+        pid=os.getpid(),
+        occasion=begun.occasion,
+        started_at=START,
+        changes=("create a",),
+        **words,
+    )
 
 
 def test_a_journal_keeps_what_every_setting_showed(tmp_path: Path) -> None:

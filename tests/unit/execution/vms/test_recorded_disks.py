@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import add_own_vm, estate, reconfigure, run
 from vgpu_cfg.changes.kinds.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.changes.report import OutcomeStatus
@@ -54,3 +55,20 @@ def test_new_disks_are_recorded_when_they_are_certain(
     assert (mark.disks, mark.new_disks) == (recorded, waiting)
     assert len(server.started("reconfigure_vm")) == requests
     assert len(outcome.tasks) == requests
+
+
+class Forgetful(FakeVCenter):
+    """A vCenter that reports success for a request of nothing but settings, and ignores it."""
+
+    def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+        kept = spec if spec.devices else spec.model_copy(update={"extra_config": {}})
+        return super().reconfigure_vm(moid, kept)
+
+
+def test_a_mark_that_vcenter_ignores_is_not_confirmed() -> None:
+    server = Forgetful()
+    add_own_vm(server, "a", "vm-1", detail_of(disks=(FIRST,)))
+    report, _ = run(server, reconfigure("a", "vm-1", spec_of(GIB)))
+    (outcome,) = report.outcomes
+    assert outcome.status is OutcomeStatus.FAILED
+    assert "does not have the requested settings" in outcome.message
