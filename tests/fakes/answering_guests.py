@@ -15,6 +15,12 @@ Answer = str | ShellResult | GuestError | Callable[[tuple[str, ...]], "str | She
 NOT_FOUND = ShellResult(status=127, stderr="sh: 1: not found")
 
 
+def inner_seconds(words: tuple[str, ...]) -> float:
+    """Return after how long the guest's own `timeout` ends a command, 0 without one."""
+    limits = [float(word) for word in words[1:] if word.isdecimal()] if words[:1] == ("timeout",) else []
+    return next(iter(limits), 0.0)
+
+
 @dataclass
 class FakeGuest:
     """One guest. `answers` maps the first words of a command to its answer; the longest match counts."""
@@ -30,6 +36,7 @@ class FakeGuest:
     ) -> ShellResult:
         words = tuple(arguments)
         self.asked.append(words)
+        assert timeout_seconds > inner_seconds(words), f"{words} may run for {timeout_seconds} s"
         found = max((key for key in self.answers if words[: len(key)] == key), key=len, default=None)
         answer: Answer = NOT_FOUND if found is None else self.answers[found]
         if isinstance(answer, GuestError):

@@ -21,6 +21,7 @@ from tests.unit.verification.cases import CASES
 from tests.unit.verification.plants import PLANTS
 from tests.unit.verification.two_workers import Scene, failing, make_scene, report_of, spec_of, trains_by
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.plan_file.training_entries import Framework
@@ -134,6 +135,33 @@ def by_driver(module: GuestModule) -> GuestModule:
     return module.model_copy(update={"nics": (module.nics[0], *nics)})
 
 
+def unreported(part: str, name: str, value: object) -> Callable[[Scene], None]:
+    """Return a change by which the host does not report one fact: of its GPUs, itself, or its settings."""
+
+    def change(scene: Scene) -> None:
+        view = scene.hosts[0]
+        if part == "facts":
+            scene.hosts[0] = replace(view, facts=view.facts.model_copy(update={name: value}))
+            return
+        gpus = tuple(gpu.model_copy(update={name: value} if part == "gpu" else {}) for gpu in view.host.gpus)
+        own = {name: value} if part == "host" else {}
+        scene.hosts[0] = replace(view, host=view.host.model_copy(update={"gpus": gpus, **own}))
+
+    return change
+
+
+def reported() -> dict[str, Callable[[Scene], None]]:
+    """Return such a change for each fact that the healthy host reports."""
+    view = make_scene().hosts[0]
+    parts = {"gpu": view.host.gpus[0], "host": view.host, "facts": view.facts}
+    return {
+        f"{part}.{name} is not reported": unreported(part, name, field.get_default(call_default_factory=True))
+        for part, reports in parts.items()
+        for name, field in type(reports).model_fields.items()
+        if name in reports.model_fields_set and not field.is_required()
+    }
+
+
 KINDS = tuple(module.kind for module in spec_of(1).modules)
 FAULTS: dict[str, Callable[[Scene], object]] = {
     **{f"case {case.code.value}": case.change for case in CASES},
@@ -145,6 +173,8 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     "the host's programs are missing": on_the_host(answer=NOT_FOUND),
     "the host's programs fail": on_the_host(answer=failing("no\n")),
     "the host's programs print rubbish": on_the_host(answer=ShellResult(status=0, stdout=RUBBISH)),
+    **reported(),
+    "the kernel's settings cannot be read": unreported("facts", "unread", {FactGroup.KERNEL: "no answer"}),
     "the host's shell cannot be reached": lambda scene: scene.hosts.append(
         replace(scene.hosts.pop(), has_shell=True)
     ),
