@@ -267,6 +267,11 @@ class DirectPathCapacity(Frozen):
     remaining: int
     unused_reservation: int
 
+    @property
+    def owner(self) -> str:
+        """The holder of its reserved units: vCenter does not report who made a reservation."""
+        return f"DirectPath profile {self.name}"
+
 
 class Host(ManagedObject):
     """An ESXi host.

@@ -484,6 +484,11 @@ class Manager(Frozen):
         """Return "VM Operator, namespace ml" for people."""
         return ", ".join(filter(None, (self.product, self.group)))
 
+    @property
+    def owner(self) -> str:
+        """Return "namespace ml", the product if it has no such part."""
+        return self.group or self.product
+
 
 class Vm(ManagedObject):
     """A VM or template. `detail` is None where only the first, light pass read it.

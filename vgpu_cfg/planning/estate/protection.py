@@ -34,7 +34,7 @@ class Protection:
 
         A VM that another product manages is covered whatever the files say.
         """
-        managed = None if manager is None else Covering("the VM", manager.words, is_managed=True)
+        managed = None if manager is None else Covering("the VM", manager.words, manager=manager)
         return managed or next(self._of_vm(name, folder), None)
 
     def of_cluster(self, cluster: Cluster | None) -> Covering | None:
@@ -65,19 +65,19 @@ class Protection:
 class Covering:
     """The part of `protect` that covers an object: `what` it names, and its `source`.
 
-    `unread` is the kind of thing whose place was not read: one of those that are protected may be it. With
-    `is_managed` the source is the product that manages the VM.
+    `unread` is the kind of thing whose place was not read: one of those that are protected may be it.
+    `manager` is the product that manages the VM, which is then the source.
     """
 
     what: str
     source: str
     unread: str = ""
-    is_managed: bool = False
+    manager: Manager | None = None
 
     @property
     def message(self) -> str:
         """Say that it is protected, and by whom."""
-        if self.is_managed:
+        if self.manager:
             return f"{self.what} is managed by {self.source}"
         if self.unread:
             return f"{self.what} could not be read, and {self.source} protects certain {self.unread}"
@@ -88,8 +88,9 @@ class Covering:
 
         A plan file cannot override a context.
         """
-        if self.is_managed:
-            return "; ".join(filter(None, (alone, "ask its owner to change it there")))
+        if self.manager:
+            told = f"its owner is {self.manager.owner}: request the change there"
+            return "; ".join(filter(None, (alone, told)))
         if self.unread:
             return f"grant the account read access to {self.what} and its parent objects"
         if self.source == PLAN_FILE:

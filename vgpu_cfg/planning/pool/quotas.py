@@ -99,7 +99,7 @@ def amount_text(gpus: float) -> str:
 
 def share_uses(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ShareUse, ...]:
     """Count the present holdings of every share."""
-    held = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).running()
+    held = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).all_held()
     return tuple(use for one in quotas for use in _uses(one, held.values()))
 
 
@@ -156,7 +156,7 @@ def holdings_of(
 ) -> Holdings:
     """Return the GPUs of VMs before and after a plan."""
     reader = HoldingReader(observed, catalog, CapacityReader(observed, catalog))
-    before = reader.running()
+    before = reader.all_held()
     after = dict(before)
     for vm in deleted:
         after.pop(vm.moid, None)
@@ -265,6 +265,21 @@ class HoldingReader:
                 host = self.observed.host_by_moid.get(vm.host_moid or "")
                 folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
                 found[vm.moid] = self._holding(vm.name, owner_of(vm), folder, host, devices)
+        return found
+
+    def all_held(self) -> dict[str, HoldingVm]:
+        """Return the running VMs, and the units that DirectPath profiles reserve, as if they ran."""
+        found = self.running()
+        for host in self.observed.hosts:
+            boards = {board.key for board in self._boards(host).values() if board is not None}
+            for one in host.direct_path or ():
+                needs = self.capacity.needs(one.vgpu_profile)
+                held = [_of_need(need) for key, need in needs.items() if key in boards][:1]
+                for number in range(one.unused_reservation):
+                    name = f"reserved by {one.name}"
+                    found[f"{host.moid} {one.name} {number}"] = self._holding(
+                        name, one.owner, None, host, tuple(held)
+                    )
         return found
 
     def planned(self, resolved: ResolvedVm) -> HoldingVm | None:

@@ -119,7 +119,7 @@ def _shares(
 ) -> Iterator[ShareRoom]:
     if not quotas or not most:
         return
-    running = copies.reader.running().values()
+    running = copies.reader.all_held().values()
     for one in quotas:
         yield from share_rooms(one, running, holding, partial(copies.held, clusters=one.clusters), most)
 

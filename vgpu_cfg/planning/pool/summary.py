@@ -84,11 +84,16 @@ class IdleVm:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """The running VMs with GPU devices that another product manages: `manager` is it, in words."""
+    """The GPU devices of running VMs that another product manages, or that vCenter reserves.
+
+    `manager` is the product, or the DirectPath profile of the reservation, in words. Reserved devices have no
+    `vms`; `hosts` are those that keep them free.
+    """
 
     manager: str
     vms: tuple[str, ...]
     devices: int
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ def read_pool(
         ),
         use_unread=use.unread,
         past_unread=use.past_unread,
-        managed=tuple(_managed(held)),
+        managed=(*_managed(held), *_reserved(host for host in observed.hosts if wants_host(host.name))),
     )
 
 
@@ -245,6 +250,16 @@ def _managed(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Manag
             found.setdefault(vm.manager.words, []).append((vm.name, len(devices)))
     for words, vms in sorted(found.items()):
         yield Managed(words, tuple(name for name, _ in vms), sum(count for _, count in vms))
+
+
+def _reserved(hosts: Iterable[Host]) -> Iterator[Managed]:
+    found: dict[str, list[tuple[str, int]]] = {}
+    for host in hosts:
+        for one in host.direct_path or ():
+            if one.unused_reservation:
+                found.setdefault(one.owner, []).append((host.name, one.unused_reservation))
+    for words, kept in sorted(found.items()):
+        yield Managed(words, (), sum(count for _, count in kept), tuple(name for name, _ in kept))
 
 
 def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:

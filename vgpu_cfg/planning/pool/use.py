@@ -48,7 +48,7 @@ def owner_of(vm: Vm) -> str:
     """Return the VM's owner by its custom attribute, else by the product that manages it; empty without."""
     told = vm.detail.attributes if vm.detail else {}
     named = next((value for name, value in told.items() if name.lower() == OWNER_ATTRIBUTE), "")
-    return named or (vm.manager.group or vm.manager.product if vm.manager is not None else "")
+    return named or (vm.manager.owner if vm.manager is not None else "")
 
 
 def use_rows(gpus: Sequence[PooledGpu], observed: Inventory, by: UseBy) -> tuple[UseRow, ...]:

@@ -14,7 +14,7 @@ from itertools import groupby
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import VCenter
-from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE, ShareUse
 from vgpu_cfg.planning.pool.spare import ClusterSpare
@@ -141,8 +141,11 @@ def _managed(found: Sequence[Managed], width: int) -> list[Text]:
     """Say which other products hold GPUs, in a line each."""
     lines: list[Text] = []
     for one in found:
-        words = f"{one.manager}: {counted(len(one.vms), 'VM')} with {counted(one.devices, 'GPU device')}"
-        lines += hanging("" if lines else "OTHERS", words, width, indent=0)
+        devices = counted(one.devices, "GPU device")
+        held = f"{devices} reserved on {listed(one.hosts)}"
+        if one.vms:
+            held = f"{counted(len(one.vms), 'VM')} with {devices}"
+        lines += hanging("" if lines else "OTHERS", f"{one.manager}: {held}", width, indent=0)
     return [Text(""), *lines] if lines else []
 
 
