@@ -41,8 +41,12 @@ __all__ = [
 
 _MOST_LINES = 12
 """Lines of a text that may be one text, wrapped: a message that was copied from a window or a mail."""
-_CURLED = (0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0xAB, 0xBB, 0xB4)
+_CURLED = (0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0xAB, 0xBB, 0xB4, 0x300C, 0x300D)
 """Quotes that mails, wikis and vCenter's languages write."""
+_OF_PARAMETER = re.compile(
+    r"(?:[^\x00-\x7f][^\n:：]*|war nicht \w+ ?)[:：] ?(?=\S*(?:spec|configSpec|config)(?:\[\d+\])?\.[a-z])"
+)
+"""vCenter's text on a wrong parameter in another language; the path after it is never translated."""
 _QUOTES = str.maketrans({**dict.fromkeys(map(ord, '"`'), "'"), **dict.fromkeys(_CURLED, "'"), 0xA0: " "})
 _BEFORE = re.compile(
     r"^\s*(?:>\s*)*"
@@ -233,8 +237,8 @@ def count_known() -> int:
 
 
 def _plain(text: str) -> str:
-    """Return a text with plain quotes."""
-    return text.translate(_QUOTES)
+    """Return a text with plain quotes, and a wrong parameter's path after the English words."""
+    return _OF_PARAMETER.sub("specified parameter was not correct: ", text.translate(_QUOTES))
 
 
 def _without_times(text: str) -> str:

@@ -48,6 +48,7 @@ PARAPHRASES = {
     "mig-in-use": "the GPU's MIG mode can't be set, another client has it in use",
     "mig-no-room": "no instance of MIG could be allocated for the VM",
     "ecc-with-vgpu": "my vGPU is refused as ECC is enabled on the board",
+    "ecc-not-read": "the status of ECC cannot be queried by vmiop",
     "sriov-off": "vGPU mode of the host reads non SR-IOV",
     "no-profiles-offered": "NVIDIA's driver loaded, but the host offers zero profiles for vGPU",
     "psod-iommu": "purple screen: IOMMU fault of the nvidia GPU, PTE not set to allow read",

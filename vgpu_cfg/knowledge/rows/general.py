@@ -95,7 +95,7 @@ GENERAL_ROWS = (
     ),
     FaultRow(
         "device-power-on",
-        (r"module '?DevicePowerOn'? power on failed",),
+        (r"module '?DevicePowerOn'? power on failed", r"' ?DevicePowerOn ?'"),
         sample="Module 'DevicePowerOn' power on failed.",
         symptom="the module DevicePowerOn fails, and vCenter gives no further details",
         cause=(

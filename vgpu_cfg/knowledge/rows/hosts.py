@@ -244,8 +244,7 @@ GPU_ROWS = (
         (
             r"not supported with ECC",
             r"\bECC\b[^\n]*(not supported|unsupported|must be (off|disabled)|disable)[^\n]*vGPU",
-            r"vGPU[^\n]*\bECC\b[^\n]*(not supported|unsupported|enabled|disable)",
-            r"cannot query ECC status",
+            r"vGPU[^\n]*\bECC\b(?! status| support will)[^\n]*(not supported|unsupported|enabled|disable)",
         ),
         sample="vmiop_log: (0x0): Initialization: VGX not supported with ECC Enabled.",
         symptom="a vGPU is refused because ECC is enabled",
@@ -265,6 +264,17 @@ GPU_ROWS = (
             "https://docs.nvidia.com/vgpu/9.0/grid-vgpu-release-notes-generic-linux-kvm (ECC since 9.0);"
             " NVIDIA vGPU software user guide; wording from memory, not verified"
         ),
+        confidence=Confidence.INFERRED,
+    ),
+    FaultRow(
+        "ecc-not-read",
+        (r"cannot query ECC status",),
+        sample="vmiop_log: (0x0): Cannot query ECC status. vGPU ECC support will be disabled.",
+        symptom="a vGPU starts without ECC: a notice, not an error",
+        cause="ECC is off on the GPU, or the board has none",
+        check=("nvidia-smi -q -d ECC on the host: Current and Pending",),
+        remedy="none if the guests do not need ECC; otherwise, nvidia-smi -e 1 on the host, and restart it",
+        source="log in DualCoder/vgpu_unlock issue 110; cause from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(

@@ -29,6 +29,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "vCenter: clones, storage, HA, and VMware Tools": read_rows("vsphere"),
     "ESXi: packages and esxcli": read_rows("esxcli"),
     "the guest: driver packages, cloud-init, and containers": read_rows("runtimes"),
+    "Windows guests": read_rows("windows"),
     "the guest: packages, compilers, SSH, NFS, and networks": read_rows("linux"),
     "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
     "training and serving: PyTorch, DeepSpeed, Ray, vLLM": read_rows("frameworks"),
