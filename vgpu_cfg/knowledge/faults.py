@@ -44,7 +44,8 @@ _MOST_LINES = 12
 _CURLED = (0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0xAB, 0xBB, 0xB4, 0x300C, 0x300D)
 """Quotes that mails, wikis and vCenter's languages write."""
 _OF_PARAMETER = re.compile(
-    r"(?:[^\x00-\x7f][^\n:：]*|war nicht \w+ ?)[:：] ?(?=\S*(?:spec|configSpec|config)(?:\[\d+\])?\.[a-z])"
+    r"(?:[^\x00-\x7f][^\n:\uff1a]*|war nicht \w+ ?)[:\uff1a] ?"
+    r"(?=\S*(?:spec|configSpec|config)(?:\[\d+\])?\.[a-z])"
 )
 """vCenter's text on a wrong parameter in another language; the path after it is never translated."""
 _QUOTES = str.maketrans({**dict.fromkeys(map(ord, '"`'), "'"), **dict.fromkeys(_CURLED, "'"), 0xA0: " "})
