@@ -97,13 +97,23 @@ def test_a_guest_that_is_silent_is_told_by_what_vcenter_says(
     [
         (("--template", "nothing*", "--yes"), "no VM of the plan uses nothing* as its template"),
         (("--template", "whole", "--yes", "--output", "json"), "--template supports text only"),
-        (("--yes",), "only --template asks for confirmation"),
+        (("--template", "nothing*", "--dry-run"), "no VM of the plan uses nothing* as its template"),
+        (("--yes",), "--yes: requires --template"),
+        (("--dry-run",), "--dry-run: requires --template"),
     ],
 )
 def test_what_cannot_be_is_refused(vgpu_cfg: CommandLine, words: tuple[str, ...], said: str) -> None:
     ran = vgpu_cfg("verify", PLAN, *words, **SECRETS)
     assert ran.code in (2, 5)
     assert said in " ".join(ran.told.split())
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+def test_a_dry_run_shows_the_clone_and_creates_nothing(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg.done("verify", PLAN, "--template", "w*", "--dry-run", **SECRETS)
+    assert "clone" in ran.out
+    assert "template-check-" in ran.out
+    assert f"NEXT   vgpu-cfg verify {PLAN} '--template=w*'" in ran.out
     assert vgpu_cfg.look(ESTATE).vms == frozenset()
 
 

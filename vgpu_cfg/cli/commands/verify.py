@@ -140,6 +140,9 @@ def verify(
             help="Skip the VMs; boot and inspect a temporary clone of each of these templates of the plan.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --template: show the clone; create nothing.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the clone without asking.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show skipped checks.")] = False,
     output: ReportOption = ReportFormat.TEXT,
@@ -155,11 +158,12 @@ def verify(
 
     globs = _globs(only)
     request = read_request(path, variables, variable_files)
-    if yes and not template:
-        raise typer.BadParameter("only --template asks for confirmation", param_hint="--yes")
+    for option, is_given in {"--yes": yes, "--dry-run": dry_run}.items():
+        if is_given and not template:
+            raise typer.BadParameter("requires --template; all else is read-only", param_hint=option)
     if template:
         options = CommandOptions(connection, variables, variable_files)
-        _show_templates(request, options, path, tuple(template), output, yes=yes)
+        _show_templates(request, options, path, tuple(template), output, yes=yes, dry_run=dry_run)
         return
     if watch:
         _watch(
@@ -340,10 +344,11 @@ def _show_templates(
     output: ReportFormat,
     *,
     yes: bool,
+    dry_run: bool,
 ) -> None:
     """Look into a clone of each template; exit 8 if one lacks a required part, 6 if a clone is left."""
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
-    from vgpu_cfg.cli.flows.running.template_flow import look_at_templates
+    from vgpu_cfg.cli.flows.running.template_flow import look_at_templates, show_clones
     from vgpu_cfg.cli.options.shared import OutputFormat
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.text.estate.templates import render_template_looks
@@ -351,6 +356,9 @@ def _show_templates(
     if output is not ReportFormat.TEXT:
         raise typer.BadParameter("--template supports text only", param_hint="--output")
     how = ApplyOptions(path=path, yes=yes, parallel=1, per_host=1, output=OutputFormat.TEXT, options=options)
+    if dry_run:
+        show_clones(request, options.connection, globs, how)
+        return
     found = look_at_templates(request, options.connection, globs, how)
     show.lines(lambda width: render_template_looks(found, width))
     if found.left_over:

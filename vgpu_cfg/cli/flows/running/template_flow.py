@@ -50,19 +50,12 @@ def look_at_templates(
 
     connection, desired = flow.locate(request, flags)
     by_template = _vms_by_template(desired, globs)
-    if not by_template:
-        known = sorted({_template(vm) for vm in desired.vms} - {""})
-        raise NotFound(
-            f"no VM of the plan uses {' or '.join(globs)} as its template",
-            subject=desired.name,
-            remedy=f"its templates are {', '.join(known)}" if known else "specify a template in `vms`",
-        )
     with compose.connect_writer(connection) as estate:
         begun = estate.clock.now()
     looks: list[TemplateLook] = []
     left: list[str] = []
     for template, vms in by_template.items():
-        throw_away = replace(request, desired=_plan_of_clone(desired, vms[0]), reviewed=None)
+        throw_away = _request_of_clone(request, desired, vms)
         if clones := _deleted(throw_away, flags, how, is_over=False):
             left += clones
             continue
@@ -75,6 +68,22 @@ def look_at_templates(
     )
 
 
+def show_clones(
+    request: PlanRequest, flags: ConnectionFlags, globs: Sequence[str], how: ApplyOptions
+) -> None:
+    """Show the plan of each clone; create none. Raises NotFound where no template is meant."""
+    _, desired = flow.locate(request, flags)
+    for vms in _vms_by_template(desired, globs).values():
+        plan = flow.plan_once(_request_of_clone(request, desired, vms), flags, PlanOptions()).plan
+        command = how.command("verify", *(f"--template={glob}" for glob in globs))
+        show.plan(plan, how.output, command=command, verbose=False)
+        flow.refuse_errors(plan)
+
+
+def _request_of_clone(request: PlanRequest, desired: DesiredPlan, vms: Sequence[DesiredVm]) -> PlanRequest:
+    return replace(request, desired=_plan_of_clone(desired, vms[0]), reviewed=None)
+
+
 def _template(vm: DesiredVm) -> str:
     return str(vm.source) if isinstance(vm.source, TemplateSource) else ""
 
@@ -85,6 +94,13 @@ def _vms_by_template(desired: DesiredPlan, globs: Sequence[str]) -> dict[str, li
         name = _template(vm)
         if name and (matches_any(name, globs) or matches_any(name.rpartition("/")[2], globs)):
             found.setdefault(name, []).append(vm)
+    if not found:
+        known = sorted({_template(vm) for vm in desired.vms} - {""})
+        raise NotFound(
+            f"no VM of the plan uses {' or '.join(globs)} as its template",
+            subject=desired.name,
+            remedy=f"its templates are {', '.join(known)}" if known else "specify a template in `vms`",
+        )
     return found
 
 
