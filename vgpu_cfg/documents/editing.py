@@ -6,6 +6,7 @@ import difflib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -36,7 +37,8 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
     Raises DocumentError if the text cannot be read, or has no place for an edit.
     """
-    yaml, before = _as_dumped(text)
+    indent, before = _as_dumped(text)
+    yaml = _writer(*indent)
     root = _load(yaml, text)
     # From the end, so that a list's other items keep their positions.
     for edit in sorted(edits, key=lambda one: _order(one.loc), reverse=True):
@@ -103,22 +105,28 @@ def _dump(yaml: YAML, root: Any) -> str:
     return out.getvalue()
 
 
-def _as_dumped(text: str) -> tuple[YAML, str]:
-    """Return the writer whose output is closest to the text, and that output."""
-    tries: list[tuple[int, YAML, str]] = []
-    for mapping, sequence, offset in _INDENTS:
-        yaml = YAML()
-        yaml.preserve_quotes = True
-        yaml.width = _WIDEST
-        yaml.brace_single_entry_mapping_in_flow_sequence = True
-        yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+def _writer(mapping: int, sequence: int, offset: int) -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = _WIDEST
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
+    yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+    return yaml
+
+
+@lru_cache(maxsize=8)
+def _as_dumped(text: str) -> tuple[tuple[int, int, int], str]:
+    """Return the indent with which the output is closest to the text, and that output."""
+    tries: list[tuple[int, tuple[int, int, int], str]] = []
+    for indent in _INDENTS:
+        yaml = _writer(*indent)
         dumped = _dump(yaml, _load(yaml, text))
         apart = sum(line[:1] in "+-" for line in difflib.ndiff(text.splitlines(), dumped.splitlines()))
-        tries.append((apart, yaml, dumped))
+        tries.append((apart, indent, dumped))
         if not apart:
             break
-    _, yaml, dumped = min(tries, key=lambda one: one[0])
-    return yaml, dumped
+    _, indent, dumped = min(tries, key=lambda one: one[0])
+    return indent, dumped
 
 
 def _make(root: Any, edit: Edit) -> None:

@@ -130,6 +130,14 @@ class PlanSource:
     variables: Mapping[str, str] = field(default_factory=dict)
     variable_files: Sequence[Path] = ()
     progress: Callable[[str], None] = lambda _: None
+    _edited: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def edit(self, text: str, candidate: Candidate) -> str:
+        """Return a text with the edits of an idea, made once. Raises DocumentError."""
+        key = (text, candidate.key)
+        if key not in self._edited:
+            self._edited[key] = edited(text, candidate.edits)
+        return self._edited[key]
 
     @property
     def text(self) -> str:
@@ -159,7 +167,7 @@ def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> T
     changed = text
     try:
         for one in candidates:
-            changed = edited(changed, one.edits) if one.edits else changed
+            changed = source.edit(changed, one) if one.edits else changed
         loaded = source.load(changed)
     except DocumentError:
         return None

@@ -27,7 +27,7 @@ from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.proposals.room import move_together
 from vgpu_cfg.suggestions.situation import Situation
 
-MOST_TRIALS = 150
+MOST_TRIALS = 100
 FEWEST_TRIALS = 5
 _WORK = 30_000
 """VMs of the plan and of the estate, hosts ten times, that all trials together may look at."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -21,6 +22,7 @@ from vgpu_cfg.planning.estate.ownership import as_named
 if TYPE_CHECKING:
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.ports import InventoryReader, ReadScope
     from vgpu_cfg.settings.connection import Connection as Server
@@ -51,6 +53,24 @@ def find_fixes(request: PlanRequest, connection: Server, refused: Planned) -> Su
         return typed.with_fixes(suggest(source))
 
 
+class _FactsOnce:
+    """A reader that reads the same facts of the same hosts once: many changed plans ask for them."""
+
+    def __init__(self, reader: InventoryReader) -> None:
+        self._reader = reader
+        self._known: dict[tuple[tuple[str, ...], frozenset[FactGroup]], EstateFacts] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Return the facts as they were read first."""
+        key = tuple(host_moids), groups
+        if key not in self._known:
+            self._known[key] = self._reader.read_facts(host_moids, groups)
+        return self._known[key]
+
+
 class _Estate:
     """One reading of an estate, with what else a changed plan asks of it read once."""
 
@@ -62,7 +82,8 @@ class _Estate:
         desired: DesiredPlan,
         secrets: SecretStore,
     ) -> None:
-        self._reader, self._connection, self._options = reader, connection, refused.options
+        self._reader = cast("InventoryReader", _FactsOnce(reader))
+        self._connection, self._options = connection, refused.options
         self._secrets = secrets
         self._refused = refused.observed
         # Where the refused plan took no kinds of hosts, one that helps may.
