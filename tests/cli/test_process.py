@@ -80,7 +80,7 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(vgpu_cfg: CommandLine
     assert "STOPPED" in told
     assert "done create hvd-01" in told
     assert "SKIPPED power on hvd-{01..02}" in told
-    assert "LEFT hvd-01: created, but not completed: power on hvd-01" in told
+    assert "LEFT hvd-{01..02}: created, but not completed: power on hvd-{01..02}" in told
     vms = [vm for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if not vm.is_template]
     assert {vm.name for vm in vms} == {"hvd-01", "hvd-02"}
     assert not any(vm.is_on for vm in vms)

@@ -187,3 +187,20 @@ def test_a_run_leaves_a_journal_and_reading_leaves_none(vgpu_cfg: CommandLine) -
     assert len(lines) > 4
     vgpu_cfg.done("apply", "--yes", PLAN)
     assert list(journals.iterdir()) == [journal]
+
+
+# ---------------------------------------------------------------- many failures of one cause
+
+
+def test_one_cause_is_told_once_with_what_it_stopped(vgpu_cfg: CommandLine) -> None:
+    text = (vgpu_cfg.folder / PLAN).read_text(encoding="utf-8")
+    text = text.replace("hvd-{01..02}", "m-{01..12}").replace("cpus: 16", "cpus: 2").replace("64GiB", "4GiB")
+    text = text.replace("gpus: grid_a100-40c", "power: true").replace("  place: {spread: gpus}\n", "")
+    plan = vgpu_cfg.write("many.yaml", text)
+    vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "nth": 0, "message": "Module DevicePowerOn failed."})
+    ran = vgpu_cfg("apply", "--yes", plan)
+    assert ran.code == 6
+    assert ran.told.count("Module DevicePowerOn failed.") == 2, "as it happens, and at the end"
+    assert ran.out.count("created, but not completed") == 1
+    assert "FAILED  12 steps: power on m-{01..12}" in ran.out
+    assert "power on m-12: as power on m-" in ran.told

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Re
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
-from vgpu_cfg.render.views.run.host_result import host_rows, other_left_behind
+from vgpu_cfg.render.views.run.host_result import host_rows, left_lines, other_left_behind
 from vgpu_cfg.render.views.run.run_steps import StepDone, run_counts, run_verdict, seconds_of, steps_done
 from vgpu_cfg.render.views.run.timeline import run_timeline
 
@@ -118,4 +118,4 @@ def _of_rollback(rollback: Rollback) -> Iterator[_Left]:
         yield _Left("", f"not rolled back: {rollback.why_not}")
     for one in rollback.kept:
         yield _Left(one.subject.name, f"not rolled back: {one.message} ({one.code})", one.remedy)
-    yield from (_Left("", str(one)) for one in rollback.left_behind)
+    yield from (_Left("", text) for text in left_lines(rollback.left_behind))

@@ -66,6 +66,7 @@ class _Tally:
     ended: int = 0
     began: dict[str, datetime] = field(default_factory=dict)
     tasks: dict[str, int] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         if event.kind is EventKind.STARTED:
@@ -74,6 +75,14 @@ class _Tally:
             self.tasks[event.change_id] = self.tasks.get(event.change_id, 0) + 1
         elif event.kind is EventKind.ENDED:
             self.ended += 1
+
+    def brief(self, event: Event) -> Event:
+        """Return an event whose message is said in full once, and after that with what was said first."""
+        if event.kind is not EventKind.ENDED or not event.message:
+            return event
+        text = event.message.removeprefix(f"{event.change_id}: ").replace(event.subject.name, "")
+        first = self.said.setdefault(text, event.change_id)
+        return event if first == event.change_id else event.model_copy(update={"message": f"as {first}"})
 
     def facts(self, event: Event) -> str:
         """Return how long a change took and its number of tasks, if it did anything."""
@@ -132,7 +141,7 @@ class PlainDisplay:
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
-        line = self._waiting(event) or log_line(event, self._tally.facts(event))
+        line = self._waiting(event) or log_line(self._tally.brief(event), self._tally.facts(event))
         if line is not None:
             self._told_at[event.change_id] = event.at
             self._print(event, line)
@@ -281,7 +290,7 @@ class LiveDisplay:
                 print_lines(self._progress.console, _dated(event, "", ended, width_of(self._console)))
 
     def _print(self, event: Event) -> None:
-        line = log_line(event, self._tally.facts(event))
+        line = log_line(self._tally.brief(event), self._tally.facts(event))
         if line is not None:
             print_lines(self._progress.console, _dated(event, "", line, width_of(self._console)))
 

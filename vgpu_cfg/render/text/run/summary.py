@@ -17,7 +17,7 @@ from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_alike, fold_names
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.lines import (
@@ -39,6 +39,7 @@ from vgpu_cfg.render.views.run.host_result import (
     HostRow,
     host_rows,
     is_settled,
+    left_lines,
     other_left_behind,
     reading_text,
     standing_text,
@@ -361,16 +362,20 @@ def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str 
     if rollback is None:
         return []
     lines = _labelled("ROLLBACK", _rollback_head(rollback), width)
+    said: dict[str, list[tuple[str, str]]] = {}
     for outcome in rollback.outcomes:
         if outcome.change_id not in rollback.done:
-            said = outcome.message.removeprefix(f"{outcome.change_id}: ")
-            lines += _labelled("", f"not done: {outcome.change_id}: {said}", width)
-            lines += _labelled("", f"do: {outcome.remedy}", width) if outcome.remedy else []
+            message = outcome.message.removeprefix(f"{outcome.change_id}: ")
+            said.setdefault("not done", []).append((outcome.change_id, f"{message}\n{outcome.remedy}"))
     for one in rollback.kept:
         word = "not undone" if one.code == Code.NOT_UNDONE else "kept intentionally"
-        lines += _labelled("", f"{word}: {one.subject.name}: {one.message} ({one.code})", width)
-        lines += _labelled("", f"do: {one.remedy}", width) if one.remedy else []
-    for left in rollback.left_behind:
+        said.setdefault(word, []).append((one.subject.name, f"{one.message} ({one.code})\n{one.remedy}"))
+    for word, told in said.items():
+        for line in fold_alike(told):
+            text, _, remedy = line.partition("\n")
+            lines += _labelled("", f"{word}: {text}", width)
+            lines += _labelled("", f"do: {remedy}", width) if remedy else []
+    for left in left_lines(rollback.left_behind):
         lines += _labelled("", f"left: {left}", width)
     lines += _labelled("", f"manual: {undo_command}", width) if undo_command else []
     return [Text(""), *lines]

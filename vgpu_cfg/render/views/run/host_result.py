@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.changes.base import Restart, of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import LeftState, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.report import LeftBehind, LeftState, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.ranges import fold_alike
 from vgpu_cfg.model.wording import counted
 
 
@@ -70,9 +71,14 @@ def _is_back(moid: str, after: Inventory | None) -> bool:
 def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
     """Return the remains of a run that no row already shows."""
     down = {row.name for row in rows if row.standing}
-    return tuple(
-        str(one) for one in report.left_behind if one.state != LeftState.DOWN or one.name not in down
+    return left_lines(
+        one for one in report.left_behind if one.state != LeftState.DOWN or one.name not in down
     )
+
+
+def left_lines(remains: Iterable[LeftBehind]) -> tuple[str, ...]:
+    """Return the remains in words, once for objects that are left alike."""
+    return tuple(fold_alike((one.name, str(one).removeprefix(one.name).lstrip(": ")) for one in remains))
 
 
 def _row(
