@@ -39,7 +39,7 @@ def plan_branch(
     from vgpu_cfg.planning.estate.named import host_names, vm_names
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of
-    from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+    from vgpu_cfg.planning.host_settings.gpus.driver import driver_version
 
     connection, desired = flow.locate(request, flags)
     secrets = request.secrets()
@@ -60,7 +60,7 @@ def plan_branch(
             if hosts and (host is None or not matches_any(host.name, hosts)):
                 continue
             found = observed.facts.hosts.get(host.moid) if host is not None else None
-            version = (driver_facts(found.software).version if found is not None else None) or ""
+            version = driver_version(host, found.software) if host is not None and found is not None else ""
             facts = _of_plan(vm, specs.get(vm.name), host, version)
             stacks.append(stack_of(_asked(facts, specs.get(vm.name), ways), branch))
     if not stacks:

@@ -84,7 +84,7 @@ class PciDevice(Frozen):
     `passthrough_active` is what holds now, `passthrough_enabled` what holds after
     a restart. `parent_bridge` is the PCI address of the bridge above it, if told.
     `device_mode` and `configurable_modes` are words of vim `HostPciPassthruInfoDirectPathDeviceMode`
-    (9.1.0.0), empty where the host is older.
+    (9.1.0.0), `driver_version` is that of `directPathInfo`; all are empty where the host is older.
     """
 
     pci_id: str
@@ -104,6 +104,7 @@ class PciDevice(Frozen):
     sriov: Sriov | None = None
     device_mode: str = ""
     configurable_modes: tuple[str, ...] = ()
+    driver_version: str = ""
 
     @property
     def subsystem_id(self) -> int:

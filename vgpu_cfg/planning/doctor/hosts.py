@@ -16,7 +16,7 @@ from vgpu_cfg.planning.doctor.left_behind import is_held, maintenance
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
-from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts, driver_version
 from vgpu_cfg.planning.host_settings.licence import is_evaluation
 from vgpu_cfg.planning.vms.lookup.moving import may_hot_migrate
 
@@ -125,7 +125,7 @@ def _ages(host: Host, patient: Patient) -> Iterator[Ailment]:
     vcenter = patient.observed.vcenter.version
     if vcenter and version_tuple(host.version)[:3] > version_tuple(vcenter)[:3]:
         yield Ailment(Kind.OLD_VCENTER, subject, f"ESXi {host.version}, vCenter {vcenter}")
-    version = driver_facts(patient.facts(host).software).version or ""
+    version = driver_version(host, patient.facts(host).software)
     number = version.partition(".")[0]
     branches = load_driver_branches()
     boards = [patient.reader.board_of(gpu.pci) for gpu in host.gpus]

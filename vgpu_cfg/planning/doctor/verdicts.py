@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.verdicts import HostKind, TriedVCenter, Verdict, VerdictFile, VerdictRow
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried
-from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_version
 from vgpu_cfg.planning.pool.reservations import now_of
 
 _STRENGTH = {trial.value: number for number, trial in enumerate(Trial)}
@@ -59,7 +59,7 @@ def _kinds(observed: Inventory) -> Iterator[HostKind]:
     for host in patient.gpu_hosts:
         found = [patient.reader.board_of(gpu.pci) for gpu in host.gpus]
         boards = tuple(sorted({one.name for one in found if one is not None}))
-        driver = driver_facts(patient.facts(host).software).version or ""
+        driver = driver_version(host, patient.facts(host).software)
         counts[host.version, host.build, driver, boards] += 1
     for (version, build, driver, boards), hosts in sorted(counts.items()):
         yield HostKind(esxi=version, build=build, driver=driver, boards=boards, hosts=hosts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_version
 from vgpu_cfg.planning.host_settings.select import hosts_of
 
 
@@ -97,7 +97,7 @@ def host_branches(desired: DesiredPlan, observed: Inventory) -> Mapping[str, str
     """
     found: dict[str, str] = {}
     for moid, facts in observed.facts.hosts.items():
-        found[moid] = branch_of(driver_facts(facts.software).version or "")
+        found[moid] = branch_of(driver_version(observed.host_by_moid[moid], facts.software))
     for entry in reversed(desired.hosts):
         wanted = branch_of(entry.driver.version or "") if entry.driver is not None else ""
         if wanted:

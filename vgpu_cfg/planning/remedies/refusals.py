@@ -16,7 +16,7 @@ from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_version
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness, lift_cordons
@@ -266,7 +266,7 @@ def _cause_of(code: Code, gpu: GpuState, host: HostState) -> tuple[str, str]:
 
     Belief: no-functions-none-creatable.
     """
-    version = (driver_facts(host.capacity.software).version or "").partition("-")[0]
+    version = driver_version(host.host, host.capacity.software).partition("-")[0]
     if code is Code.NO_HOST_DRIVER and gpu.board is not None and not gpu.board.is_driven_by(version):
         needed = gpu.board.drivers_text
         why = f": version {version} does not support the {gpu.board.name}, which requires {needed}"

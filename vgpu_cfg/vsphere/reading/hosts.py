@@ -160,6 +160,7 @@ def _pci_devices(item: Item, node_of: Mapping[str, int]) -> tuple[PciDevice, ...
                 numa_node=node_of.get(address),
                 sriov=_sriov(state),
                 **_device_mode(state),
+                driver_version=getattr(getattr(found, "directPathInfo", None), "driverVersion", None) or "",
             )
         )
     return tuple(devices)

@@ -141,6 +141,7 @@ _VIRTUAL_FUNCTIONS = (
 _DEVICE_MODE = {
     "directPathState": (Kept("vim.host.PciPassthruInfo.DirectPathState", ("mode", "configurableModes")),)
 }
+_DEVICE_DRIVER = {"directPathInfo": (Kept("vim.host.PciDevice.DirectPathInfo", ("driverVersion",)),)}
 _GRAPHICS = ("deviceName", "vendorName", "pciId", "graphicsType", "vgpuMode", "memorySizeInKB", "vm")
 _GRAPHICS_TYPE = (Kept("vim.host.GraphicsConfig.DeviceType", ("deviceId", "graphicsType", "vgpuMode")),)
 _SPEED = (Kept("vim.host.PhysicalNic.LinkSpeedDuplex", ("speedMb",)),)
@@ -164,7 +165,7 @@ OF_HOSTS: Mapping[str, Shape] = {
         Kept("vim.host.PhysicalNic", ("device", "mac", "driver", "pci"), {"linkSpeed": _SPEED}),
     ),
     "hardware.numaInfo": (Kept("vim.host.NumaInfo", (), {"numaNode": (Kept("vim.host.NumaNode", _NODE),)}),),
-    "hardware.pciDevice": (Kept("vim.host.PciDevice", _PCI),),
+    "hardware.pciDevice": (Kept("vim.host.PciDevice", _PCI, _DEVICE_DRIVER),),
 }
 
 NO_PARTS: Mapping[str, Shape] = {}

@@ -13,7 +13,8 @@ from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
-from vgpu_cfg.planning.host_settings.gpus.driver import DriverFacts, driver_facts
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.planning.host_settings.gpus.driver import DriverFacts, driver_facts, driver_version
 from vgpu_cfg.planning.host_settings.table import setting
 
 DRIVER = setting("driver")
@@ -180,3 +181,15 @@ def test_once_the_driver_runs_gpus_are_of_their_configured_type() -> None:
     host = view(gpus=(basic, other))
     shown = DRIVER.show(host.host, wish_of(DRIVER, wanted(), host))
     assert [one.graphics_type for one in shown.gpus] == [GraphicsType.SHARED, GraphicsType.BASIC]
+
+
+def test_the_version_is_the_packages_and_else_what_the_gpus_of_esx_9_1_say() -> None:
+    pci = PciDevice(pci_id="0000:17:00.0", vendor_id=0x10DE, device_id=0x20F1, driver_version="580.95.02")
+    host = Host(moid="host-1", name="esx-01", gpus=(Gpu(pci=pci, name="A100"),))
+    package = SoftwarePackage(name="NVD-AIE-800", version="595.71.03-1OEM.800", vendor="NVD")
+    other = package.model_copy(update={"name": "vmware-nvme"})
+    assert driver_version(host, [package]) == "595.71.03-1OEM.800"
+    assert driver_version(host, []) == "580.95.02"
+    assert driver_version(host, [other]) == ""
+    passed = pci.model_copy(update={"driver_version": "9.1.0"})
+    assert driver_version(host.model_copy(update={"gpus": (Gpu(pci=passed, name="A100"),)}), []) == ""

@@ -309,6 +309,13 @@ def test_the_device_mode_is_what_esx_9_1_says_and_empty_before() -> None:
     assert (device.device_mode, device.configurable_modes) == ("", ())
 
 
+def test_the_version_of_a_functions_driver_is_what_esx_9_1_says() -> None:
+    told = function(A100)
+    assert host({"hardware.pciDevice": [told]}).pci_devices[0].driver_version == ""
+    told.directPathInfo = vim.host.PciDevice.DirectPathInfo(driverName="nvidia", driverVersion="580.95.02")
+    assert host({"hardware.pciDevice": [told]}).pci_devices[0].driver_version == "580.95.02"
+
+
 def test_each_device_mode_of_the_api_has_a_name_or_is_known_otherwise() -> None:
     shown_otherwise = {"none", "directPath", "systemSelect"}
     modes: Any = vim.host.PciPassthruInfo.DirectPathDeviceMode

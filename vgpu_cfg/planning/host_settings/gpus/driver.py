@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,6 +73,17 @@ def driver_facts(software: Iterable[SoftwarePackage]) -> DriverFacts:
         if kind is not None and found.kind is None:
             found = DriverFacts(kind, package.version, package=package.name)
     return DriverFacts(found.kind, found.version, has_daemon, found.package)
+
+
+def driver_version(host: Host, software: Collection[SoftwarePackage]) -> str:
+    """Return a host driver's version, "" if unknown: the package's, else that of its GPUs if none was read.
+
+    Belief: device-driver-version.
+    """
+    if software:
+        return driver_facts(software).version or ""
+    reported = (gpu.pci.driver_version for gpu in host.gpus)
+    return next((version for version in reported if branch_of(version)), "")
 
 
 def branch_of(version: str) -> str:
