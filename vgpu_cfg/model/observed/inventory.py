@@ -427,6 +427,7 @@ class Datastore(ManagedObject):
     free_mib: int = 0
     capacity_mib: int = 0
     is_accessible: bool = True
+    is_in_maintenance: bool = False
 
 
 class Folder(ManagedObject):

@@ -125,8 +125,10 @@ class Site:
             pod = self._only(vm, vm.datastore, self.pods, "datastore cluster", codes)
             return None if pod is None else self._in_pod(vm, pod, own)
         found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
-        if found is not None and not found.is_accessible:
-            message = f"the datastore {found.name} is not accessible"
+        is_new_there = found is not None and found.moid not in own
+        if found is not None and (not found.is_accessible or (found.is_in_maintenance and is_new_there)):
+            state = "in maintenance mode" if found.is_accessible else "not accessible"
+            message = f"the datastore {found.name} is {state}"
             remedy = "check its state in vCenter, or specify another datastore"
             self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
         return found
@@ -137,7 +139,7 @@ class Site:
         if kept is not None:
             return kept
         near = {moid for host in self._hosts_of(vm) for moid in host.datastore_moids}
-        usable = [one for one in members if one.is_accessible]
+        usable = [one for one in members if one.is_accessible and not one.is_in_maintenance]
         if not usable:
             message = f"no datastore in the datastore cluster {pod.name} is accessible"
             remedy = "check their state in vCenter, or specify another datastore"

@@ -272,7 +272,10 @@ FIRST_PASS = (
     Paths("vim.ResourcePool", ("name", "parent", "owner"), NO_PARTS),
     Paths(
         "vim.Datastore",
-        ("name", "parent", "summary.type", "summary.freeSpace", "summary.capacity", "summary.accessible"),
+        (
+            *("name", "parent", "summary.type", "summary.freeSpace", "summary.capacity"),
+            *("summary.accessible", "summary.maintenanceMode"),
+        ),
         NO_PARTS,
     ),
     Paths("vim.Network", ("name", "parent"), NO_PARTS),

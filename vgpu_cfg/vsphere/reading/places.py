@@ -150,6 +150,7 @@ def datastores(places: Places) -> tuple[Datastore, ...]:
             free_mib=item.get("summary.freeSpace", 0) >> 20,
             capacity_mib=item.get("summary.capacity", 0) >> 20,
             is_accessible=item.get("summary.accessible", False),
+            is_in_maintenance=item.get("summary.maintenanceMode", "normal") != "normal",
         )
         for item in places.of_type("Datastore")
     )

@@ -364,7 +364,7 @@ def _datastore(
     """
     if vm.datastore is not None:
         return site.datastore_of(vm)
-    usable = fitting(policies, site.datastores)
+    usable = [one for one in fitting(policies, site.datastores) if not one.is_in_maintenance]
     known = {datastore.moid: datastore for datastore in usable}
     if template is not None and template.detail is not None:
         for moid in template.detail.datastore_moids:
