@@ -49,9 +49,17 @@ def make_snapshot(vgpu_cfg: CommandLine) -> None:
     _colleague(vgpu_cfg).does("golden", "CreateSnapshot_Task", "before", "", False, False)
 
 
+def keep_id(vgpu_cfg: CommandLine) -> None:
+    """Keep the first plan file's ID for plan.yaml, as one file that was edited."""
+    (vgpu_cfg.folder / "plan.yaml.id").write_text(
+        (vgpu_cfg.folder / "with.yaml.id").read_text("utf-8"), "utf-8"
+    )
+
+
 HANDS: Mapping[str, Callable[[CommandLine], None]] = {
     "write user data": write_user_data,
     "write user data that compresses": write_text,
     "attach disks of others": attach_disks,
     "make a snapshot of the template": make_snapshot,
+    "keep the id of with.yaml": keep_id,
 }
