@@ -452,6 +452,7 @@ def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
             hardware_label=row.get("label"),
             parent_bridge=row.get("bridge"),
             numa_node=node if node != "unknown" else None,
+            device_mode=row.get("device_mode", ""),
         ),
         name=board.name if board else "Something new",
         memory_mib=board.framebuffer_mib if board else 0,

@@ -78,6 +78,15 @@ class Sriov(Frozen):
     most: int = 0
 
 
+_DEVICE_MODES = {
+    "directPath": "DirectPath",
+    "enhancedDirectPath": "Enhanced DirectPath",
+    "vGpuSameSize": "vGPU same size",
+    "vGpuMixedSize": "vGPU mixed size",
+    "systemSelect": "chosen by the system",
+}
+
+
 class PciDevice(Frozen):
     """One PCI function of a host, with its passthrough state.
 
@@ -105,6 +114,12 @@ class PciDevice(Frozen):
     device_mode: str = ""
     configurable_modes: tuple[str, ...] = ()
     driver_version: str = ""
+
+    @property
+    def mode_note(self) -> str:
+        """Return " (device mode host)" as ESX 9.1 reports it, "" before."""
+        mode = _DEVICE_MODES.get(self.device_mode, self.device_mode)
+        return f" (device mode {mode})" if mode else ""
 
     @property
     def subsystem_id(self) -> int:

@@ -71,7 +71,7 @@ def _gpus(host: Host, patient: Patient) -> Iterator[Ailment]:
 
 
 def _named(gpus: list[Gpu]) -> str:
-    counts = Counter(gpu.name for gpu in gpus)
+    counts = Counter(f"{gpu.name}{gpu.pci.mode_note}" for gpu in gpus)
     return ", ".join(f"{count} × {name}" for name, count in sorted(counts.items()))
 
 

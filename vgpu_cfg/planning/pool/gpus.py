@@ -226,9 +226,9 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
             return ""
         case Code.NO_HOST_DRIVER:
-            return "not supported by a host driver"
+            return f"not supported by a host driver{gpu.pci.mode_note}"
         case Code.NOT_SHARED_DIRECT:
-            return "graphics type is not sharedDirect"
+            return f"graphics type is not sharedDirect{gpu.pci.mode_note}"
         case None:
             return ""
         case _:

@@ -257,6 +257,9 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
             return f"is in use, but its usage could not be determined ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
             return f"already has a VM from this item ({holders})"
+        case Code.NOT_SHARED_DIRECT | Code.NO_HOST_DRIVER:
+            found = host.host.gpu(gpu.pci_id)
+            return f"{_STATES[code]}{found.pci.mode_note if found is not None else ''}"
         case _:
             return _STATES.get(code, f"is not available ({code})")
 

@@ -305,8 +305,9 @@ def test_the_device_mode_is_what_esx_9_1_says_and_empty_before() -> None:
     listed = {"hardware.pciDevice": [function(A100)]}
     (device,) = host(listed | {"config.pciPassthruInfo": [told]}).pci_devices
     assert (device.device_mode, device.configurable_modes) == ("enhancedDirectPath", ("host", "directPath"))
+    assert device.mode_note == " (device mode Enhanced DirectPath)"
     (device,) = host(listed | {"config.pciPassthruInfo": [passthrough(A100)]}).pci_devices
-    assert (device.device_mode, device.configurable_modes) == ("", ())
+    assert (device.device_mode, device.configurable_modes, device.mode_note) == ("", (), "")
 
 
 def test_the_version_of_a_functions_driver_is_what_esx_9_1_says() -> None:

@@ -84,6 +84,7 @@ def _read(view: HostView, device: str) -> Reading:
     if gpu.vgpu_mode is None:
         return Reading(
             unread="the host reports no vGPU mode for the GPU because the host driver does not control it"
+            + gpu.pci.mode_note
         )
     return Reading(configured=gpu.vgpu_mode.value)
 

@@ -225,7 +225,7 @@ class _Strips:
         return MapGpu(
             pci_id=row.pci_id,
             board=row.board,
-            mode=str(pooled.mode),
+            mode=row.mode if pooled.mode is PoolMode.UNKNOWN and row.mode else str(pooled.mode),
             memory_mib=row.memory_mib,
             free_mib=pooled.free_framebuffer_mib,
             lost_mib=pooled.lost_mib,
