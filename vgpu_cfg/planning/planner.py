@@ -94,7 +94,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
 )
 from vgpu_cfg.planning.vms.relocate import within_windows
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
-from vgpu_cfg.planning.vms.selection import only_chosen
+from vgpu_cfg.planning.vms.selection import only_chosen, report_included
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.cluster_rows import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
@@ -386,6 +386,7 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
+            report_included(changes, chosen, self.findings)
         lost_hosts = self._lost_hosts(chosen)
         self.host_planner.report_absent(
             lambda host: self._needing(host, resolved_vms, owned, chosen),

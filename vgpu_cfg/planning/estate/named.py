@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from glob import escape
 
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions, is_host, matches_any
@@ -101,6 +102,13 @@ def meant_at(options: PlanOptions, desired: DesiredPlan, observed: Inventory) ->
         return [f"host:{escape(host.name)}" for host in hosts_of(word, observed)] or [word]
 
     return replace(options, only=tuple(one for word in options.only for one in meant(word)))
+
+
+def how_to_select(options: PlanOptions, desired: DesiredPlan) -> str:
+    """Return the remedy if `only` matches nothing: the VMs that the plan has, or the closest one."""
+    names = [vm.name for vm in desired.vms]
+    hint = did_you_mean(options.only[0], names, noun="VMs") if options.only else ""
+    return hint or "specify a VM name, a glob, or host:NAME"
 
 
 def _is_vm(glob: str, known: Iterable[str], observed: Inventory) -> bool:

@@ -239,7 +239,7 @@ class Code(StrEnum):
     PACK_UNMET = "VG336", "VMs that should run together are on different hosts", _I, _O
     KEEP_FREE_UNMET = "VG337", "fewer hosts are free of GPU VMs than required", _W, _O
 
-    ONLY_MAY_STRAND = "VG340", "a VM excluded by --only may not get a GPU later", _W, _R
+    ONLY_MAY_STRAND = "VG340", "a VM excluded by --only shares GPUs with a selected one", _W, _R
     OVERRIDE_OF_NO_USE = "VG341", "a cluster override has no effect in this cluster", _W, _D
     NO_CLUSTER = "VG342", "a cluster option is set for a VM outside any cluster", _E, _D
     NOT_MADE_ANEW = "VG343", "a source required to recreate a VM does not exist", _W, _O

@@ -24,7 +24,7 @@ from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, is_in_folder, listed_disks, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
-from vgpu_cfg.planning.estate.named import meant_at
+from vgpu_cfg.planning.estate.named import how_to_select, meant_at
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -225,7 +225,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM in the plan file matches {' or '.join(chosen.only)}"
-        findings.add(Code.NOTHING_SELECTED, subject, message, "specify a VM name or glob, or host:NAME")
+        findings.add(Code.NOTHING_SELECTED, subject, message, how_to_select(chosen, desired))
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     # Rules go before their VMs: vCenter may drop a rule by itself once its VMs are gone.

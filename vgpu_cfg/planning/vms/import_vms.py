@@ -23,7 +23,7 @@ from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.devices import all_devices
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
-from vgpu_cfg.planning.estate.named import meant_at
+from vgpu_cfg.planning.estate.named import how_to_select, meant_at
 from vgpu_cfg.planning.estate.ownership import as_imported, marked_moids, own_vms
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -218,5 +218,4 @@ def refuse_nothing(
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
     message = f"no VM in the plan file exists{matching}"
     subject = Subject(kind="plan", name=desired.name)
-    remedy = "specify a VM name or glob, or host:NAME"
-    findings.add(Code.NOTHING_SELECTED, subject, message, remedy, severity)
+    findings.add(Code.NOTHING_SELECTED, subject, message, how_to_select(options, desired), severity)
