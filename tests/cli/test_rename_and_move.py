@@ -152,7 +152,7 @@ def test_the_plan_file_renames_vms_and_their_marks_and_rules(plan: Path, vgpu_cf
 def test_another_cluster_is_a_vmotion_with_leave_and_with_its_stun(plan: Path, vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN.replace("cluster: gpu", "cluster: other"))
     told = vgpu_cfg.done("plan", plan).told
-    assert "allow the move with --allow-move" in told
+    assert "to allow the move, add --allow-move" in told
     assert vgpu_cfg("plan", "--exit-code", plan).code == 10
     # The remedy, followed.
     shown = vgpu_cfg.done("plan", "--allow-move", plan).told

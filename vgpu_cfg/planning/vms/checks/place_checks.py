@@ -160,10 +160,10 @@ def with_way(resolved: ResolvedVm, message: str) -> tuple[str, str]:
     if move.why_cold:
         return (
             f"{message}; it can be moved only while powered off: {move.why_cold}",
-            "allow the move with --allow-move and --allow-power-cycle, or move it manually",
+            "to allow the move, add --allow-move --allow-power-cycle; or move it manually",
         )
     perhaps = "" if move.is_known else " (and --allow-power-cycle, if vCenter cannot migrate its vGPU live)"
-    return message, f"allow the move with --allow-move{perhaps}, or move it manually"
+    return message, f"to allow the move, add --allow-move{perhaps}; or move it manually"
 
 
 def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
@@ -319,29 +319,34 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
     used: dict[str, list[str]] = {}
     for (line, host_name), resolved_vms in residents.items():
         used.setdefault(line, []).append(host_name)
-        limit = resolved_vms[0].desired.place.max_hosts
-        if limit and len(used[line]) > limit:
-            message = (
-                f"it is on {host_name}, but `max_hosts` limits these VMs to {listed(used[line][:limit])}"
-            )
-            for resolved in resolved_vms:
-                findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, "move them manually")
         place = resolved_vms[0].desired.place
+        if place.max_hosts and len(used[line]) > place.max_hosts:
+            allowed = listed(used[line][: place.max_hosts])
+            message = f"it is on {host_name}, but `max_hosts` limits these VMs to {allowed}"
+            for resolved in resolved_vms:
+                way = with_way(resolved, message) if _has_way(resolved) else (message, "move them manually")
+                findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *way)
         most = 1 if place.spread is Spread.HOSTS else place.max_per_host or len(resolved_vms)
         if len(resolved_vms) <= most:
             continue
         names = listed((resolved.name for resolved in resolved_vms), shown=6)
         is_must = any(resolved.desired.place.must for resolved in resolved_vms)
-        for resolved in resolved_vms:
-            findings.add_vm(
-                Code.SPREAD_UNMET,
-                resolved.desired,
-                f"{names} should run on different hosts but are all on {host_name}"
-                if most == 1
-                else f"{host_name} should have at most {most} of these VMs: {names}",
-                "move one manually, or specify more hosts",
-                None if is_must else Severity.INFO,
-            )
+        message = (
+            f"{names} should run on different hosts but are all on {host_name}"
+            if most == 1
+            else f"{host_name} should have at most {most} of these VMs: {names}"
+        )
+        severity = None if is_must else Severity.INFO
+        for resolved in [one for one in resolved_vms if _has_way(one)]:
+            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *with_way(resolved, message), severity)
+        for resolved in resolved_vms if not any(map(_has_way, resolved_vms)) else ():
+            remedy = "move one manually, or specify more hosts"
+            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
+
+
+def _has_way(resolved: ResolvedVm) -> bool:
+    """Whether a VM is in excess at its place, and has another, or something that keeps it."""
+    return resolved.possible_move is not None or bool(resolved.why_stays)
 
 
 def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:

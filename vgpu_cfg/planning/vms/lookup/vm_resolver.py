@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from vgpu_cfg.model.guests.modules import branch_of_package
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
@@ -54,6 +56,8 @@ class VmResolver:
     protection: Protection = field(init=False)
     protected_clusters: dict[str, Covering] = field(init=False)
     in_order: list[DesiredVm] = field(init=False)
+    staying: dict[str, Counter[str]] = field(init=False, default_factory=dict)
+    """How many VMs of a line stay on a host, by moid."""
 
     def __post_init__(self) -> None:
         self.desired = with_choices(self.desired, self.observed, self.catalog)
@@ -136,11 +140,17 @@ class VmResolver:
     def _assess_move(self, resolved: ResolvedVm) -> None:
         """Say of a VM that is elsewhere than the plan file says how it gets there, or why it does not."""
         vm, host = resolved.existing, resolved.host
-        if vm is None or host is None or not is_elsewhere(resolved, self.observed, self.lookup.silent):
+        if vm is None or host is None:
+            return
+        is_elsewhere_now = is_elsewhere(resolved, self.observed, self.lookup.silent)
+        is_surplus = not is_elsewhere_now and self._is_surplus(resolved, host)
+        if not is_elsewhere_now and not is_surplus:
             return
         cluster = self.observed.cluster_of(host)
         silent = Findings()
         ranked = self.candidates.of(self._query_of_move(resolved), resolved.desired, silent)
+        is_here = not is_surplus and any(self.hosts[index].moid == host.moid for index, _ in ranked)
+        ranked = tuple(pair for pair in ranked if is_here or self.hosts[pair[0]].moid != host.moid)
         protected = self.protected_clusters.get(cluster.moid) if cluster is not None else None
         if protected is not None:
             resolved.why_stays = protected.message
@@ -154,7 +164,6 @@ class VmResolver:
             return
         store = other_datastore(resolved, self.lookup.silent)
         why = why_cold(resolved.base, self.observed) if vm.is_on else ""
-        is_here = any(self.hosts[index].moid == host.moid for index, _ in ranked)
         move = Moving(
             host,
             why_cold=why,
@@ -165,6 +174,18 @@ class VmResolver:
         )
         resolved.possible_move = move
         resolved.move = move if self.allow_move else None
+
+    def _is_surplus(self, resolved: ResolvedVm, host: Host) -> bool:
+        """Whether `place` allows fewer VMs of the line on this host, or fewer hosts; the last by name are."""
+        place, on = resolved.desired.place, self.staying.setdefault(resolved.desired.line, Counter())
+        if not place.must or "place" in resolved.desired.ignore:
+            return False
+        most = 1 if place.spread is Spread.HOSTS else place.max_per_host
+        is_surplus = bool(most and on[host.moid] >= most)
+        is_surplus |= bool(place.max_hosts and host.moid not in on and len(on) >= place.max_hosts)
+        if not is_surplus:
+            on[host.moid] += 1
+        return is_surplus
 
     def _query_of_move(self, resolved: ResolvedVm) -> CandidateQuery:
         """Return a moved VM's request for its new host: all its present devices there, and the rest."""
