@@ -8,8 +8,9 @@ The number of names that a plan file writes out: a line of a few letters can mea
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from vgpu_cfg.planning.expand.training import expand_training
 
 MOST_BYTES = Limit("", 64 * 1024)
 """A CA with all between it and its servers has a tenth of this; a system's whole bundle is no site's."""
+
+_NO_VGPU_NAME = re.compile(r"'([^']+)' is not a valid vGPU name: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ def load_plan(
     try:
         return _load(Path(path), overrides, [Path(file) for file in variable_files], text, reach)
     except DocumentError as error:
-        raise DocumentError(reach.without_content(error.faults), remedy=error.stated_remedy) from error
+        faults = [with_near_names(fault) for fault in reach.without_content(error.faults)]
+        raise DocumentError(faults, remedy=error.stated_remedy) from error
 
 
 def _load(
@@ -172,6 +176,20 @@ def _section(document: Document, key: str) -> Part | None:
 
 def _sections(documents: Sequence[Document], key: str) -> list[Part]:
     return [Part(document, (key,), document.data[key]) for document in documents if key in document.data]
+
+
+def with_near_names(fault: DocumentFault) -> DocumentFault:
+    """Return a fault of a misspelled vGPU name with the closest name of the catalog, if there is one."""
+    found = _NO_VGPU_NAME.match(fault.message)
+    if fault.hint or found is None:
+        return fault
+    from vgpu_cfg.catalog import load_catalog
+
+    near = load_catalog().suggest(found[1])
+    if not near:
+        return fault
+    message = f"'{found[1]}' is not a valid vGPU name"
+    return replace(fault, message=message, hint=f"did you mean '{near[0]}'?")
 
 
 def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
