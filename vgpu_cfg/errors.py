@@ -85,7 +85,7 @@ class DocumentError(VgpuCfgError):
         super().__init__(
             first.message if count == 1 else f"{count} errors in {first.file}",
             subject=f"{first.file}:{first.line}:{first.column}",
-            remedy=remedy or first.hint or "fix the file and run `vgpu-cfg validate` on it",
+            remedy=remedy or first.hint or "correct the file, then run the same command again",
         )
 
     @property

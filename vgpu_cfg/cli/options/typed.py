@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ OF_RECORDINGS = (
 """Commands that have --from."""
 _OF_A_VCENTER = {"--record", "--hours", "--bundle", "--evidence"}
 """Their options that need a vCenter."""
+_OPTION = re.compile(r"--[a-z-]+(?:=\S+| \d+)?(?=[ ,;]|$)")
+_ADDS = re.compile(rf"(?<!or )\badd:? ((?:{_OPTION.pattern} ?)+)")
+"""The options of a remedy that an approval is enough for."""
 _NAMES_A_SERVER = ("--server", "--context", "--from")
 
 
@@ -92,6 +96,26 @@ def completed_command(command: str) -> str:
         more = (*_RECORDING,)
     words = [program, verb, *rest, *more]
     return command if words == shlex.split(command) else shlex.join(words)
+
+
+def approved(plan: Plan) -> str:
+    """Return this command line with the options that approve every error, empty if one needs more than that.
+
+    Without an error and without a change they are those that approve a change.
+    """
+    found = [_ADDS.search(one.remedy) for one in plan.errors]
+    if not plan.errors and not plan.changes:
+        found = [one for one in (_ADDS.search(one.remedy) for one in plan.diagnostics) if one]
+    if not found or not all(found):
+        return ""
+    options = dict.fromkeys(option for one in found if one for option in _OPTION.findall(one[1]))
+    return " ".join([shlex.join(["vgpu-cfg", *sys.argv[1:]]), *options])
+
+
+def in_earnest() -> str:
+    """Return this command line without --dry-run, empty if it has none."""
+    words = [word for word in sys.argv[1:] if word != "--dry-run"]
+    return shlex.join(["vgpu-cfg", *words]) if len(words) < len(sys.argv) - 1 else ""
 
 
 def with_fixes(found: Suggestion) -> Suggestion:

@@ -184,7 +184,7 @@ def status(
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import differing, view_status
 
-    made = typed.advised(made)
+    made, next_command = typed.advised(made), typed.completed_command("vgpu-cfg plan PLAN")
     view = view_status(made, observed, differences)
 
     def data() -> Data:
@@ -193,7 +193,7 @@ def status(
         return status_data(view)
 
     return Answer(
-        lambda width: render_status(view, width, with_all=verbose),
+        lambda width: render_status(view, width, next_command=next_command, with_all=verbose),
         data,
         {
             "hosts": len(view.hosts),

@@ -98,7 +98,13 @@ def plan(
 
         data(plan_data(made, fixes))
         return
-    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose, occasion=occasion)
+    shown = PlanShown(
+        next_command=command or typed.in_earnest(),
+        approved_command=typed.approved(made),
+        is_only_shown=is_only_shown,
+        with_all=verbose,
+        occasion=occasion,
+    )
     lines(lambda width: render_plan(made, width, shown))
 
 

@@ -11,7 +11,7 @@ from vgpu_cfg.model.wording import counted, shown
 from vgpu_cfg.render.layout.lines import hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
-_REMEDY = "fix the file, then run `vgpu-cfg validate` on it"
+_REMEDY = "correct the file, then run the same command again"
 
 
 def render_error(error: VgpuCfgError, width: int, *, of: str = "") -> list[Text]:

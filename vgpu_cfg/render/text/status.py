@@ -11,6 +11,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.wording import counted, node_list
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
+from vgpu_cfg.planning.drift.differences import SEE_FINDINGS
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.layout.most import Most, first_screen
@@ -37,10 +38,15 @@ _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE
 _STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "needs a manual step": "magenta"}
 
 
-def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
-    """Lay out one row per VM, what differs under it, and the findings at the end."""
+def render_status(
+    view: StatusView, width: int, *, next_command: str = "", with_all: bool = False
+) -> list[Text]:
+    """Lay out one row per VM, what differs under it, the findings, and what to type if anything differs."""
     hosts = {row.name for row in view.hosts} | {row.host for row in view.vms}
-    return first_screen(lambda most: _rendered(view, width, most), len(hosts), with_all=with_all)
+    lines = first_screen(lambda most: _rendered(view, width, most), len(hosts), with_all=with_all)
+    if next_command and not view.is_in_sync:
+        lines += [Text(""), *hanging("NEXT", next_command, width, indent=0, label_width=6, style="bold")]
+    return lines
 
 
 def _rendered(view: StatusView, width: int, most: Most) -> list[Text]:
@@ -55,8 +61,8 @@ def _rendered(view: StatusView, width: int, most: Most) -> list[Text]:
         lines += [Text(""), *_host_rows(view, width, most)]
     if view.vms:
         lines += [Text(""), *_rows(view, width, most)]
-    if view.differences:
-        lines += [Text(""), *render_differences(view.differences, width, most)]
+    if differences := [one for one in view.differences if one.found != SEE_FINDINGS]:
+        lines += [Text(""), *render_differences(differences, width, most)]
     if view.others:
         shown = view.others if most.is_all else view.others[:MOST_SHOWN]
         rest = len(view.others) - len(shown)

@@ -96,10 +96,10 @@ def test_every_fault_of_a_document_is_on_a_line_of_its_own() -> None:
         "plan.yaml:3:1: unknown key 'vm' (did you mean 'vms'?)\n"
         "plan.yaml:13:5: unknown key 'x'\n"
         "ERROR  2 errors in plan.yaml\n"
-        "DO     fix the file, then run `vgpu-cfg validate` on it\n"
+        "DO     correct the file, then run the same command again\n"
     )
     assert plain(render_error(DocumentError(faults[:1]), 80)) == (
-        "plan.yaml:13:5: unknown key 'x'\nDO     fix the file and run `vgpu-cfg validate` on it\n"
+        "plan.yaml:13:5: unknown key 'x'\nDO     correct the file, then run the same command again\n"
     )
 
 

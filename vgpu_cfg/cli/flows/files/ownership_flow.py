@@ -84,7 +84,10 @@ def give_up(
     marking = _Marking(
         make_forget_plan, "Stop managing the VMs shown above", "forget", check="", gives_back=True
     )
-    return _run(request, flags, options, how, marking, dry_run=dry_run)
+    code = _run(request, flags, options, how, marking, dry_run=dry_run)
+    if not code and not dry_run:
+        show.say(f"NEXT   remove these VMs from {how.path}; until then, plans with it are rejected (VG001)")
+    return code
 
 
 def _run(

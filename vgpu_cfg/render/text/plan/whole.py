@@ -79,6 +79,8 @@ class PlanShown:
 
     next_command: str = ""
     next_note: str = ""
+    approved_command: str = ""
+    """This command with the options that approve every error, if that is enough."""
     is_only_shown: bool = True
     with_all: bool = False
     occasion: Occasion = NO_OCCASION
@@ -102,7 +104,7 @@ def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text
     unknown = _apart(render_unknown(view_unknown(plan), width))
     findings = [*findings, *_apart(_beliefs(plan, width, with_all=shown.with_all))]
     if not plan.changes and not plan.errors:
-        return [*_in_sync(plan, width), *unknown, *_apart(findings)]
+        return [*_in_sync(plan, width), *unknown, *_apart(findings), *_apart(_approved(shown, width))]
     if not plan.changes:
         return [*_header(plan, width), *unknown, *_apart(findings), Text(""), *_totals(plan, width, shown)]
     lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, most=most)]
@@ -247,7 +249,9 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
         "PLAN", ", ".join(part for part in (plan.digest, says) if part), width, indent=0, label_width=6
     )
     errors = error_count(plan.diagnostics)
-    if errors:
+    if errors and shown.approved_command:
+        lines += _approved(shown, width)
+    elif errors:
         lines += hanging(
             "NEXT",
             f"fix the {counted(errors, 'error')} above; until then, nothing is changed",
@@ -260,6 +264,12 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
         note = f"   {shown.next_note or _stops(plan)}".rstrip()
         lines += hanging("NEXT", f"{shown.next_command}{note}", width, indent=0, label_width=6, style="bold")
     return lines
+
+
+def _approved(shown: PlanShown, width: int) -> list[Text]:
+    if not shown.approved_command:
+        return []
+    return hanging("NEXT", shown.approved_command, width, indent=0, label_width=6, style="bold")
 
 
 def _stops(plan: Plan) -> str:
