@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg import execution
 from vgpu_cfg.cli import compose
@@ -74,7 +74,7 @@ class CommandLine:
         monkeypatch.setenv("VGPU_CFG_CONFIG", "config.yaml")
         monkeypatch.setenv("VGPU_CFG_LAB_SPEED", "0")
 
-    def __call__(self, *words: str | Path, stdin: str = "", **environment: str) -> Ran:
+    def __call__(self, *words: str | Path, stdin: str | TextIO = "", **environment: str) -> Ran:
         """Run a command; `environment` adds variables for its length."""
         out, err = io.StringIO(), io.StringIO()
         surroundings = _surroundings(["vgpu-cfg", *map(str, words)], stdin, environment)
@@ -158,9 +158,9 @@ class Seen:
 
 
 @contextmanager
-def _surroundings(argv: list[str], stdin: str, environment: dict[str, str]) -> Iterator[None]:
+def _surroundings(argv: list[str], stdin: str | TextIO, environment: dict[str, str]) -> Iterator[None]:
     before = sys.argv, sys.stdin, {name: os.environ.get(name) for name in environment}
-    sys.argv, sys.stdin = argv, io.StringIO(stdin)
+    sys.argv, sys.stdin = argv, io.StringIO(stdin) if isinstance(stdin, str) else stdin
     os.environ.update(environment)
     try:
         yield
