@@ -151,8 +151,8 @@ DRIVER_ROWS = (
         ),
         remedy="disable Secure Boot for the VM, use signed modules, or enroll the key (mokutil --import)",
         source=(
-            "the Linux kernel's message for EKEYREJECTED; NVIDIA Linux driver README; its use here is from"
-            " memory"
+            "the Linux kernel's message for EKEYREJECTED; NVIDIA Linux driver README; the link to NVIDIA's"
+            " modules is from memory"
         ),
         confidence=Confidence.INFERRED,
     ),

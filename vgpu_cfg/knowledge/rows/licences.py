@@ -136,8 +136,8 @@ LICENCE_ROWS = (
             " changed"
         ),
         source=(
-            "libcurl's certificate error message; NVIDIA virtual GPU client licensing user guide; its use"
-            " here is from memory"
+            "libcurl's certificate error message; NVIDIA virtual GPU client licensing user guide; the link"
+            " to gridd is from memory"
         ),
         confidence=Confidence.INFERRED,
     ),
