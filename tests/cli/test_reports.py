@@ -131,7 +131,7 @@ def test_the_comment_of_a_broken_file(vgpu_cfg: CommandLine) -> None:
 def test_the_comment_where_nothing_could_be_read(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("plan", PLAN, "--set=network=x", "--server=lab:no-such", "--output=markdown")
     assert ran.code == 3
-    assert ran.out.startswith("### No plan: there is no estate 'no-such'")
+    assert ran.out.startswith("### No plan: no estate 'no-such' found")
 
 
 @pytest.mark.parametrize("words", [["inventory"], ["destroy", PLAN], ["apply", PLAN], ["runbook", PLAN]])

@@ -169,7 +169,7 @@ def test_devices_are_made_when_somebody_asks() -> None:
             "cannot run on esx",
         ),
         ("- {name: t}", "- {name: t}\nnetworks:\n- {name: n, switch: s}", 11, "no switch 's'"),
-        ("- {name: t}", "- {name: t, guest: {faults: {clok: '5'}}}", 9, "no fault called 'clok'"),
+        ("- {name: t}", "- {name: t, guest: {faults: {clok: '5'}}}", 9, "'clok' is not a guest fault"),
     ],
 )
 def test_a_wrong_estate_says_where_and_what(old: str, new: str, line: int, message: str) -> None:

@@ -266,7 +266,7 @@ VM = """vms:
         (20, 4, "", ""),
         (19, 2, "", "offers no group"),
         (20, 3, "", "offers no group"),
-        (20, 2, "'0000:21:00.0'", "the group takes 2 GPUs"),
+        (20, 2, "'0000:21:00.0'", "the group requires 2 GPUs"),
         (20, 2, "'0000:21:00.0', '0000:23:00.0'", "cannot run on hgx.lab"),
     ],
 )

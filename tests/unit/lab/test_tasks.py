@@ -147,7 +147,7 @@ def test_calls_and_tasks_are_counted_apart() -> None:
 def test_only_faults_of_vsphere_can_be_ordered() -> None:
     assert fault_type("vim.fault.NoPermission") is vim.fault.NoPermission
     assert fault_type("HostNotConnected") is vmodl.fault.HostNotConnected
-    with pytest.raises(ValueError, match="no vSphere fault 'Nonsense'"):
+    with pytest.raises(ValueError, match="'Nonsense' is not a vSphere fault"):
         ScriptedFault(method="x", fault="Nonsense")
 
 

@@ -287,7 +287,7 @@ class _Builder:
                 continue
             places: list[str | None] = [*_in_order(host, gpu.on)] or [None] * offer.size
             if len(places) != offer.size:
-                self._complain((*loc, "gpus", index, "on"), f"the group takes {offer.size} GPUs")
+                self._complain((*loc, "gpus", index, "on"), f"the group requires {offer.size} GPUs")
                 continue
             for sequence, pci_id in enumerate(places):
                 yield _Wanted(vgpu_backing(offer.profile), pci_id, (index + 1, sequence), gpu.group)
@@ -394,7 +394,7 @@ class _Builder:
         if cluster:
             hosts = [host for host in hosts if host.parent == self.site.clusters[cluster].moid]
         if not hosts:
-            self._complain(loc, "there is no host for it")
+            self._complain(loc, "it has no host")
             return None
         return hosts[0]
 
@@ -423,7 +423,7 @@ def _backing(host: Host, gpu: file.VmGpu) -> Any:
         case file.PlacedVgpu():
             return vgpu_backing(gpu.profile)
         case file.PlacedGroup():
-            raise TypeError("a group has several backings")
+            raise TypeError("a group requires several backings")
         case file.LabelledDevice():
             labelled = [
                 pci for pci in host.pci_devices() if host.passthrough_of(pci.pci_id).label == gpu.label

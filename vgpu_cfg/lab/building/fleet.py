@@ -77,7 +77,7 @@ def parse_name(name: str) -> FleetSize | None:
     if size.hosts + size.without > MOST_HOSTS or size.gpus > MOST_GPUS or size.vms > MOST_VMS:
         limits = f"{MOST_HOSTS} hosts, {MOST_GPUS} GPUs in each, {MOST_VMS} VMs"
         raise DocumentError(
-            [DocumentFault(name, 1, 1, "the fleet is too large for the lab")], remedy=f"name at most {limits}"
+            [DocumentFault(name, 1, 1, "the fleet is too large for the lab")], remedy=f"use at most {limits}"
         )
     return size
 

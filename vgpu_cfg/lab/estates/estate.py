@@ -121,7 +121,7 @@ class GpuPart(SlotPart):
     @model_validator(mode="after")
     def _one_address_one_gpu(self) -> GpuPart:
         if self.count > 1 and self.pci_id is not None:
-            raise ValueError("several GPUs cannot share one pci_id: omit it, or list them one by one")
+            raise ValueError("several GPUs cannot share one pci_id: omit it, or list each GPU separately")
         if self.module is not None and (self.count > 1 or not self.nvswitch):
             raise ValueError("a module is a single GPU's position on an NVSwitch baseboard")
         return self

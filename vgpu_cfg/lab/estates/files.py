@@ -55,7 +55,7 @@ def read_estate(estate: str | Path) -> EstateFile:
         if not path.exists() and path.suffix not in (_SUFFIX, ".yml"):
             known = (*estate_names(), "fleet-<hosts>x<gpus>[+<hosts>][-<vms>vms]")
             hint = documents.did_you_mean(str(estate), estate_names())
-            fault = DocumentFault(str(estate), 1, 1, f"there is no estate {str(estate)!r}", hint)
+            fault = DocumentFault(str(estate), 1, 1, f"no estate {str(estate)!r} found", hint)
             raise DocumentError(
                 [fault], remedy=f"specify one of {', '.join(known)}, or the path of an estate file"
             )

@@ -45,36 +45,36 @@ Runtime = Literal["docker", "containerd", "apptainer"]
 RdmaStack = Literal["none", "inbox", "mlnx", "doca"]
 
 WORDS = {
-    "boot": "units of systemd's that do not start at boot",
-    "clock": "seconds by which its clock is ahead; behind with a minus",
-    "compute": "the compute mode of its GPUs, as in Prohibited",
-    "counts": "what its RDMA NICs count besides in each transfer, as in rx_symbol_err_phy 900; a line each",
-    "customization": "what fails of its customisation: network, identity or unknown",
-    "driver": "missing: no module for its kernel; else the version of newer libraries beside the module",
-    "files": "another content of a file that the kernel makes up, as in /proc/uptime 4.1; a line each",
-    "firewall": "closed: nobody else reaches its exporters",
+    "boot": "systemd units that do not start at boot",
+    "clock": "seconds by which its clock is ahead; negative if behind",
+    "compute": "the compute mode of its GPUs, such as Prohibited",
+    "counts": "counters that its RDMA NICs increase in each transfer: rx_symbol_err_phy 900; one per line",
+    "customization": "the part of guest customization that fails: network, identity, or unknown",
+    "driver": "missing: no module for its kernel; otherwise, the version of its newer libraries",
+    "files": "different content of a file that the kernel generates, such as /proc/uptime 4.1; one per line",
+    "firewall": "closed: other machines cannot reach its exporters",
     "firmware": "the firmware version of its NICs",
-    "framebuffer": "the MiB that its GPUs have",
-    "gpu": "the name that its GPUs show",
-    "health": "a path of nvidia-smi's report and its value, as in Remapped Rows/Pending=Yes; a line each",
-    "held": "the MiB of its GPUs' memory that a process left behind holds",
-    "image": "another content of its images",
-    "licence": "hours for which its licence still holds",
-    "log": "a line of the kernel's log",
-    "memlock": "the KiB that its containers may lock",
-    "metrics": "down: its exporters answer nothing",
+    "framebuffer": "the framebuffer of its GPUs, in MiB",
+    "gpu": "the name of its GPUs",
+    "health": "a path in nvidia-smi's report and its value, such as Remapped Rows/Pending=Yes; one per line",
+    "held": "the GPU memory held by a leftover process, in MiB",
+    "image": "different content of its images",
+    "licence": "hours until its license expires",
+    "log": "a line in the kernel log",
+    "memlock": "the KiB that its containers can lock",
+    "metrics": "down: its exporters do not respond",
     "mount": "gone: its shared folder is not mounted",
-    "nccl": "silent: NCCL says nothing of its ways; socket: it goes by TCP",
-    "other": "another machine answers at its address",
-    "pcie": "the PCIe link of its NICs, as in 8.0 8",
+    "nccl": "silent: NCCL does not report its transports; socket: it uses TCP",
+    "other": "another machine responds at its address",
+    "pcie": "the PCIe link of its NICs, such as 8.0 8",
     "perftest": "no-cuda: its perftest was built without CUDA",
     "port": "down: its RDMA NICs have no link",
-    "prints": "a regular expression in what a tool prints, as in ethtool: yes => no; a line each",
+    "prints": "a regular expression to replace in a tool's output: ethtool: yes => no; one per line",
     "root": "ro: its disk is mounted read-only",
-    "send": "the most that its NICs send, in Gb/s",
-    "shm": "the MiB of /dev/shm in its worker",
-    "sums": "wrong: what it adds to a sum is wrong",
-    "switch": "fault to simulate on the switch ports of the RDMA NICs: mtu (MTU 1500) or vlan (wrong VLAN)",
+    "send": "the maximum send rate of its NICs, in Gb/s",
+    "shm": "the size of /dev/shm in its worker, in MiB",
+    "sums": "wrong: its part of a sum is wrong",
+    "switch": "a fault on the switch ports of its RDMA NICs: mtu (MTU 1500) or vlan (wrong VLAN)",
 }
 
 
@@ -135,7 +135,7 @@ class GuestPart(Part):
     def _known(cls, faults: dict[str, str]) -> dict[str, str]:
         for word in faults:
             if word not in WORDS:
-                message = f"a guest has no fault called {word!r}\nthey are {', '.join(WORDS)}"
+                message = f"{word!r} is not a guest fault\nuse one of {', '.join(WORDS)}"
                 raise ValueError(message)
         return faults
 

@@ -140,5 +140,5 @@ def _text(content: bytes) -> str:
 
 
 def _gave_up(what: str) -> tuple[int, str, str]:
-    result = Result(1, err=f"nobody came: {what}\n".encode())
+    result = Result(1, err=f"no connection: {what}\n".encode())
     return result.status, _text(result.out), _text(result.err)

@@ -217,7 +217,7 @@ def _vlan_of(spec: Any, now: _Vlan) -> _Vlan:
                 raise refusals.bad_argument("spec.defaultPortConfig.vlan.vlanId")
             return 0, ranges
         case _:
-            raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")
+            raise vmodl.fault.NotSupported(msg="The lab does not support private VLANs")
 
 
 def drop_links(lab: Simulation, host: Host, switch: DistributedSwitch | str) -> None:

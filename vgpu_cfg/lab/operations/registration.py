@@ -106,7 +106,7 @@ def register_vm(
         raise refusals.already_exists(known.name) if known is not None else refusals.not_found()
     vm = decode_object(json.loads(store.left[file]))
     if not isinstance(vm, VirtualMachine):
-        raise TypeError(f"{file} is no VM")
+        raise TypeError(f"{file} is not a VM")
     vm.name = name or vm.name
     check_name(state, folder, vm.name)
     _follow_files(lab, vm, store, file)

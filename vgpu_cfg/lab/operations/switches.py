@@ -124,9 +124,9 @@ def reconfigure_switch(lab: Simulation, switch: DistributedSwitch, *, spec: Any)
         check_name(state, state.get(switch.parent, Folder), spec.name, switch.moid)
     names, discovery = _uplink_names(spec), _discovery(spec)
     if names and (switch.hosts or spec.host):
-        raise vmodl.fault.NotSupported(msg="The lab changes no uplinks of a switch that has members")
+        raise vmodl.fault.NotSupported(msg="The lab does not change the uplinks of a switch that has members")
     if getattr(spec, "pvlanConfigSpec", None):
-        raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")
+        raise vmodl.fault.NotSupported(msg="The lab does not support private VLANs")
     members = _read_members(state, switch, spec.host or ())
     mtu = getattr(spec, "maxMtu", None) or switch.mtu
     for host in _disturbed(state, switch, members, has_another_mtu=mtu != switch.mtu):

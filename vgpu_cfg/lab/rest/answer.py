@@ -75,7 +75,7 @@ class Request:
         """Return a list of the body, empty where it is absent."""
         found = self.body.get(key) or []
         if not isinstance(found, list):
-            raise Refused(400, "invalid_argument", f"{key} is no list.")
+            raise Refused(400, "invalid_argument", f"{key} is not a list.")
         return found
 
     def texts(self, key: str) -> list[str]:
@@ -121,7 +121,7 @@ def _content(body: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refused(400, "invalid_argument", "The body is no JSON.") from error
+        raise Refused(400, "invalid_argument", "The body is not valid JSON.") from error
     return found if isinstance(found, dict) else {}
 
 

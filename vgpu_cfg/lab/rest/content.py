@@ -51,7 +51,7 @@ def library(lab: Simulation, request: Request) -> Any:
         _need(lab, lab.state.root, f"ContentLibrary.Update{'LocalLibrary' if is_local else 'Library'}")
         spec = request.mapping("update_spec")
         if spec.get("name") == "":
-            raise Refused(400, "invalid_argument", "A library has a name.")
+            raise Refused(400, "invalid_argument", "A library requires a name.")
         found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key) is not None}
         lab.state.touch()
         return None
@@ -67,14 +67,14 @@ def local_libraries(lab: Simulation, request: Request) -> Any:
     name = str(spec.get("name") or "")
     backings = [dict(one) for one in spec.get("storage_backings") or () if isinstance(one, Mapping)]
     if not name or not backings:
-        raise Refused(400, "invalid_argument", "A library has a name and a place.")
+        raise Refused(400, "invalid_argument", "A library requires a name and a storage backing.")
     if len(backings) > 1:
-        raise Refused(400, "unsupported", "A library has one storage backing.")
+        raise Refused(400, "unsupported", "A library requires exactly one storage backing.")
     _need(lab, lab.state.root, "ContentLibrary.CreateLocalLibrary")
     for one in backings:
         store = lab.state.find(str(one.get("datastore_id", "")), Datastore)
         if store is None:
-            raise Refused(400, "invalid_argument", f"{one.get('datastore_id')} is no datastore.")
+            raise Refused(400, "invalid_argument", f"{one.get('datastore_id')} is not a datastore.")
         _need(lab, store.moid, "Datastore.AllocateSpace")
     made = add_library(lab.state, name)
     libraries_of(lab.state)[made] |= {
@@ -140,7 +140,7 @@ def _make_item(lab: Simulation, library_id: str, spec: Mapping[str, Any], kind: 
 
 def _check_item_name(lab: Simulation, library_id: str, name: str) -> None:
     if not name:
-        raise Refused(400, "invalid_argument", "An item has a name.")
+        raise Refused(400, "invalid_argument", "An item requires a name.")
     if any((one["library_id"], one["name"]) == (library_id, name) for one in items_of(lab.state).values()):
         raise Refused(400, "already_exists", f"The library has an item {name}.")
 
@@ -150,7 +150,7 @@ def item(lab: Simulation, request: Request) -> Any:
     found = _known(items_of(lab.state), request.id)
     if request.action == "copy":
         if found["type"] == VM_TEMPLATE:
-            raise Refused(400, "unsupported", "The lab copies no VM templates from library to library.")
+            raise Refused(400, "unsupported", "The lab does not copy VM templates between libraries.")
         spec = request.mapping("destination_create_spec")
         into = str(spec.get("library_id") or found["library_id"])
         made = _make_item(lab, into, {**found, **spec}, found["type"])

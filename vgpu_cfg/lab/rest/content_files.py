@@ -162,7 +162,7 @@ def _complete(lab: Simulation, found: dict[str, Any]) -> None:
     _need_active(found)
     arrived = {name: its["text"] for name, its in found["files"].items() if "text" in its}
     if len(arrived) < len(found["files"]):
-        raise Refused(400, "not_allowed_in_current_state", "Not all files have arrived.")
+        raise Refused(400, "not_allowed_in_current_state", "Not all files were uploaded.")
     item_id = _item(lab, found["item"])
     put_files(lab, item_id, arrived)
     ends = {name.rpartition(".")[2].lower() for name in arrived}
@@ -186,10 +186,10 @@ def put_session_file(lab: Simulation, request: Request) -> Any:
         _need_active(found)
         spec = request.mapping("file_spec")
         if spec.get("source_type") != "PUSH":
-            raise Refused(400, "unsupported", "The lab fetches no files: they are put.")
+            raise Refused(400, "unsupported", "The lab does not fetch files; upload them with PUT.")
         name = str(spec.get("name", ""))
         if not name or "/" in name:
-            raise Refused(400, "invalid_argument", "A file has a name.")
+            raise Refused(400, "invalid_argument", "A file requires a name.")
         found["files"][name] = {"token": secrets.token_hex(16)}
         lab.state.touch()
         return _taken(request, name, found["files"][name])

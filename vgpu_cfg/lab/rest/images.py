@@ -54,7 +54,7 @@ def handle(lab: Simulation, request: Request) -> Any:
         found = re.fullmatch(pattern, path)
         if found is not None:
             return handler(lab, request, *found.groups())
-    raise Refused(404, "not_found", f"The lab answers nothing at {request.path}")
+    raise Refused(404, "not_found", f"The lab has no resource at {request.path}")
 
 
 def _software(lab: Simulation, request: Request, moid: str) -> Any:
@@ -64,7 +64,7 @@ def _software(lab: Simulation, request: Request, moid: str) -> Any:
         return _document(image.base_image, image.components)
     _check(lab, moid, _HEALTH, _APPLY if request.action == "apply" else _CHECK)
     if request.action not in ("apply", "check"):
-        raise Refused(404, "not_found", f"There is no {request.action}.")
+        raise Refused(404, "not_found", f"Action {request.action} not found.")
     _check_free(lab, cluster)
     hosts = request.texts("hosts") or list(cluster.hosts)
     if not set(hosts) <= set(cluster.hosts):
@@ -108,7 +108,7 @@ def _draft(lab: Simulation, request: Request, moid: str, draft: str) -> Any:
         return None
     _check(lab, moid, _READ if request.action == "validate" else _WRITE)
     if request.action not in ("validate", "commit"):
-        raise Refused(404, "not_found", f"There is no {request.action}.")
+        raise Refused(404, "not_found", f"Action {request.action} not found.")
     message = str(request.body.get("message", ""))
     return _start(lab, cluster, request.action, draft=draft, message=message)
 
@@ -121,7 +121,7 @@ def _components(lab: Simulation, request: Request, moid: str, draft: str) -> Non
         components.pop(name, None)
     wanted = request.body.get("components_to_set") or {}
     if request.method != "PATCH" or not isinstance(wanted, Mapping):
-        raise Refused(400, "invalid_argument", "components_to_set is no map.")
+        raise Refused(400, "invalid_argument", "components_to_set is not a map.")
     components.update((str(name), str(version)) for name, version in wanted.items())
     lab.state.touch()
 
@@ -140,7 +140,7 @@ def _commit_of(lab: Simulation, request: Request, moid: str, commit: str) -> Any
     _cluster, image = _managed(lab, moid)
     _check(lab, moid, _READ)
     if commit not in image.commits:
-        raise Refused(404, "not_found", f"There is no commit {commit}.")
+        raise Refused(404, "not_found", f"Commit {commit} not found.")
     return image.commits[commit]
 
 
@@ -268,7 +268,7 @@ def _tasks(lab: Simulation, request: Request) -> Any:
 def _task(lab: Simulation, request: Request, task: str) -> Any:
     found = lab.state.find(task.partition(":")[0], Task)
     if found is None or not found.description_id.startswith(_SOFTWARE):
-        raise Refused(404, "not_found", f"There is no task {task}.")
+        raise Refused(404, "not_found", f"Task {task} not found.")
     return _info(found)
 
 
@@ -424,7 +424,7 @@ def _vib_of(component: str, host: Host) -> str:
 def _managed(lab: Simulation, moid: str) -> tuple[Cluster, Image]:
     cluster = lab.state.find(moid, Cluster)
     if cluster is None or not cluster.image_managed:
-        raise Refused(404, "not_found", f"There is no cluster {moid} that an image manages.")
+        raise Refused(404, "not_found", f"No cluster {moid} managed by an image found.")
     return cluster, _image(cluster)
 
 
@@ -436,7 +436,7 @@ def _image(cluster: Cluster) -> Image:
 
 def _known(image: Image, draft: str) -> dict[str, Any]:
     if draft not in image.drafts:
-        raise Refused(404, "not_found", f"There is no draft {draft}.")
+        raise Refused(404, "not_found", f"Draft {draft} not found.")
     return image.drafts[draft]
 
 

@@ -167,7 +167,7 @@ def _list(word: str, lab: Simulation, request: Request) -> list[Mapping[str, Any
 def _is_let_through(asked: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     for name, values in wanted.items():
         if name not in asked:
-            raise Refused(400, "invalid_argument", f"There is no filter {name}.")
+            raise Refused(400, "invalid_argument", f"{name} is not a filter.")
         one_of = {str(value).casefold() for value in (values if isinstance(values, list) else [values])}
         if one_of and str(asked[name]).casefold() not in one_of:
             return False

@@ -75,7 +75,7 @@ def answer(
     try:
         request = read_request(method, url, body, headers.get("host", ""))
         if not is_short and lab.state.denies("rest-below-rest"):
-            raise Refused(404, "not_found", f"The lab answers nothing at {request.path}")
+            raise Refused(404, "not_found", f"The lab has no resource at {request.path}")
         value = carry_out(lab, request, headers, credentials)
     except Refused as refused:
         return refused.answer(short=is_short)

@@ -108,7 +108,7 @@ def association(lab: Simulation, request: Request) -> Any:
         case "detach-multiple-tags-from-object":
             return _several(lab, ids, lambda one: _detach(lab, one, _object(request.mapping("object_id"))))
         case action:
-            raise Refused(404, "not_found", f"There is no {action}.")
+            raise Refused(404, "not_found", f"Action {action} not found.")
 
 
 def association_of(lab: Simulation, request: Request) -> Any:
@@ -125,7 +125,7 @@ def association_of(lab: Simulation, request: Request) -> Any:
             objects = [_object(one) for one in request.items("object_ids")]
             return _several(lab, objects, lambda one: _attach(lab, request.id, one))
         case action:
-            raise Refused(404, "not_found", f"There is no {action}.")
+            raise Refused(404, "not_found", f"Action {action} not found.")
 
 
 def _several(lab: Simulation, things: list[Any], act: Callable[[Any], None]) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _objects(lab: Simulation, tag_id: str) -> list[dict[str, str]]:
 
 def _object(value: Any) -> tuple[str, str]:
     if not isinstance(value, Mapping) or not {"type", "id"} <= value.keys():
-        raise Refused(400, "invalid_argument", "An object has a type and an id.")
+        raise Refused(400, "invalid_argument", "An object requires a type and an ID.")
     return str(value["type"]), str(value["id"])
 
 

@@ -163,7 +163,7 @@ def fault_type(name: str) -> type[Exception]:
         found = getattr(space, name.rsplit(".", 1)[-1], None)
         if isinstance(found, type) and issubclass(found, Exception):
             return found
-    raise ValueError(f"there is no vSphere fault {name!r}")
+    raise ValueError(f"{name!r} is not a vSphere fault")
 
 
 def make_fault(name: str, message: str) -> Exception:

@@ -301,7 +301,7 @@ def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:
             return METHODS[name, call.name](context, thing, **arguments)
         if (name, call.name) in OPERATIONS:
             return OPERATIONS[name, call.name](context.lab, _subject(context, thing), **arguments)
-    raise vmodl.fault.NotSupported(msg=f"The lab does not carry out {call.name}")
+    raise vmodl.fault.NotSupported(msg=f"The lab does not support {call.name}")
 
 
 def _subject(context: Context, thing: Managed) -> Managed:

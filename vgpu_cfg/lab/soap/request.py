@@ -68,7 +68,7 @@ def read_request(body: bytes, namespace: str = NAMESPACE) -> MethodCall:
     try:
         reader.parser.Parse(body, True)
     except expat.ExpatError as error:
-        message = f"The request is no well-formed XML: {error}"
+        message = f"The request is not well-formed XML: {error}"
         raise _invalid_request(message) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"The request cannot be read: {error}"

@@ -116,7 +116,7 @@ def test_every_encoding_is_read(rig: GuestRig, encoding: str) -> None:
         ("#cloud-config\nwrite_file: []\n", "unknown key 'write_file'"),
         ("#!/bin/sh\nid\n", "does not begin with #cloud-config"),
         ("#cloud-config\nwrite_files:\n- {path: /a, content: x, permissions: 644}\n", "permissions"),
-        ("#cloud-config\nwrite_files:\n- {path: a, content: x}\n", "no absolute path"),
+        ("#cloud-config\nwrite_files:\n- {path: a, content: x}\n", "not an absolute path"),
         ("#cloud-config\nusers:\n- {name: a, ssh_keys: []}\n", "unknown key 'ssh_keys'"),
     ],
 )

@@ -163,7 +163,7 @@ LOGIN = module("registry", ["ngc"], server="nvcr.io", user="$oauthtoken", passwo
 LICENCE = module("licence", ["token"], token="token", feature_type=4)
 FAULTS: list[Any] = [
     ("free: 10GiB", "", [RUNTIME, module("image", **image())], {},
-     "the disk has 9 GiB free, the image wants 40"),
+     "the disk has 9 GiB free, the image needs 40"),
     ("", "registries: {nvcr.io: {reachable: false}}", [RUNTIME, module("image", **image())], {},
      "the registry nvcr.io cannot be reached"),
     ("", "unreachable: [nvcr.io]", [RUNTIME, module("image", **image())], {}, "nvcr.io cannot be reached"),
@@ -171,7 +171,7 @@ FAULTS: list[Any] = [
      "the registry nvcr.io rejects the login: the token has expired"),
     ("", NGC, [RUNTIME, LOGIN], {"ngc": "bad"}, "the registry nvcr.io refuses the login of oauthtoken"),
     ("", NGC, [RUNTIME, module("image", **image())], {},
-     "the registry nvcr.io wants a login for nvidia/tensorflow:21.07-tf1-py3"),
+     "the registry nvcr.io requires a login for nvidia/tensorflow:21.07-tf1-py3"),
     ("", "", [RUNTIME, module("image", **image(image="nvcr.io/nvidia/pytorch:24.01-py3"))], {},
      "the image does not contain Horovod: horovodrun --check-build fails in it"),
     ("", "registries: {nvcr.io: {images: {}}}", [RUNTIME, module("image", **image())], {},
@@ -184,7 +184,7 @@ FAULTS: list[Any] = [
     ("", "unreachable: [files.lab]", [NOUVEAU, DRIVERS], {}, "files.lab cannot be reached"),
     ("driver: 580.95.05", "licence: expired", [LICENCE], {"token": "T"},
      "the license server rejects the token: it has expired"),
-    ("", "", [module("toolkit", runtime="docker", repository="https://x.lab")], {}, "there is no docker"),
+    ("", "", [module("toolkit", runtime="docker", repository="https://x.lab")], {}, "docker is not installed"),
     ("", "", [module("network", nics=[{"mac": "00:00:00:00:00:01"}])], {},
      "no network interface has the MAC 00:00:00:00:00:01"),
     ("", "unreachable: [archive.ubuntu.com]", [RUNTIME], {}, "archive.ubuntu.com cannot be reached"),

@@ -112,7 +112,7 @@ def read_manifest(guest: Guest) -> Manifest:
     """Read the manifest, and see that the lab knows all that is in it. Raises BadManifestError."""
     found = guest.files.get(MANIFEST)
     if found is None:
-        raise BadManifestError(f"there is no {MANIFEST}")
+        raise BadManifestError(f"{MANIFEST} not found")
     try:
         data = json.loads(found.content)
         if data["v"] != _VERSION:
@@ -127,7 +127,7 @@ def read_manifest(guest: Guest) -> Manifest:
         raise BadManifestError(f"{MANIFEST} cannot be read: {type(error).__name__} {error}") from error
     for one in parts:
         if one.name not in MODULES:
-            raise BadManifestError(f"nobody knows the module {one.name}")
+            raise BadManifestError(f"unknown module {one.name}")
         if not _DIGEST.fullmatch(one.digest):
             raise BadManifestError(f"the digest of {one.name} is {one.digest!r}")
     return Manifest(spec, tuple(parts))
@@ -187,7 +187,7 @@ def _applied(work: Work, step: Step) -> WorkResult:
     module = MODULES[step.name]
     outcome = module.apply(work)
     if outcome.word == "done" and not module.check(work):
-        raise ModuleFailedError(f"{step.name} is still not as wanted")
+        raise ModuleFailedError(f"{step.name} is still not in the requested state")
     if outcome.word == "done":
         work.drop_secrets()
         why = module.warning(work)

@@ -97,10 +97,10 @@ def _has_licence(work: Work) -> bool:
 def set_licence(work: Work) -> WorkResult:
     """Write gridd.conf and the token, and see that the guest gets its licence."""
     if not work.guest.driver:
-        raise ModuleFailedError("there is no NVIDIA driver to license")
+        raise ModuleFailedError("no NVIDIA driver is installed, so nothing can be licensed")
     token = work.secret(work.text("token"))
     if token is None:
-        raise ModuleFailedError(f"{FIRST_SENTENCE} is not there")
+        raise ModuleFailedError(f"{FIRST_SENTENCE} is missing")
     now = work.lab.clock.now()
     feature = work.text("feature_type")
     work.guest.touch_file(GRIDD, f"FeatureType={feature}\n", now=now)

@@ -89,10 +89,10 @@ def _values(nic: Nic, wanted: Mapping[str, str]) -> dict[str, str]:
     for name, text in wanted.items():
         known = nic.firmware.get(name)
         if known is None:
-            raise ModuleFailedError(f"the firmware does not know {name}: it is too old")
+            raise ModuleFailedError(f"the firmware is too old for {name}")
         value = canonical(known, text)
         if value is None:
-            raise ModuleFailedError(f"the firmware takes no {name}={text}")
+            raise ModuleFailedError(f"the firmware rejects {name}={text}")
         found[name] = value
     return found
 
@@ -165,7 +165,7 @@ def _has_roce(work: Work) -> bool:
 def set_roce(work: Work) -> WorkResult:
     """Set trust, PFC and marking; without a tool for ports only what packets are marked with."""
     if work.guest.ofed == "none":
-        raise ModuleFailedError("there is no RDMA stack")
+        raise ModuleFailedError("no RDMA stack is installed")
     work.guest.roce |= _wanted_roce(work)
     work.guest.services["vgpu-cfg-roce"] = True
     return DONE

@@ -45,7 +45,7 @@ def set_host_name(work: Work) -> WorkResult:
     """Set the host name."""
     name = work.text("host_name")
     if not HOST_NAME.fullmatch(name):
-        raise ModuleFailedError(f"{name} is no host name")
+        raise ModuleFailedError(f"{name} is not a valid host name")
     work.guest.host_name = name
     return DONE
 
@@ -89,7 +89,7 @@ def make_users(work: Work) -> WorkResult:
     """Make the accounts, and give them their keys."""
     for user in _wanted_users(work):
         if not USER_NAME.fullmatch(user.name):
-            raise ModuleFailedError(f"{user.name!r} is no name of an account")
+            raise ModuleFailedError(f"{user.name!r} is not a valid account name")
         if user.name == work.text("machine_user") and not user.keys:
             raise ModuleFailedError(f"no key was given for {user.name}")
         password = ""
@@ -180,7 +180,7 @@ def set_site(work: Work) -> WorkResult:
         raise ModuleFailedError("the proxy's password is missing")
     for text in work.texts("certificates"):
         if "BEGIN CERTIFICATE" not in text:
-            raise ModuleFailedError("this is no certificate")
+            raise ModuleFailedError("this is not a certificate")
     told = {name: value for name in OF_THE_RUNTIME if (value := work.parameters.get(name))}
     secrets = sorted(file.content for file in work.secret_files().values())
     digest = hashlib.sha256(json.dumps([told, secrets]).encode()).hexdigest() if told else ""

@@ -70,7 +70,7 @@ def install_toolkit(work: Work) -> WorkResult:
     """Install NVIDIA Container Toolkit, and configure the runtime for it."""
     runtime = work.text("runtime")
     if runtime not in work.guest.runtimes:
-        raise ModuleFailedError(f"there is no {runtime}")
+        raise ModuleFailedError(f"{runtime} is not installed")
     fetch(work, work.text("repository"))
     work.guest.toolkit.append(runtime)
     restart_runtime(work.lab, work.vm, runtime)
@@ -86,7 +86,7 @@ def log_in_to_registry(work: Work) -> WorkResult:
     """Log in to a container registry with the password that lies ready."""
     password = work.secret(work.text("password"))
     if password is None:
-        raise ModuleFailedError(f"the password for {work.text('server')} is not there")
+        raise ModuleFailedError(f"the password for {work.text('server')} is missing")
     server, user = work.text("server"), work.text("user")
     log_in(work, server, user, password)
     work.guest.logins[server] = password
@@ -120,12 +120,12 @@ def get_image(work: Work) -> WorkResult:
     """Pull an image, or load it from an archive, and prove that it holds the required parts."""
     guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
     if runtime not in guest.runtimes:
-        raise ModuleFailedError(f"there is no {runtime}")
+        raise ModuleFailedError(f"{runtime} is not installed")
     if image not in guest.images:
         least = int(work.value("minimum_free_gib")) * 1024
         if guest.free_mib < least:
             raise ModuleFailedError(
-                f"the disk has {guest.free_mib // 1024} GiB free, the image wants {least // 1024}"
+                f"the disk has {guest.free_mib // 1024} GiB free, the image needs {least // 1024}"
             )
         if work.text("archive"):
             fetch(work, work.text("archive"), work.text("sha256") if work.value("sha256") else "")
@@ -157,7 +157,7 @@ def _mesh_file(work: Work, name: str) -> str:
 def make_mesh(work: Work) -> WorkResult:
     """Put keys and configuration of the mesh where containers find them."""
     if not work.parts("peers"):
-        raise ModuleFailedError("the mesh has no host")
+        raise ModuleFailedError("the SSH mesh contains no hosts")
     if work.bundle_file(f"mesh/{MESH_SSHD}.service") and not work.guest.services.get(MESH_SSHD):
         end_container(work.lab, work.vm, WORKER)  # its sshd of before holds the port
         work.guest.services[MESH_SSHD] = True
@@ -180,7 +180,7 @@ def make_mesh(work: Work) -> WorkResult:
     for name, made in (("host_key", own[creation.PRIVATE].content), ("id", _mesh_file(work, "id"))):
         text = next((content for secret, content in secrets.items() if secret.endswith(name)), made)
         if not text:
-            raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")
+            raise ModuleFailedError(f"the mesh's {name} is missing: stage this module again")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
     work.mark_written()
     return DONE
@@ -195,16 +195,16 @@ def start_worker(work: Work) -> WorkResult:
     """Start the container that waits for work."""
     guest, runtime, image = work.guest, work.text("runtime"), work.text("image")
     if runtime not in guest.runtimes:
-        raise ModuleFailedError(f"there is no {runtime}")
+        raise ModuleFailedError(f"{runtime} is not installed")
     if image not in guest.images:
-        raise ModuleFailedError(f"the image {image} is not there")
+        raise ModuleFailedError(f"the image {image} is missing")
     if work.value("gpus"):
         if runtime not in guest.toolkit:
             raise ModuleFailedError(f"{runtime} is not configured for the NVIDIA Container Toolkit")
         if not driver_loads(work.lab.state, work.vm) or not guest.driver:
             raise ModuleFailedError("the container gets no GPU: the NVIDIA driver is not loaded")
     if work.value("rdma") and not any(nic.rdma for nic in work.seen_nics()):
-        raise ModuleFailedError("there is no RDMA device for the container")
+        raise ModuleFailedError("no RDMA device is available for the container")
     end_container(work.lab, work.vm, WORKER)
     guest.services[WORKER] = True
     work.mark_written()
@@ -249,7 +249,7 @@ def write_launcher(work: Work) -> WorkResult:
     now = work.lab.clock.now()
     hosts = _hosts(work)
     if not hosts:
-        raise ModuleFailedError("there is no worker to launch on")
+        raise ModuleFailedError("no worker to launch on")
     files.write(work.guest, f"{OPT}/hostfile", hosts.encode(), now=now, parents=True)
     for name, path in (("launcher/train", f"{OPT}/train"), ("launcher/command", TRAIN)):
         text = work.bundle_file(name) or "#!/bin/sh\n"
@@ -263,7 +263,7 @@ def start_monitoring(work: Work) -> WorkResult:
     """Start exporters, or Prometheus and Grafana, as containers."""
     runtime = work.text("runtime")
     if runtime not in work.guest.runtimes:
-        raise ModuleFailedError(f"there is no {runtime}")
+        raise ModuleFailedError(f"{runtime} is not installed")
     images = work.value("images")
     for image in images.values() if isinstance(images, dict) else ():
         find_image(work, str(image))

@@ -231,7 +231,7 @@ def fetch(work: Work, url: str, sha256: str = "") -> None:
     parts = urlsplit(url)
     if not parts.scheme:
         if url not in work.guest.files:
-            raise ModuleFailedError(f"there is no file {url}")
+            raise ModuleFailedError(f"file {url} not found")
         return
     check_host(internet, parts.hostname or "")
     if url in internet.missing:
@@ -278,7 +278,7 @@ def find_image(work: Work, image: str) -> ImagePart:
         raise ModuleFailedError(f"the registry {server} cannot be reached")
     check_host(internet, server.partition(":")[0])
     if registry.password and work.guest.logins.get(server) != registry.password:
-        raise ModuleFailedError(f"the registry {server} wants a login for {rest}")
+        raise ModuleFailedError(f"the registry {server} requires a login for {rest}")
     return image_facts(internet, image)
 
 

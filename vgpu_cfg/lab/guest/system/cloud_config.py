@@ -133,10 +133,10 @@ def _file(value: Any) -> CloudFile:
     check_keys(part, OF_FILE, "write_files")
     path = part.get("path")
     if not isinstance(path, str) or not path.startswith("/"):
-        raise BadDocumentError(f"write_files: {path!r} is no absolute path")
+        raise BadDocumentError(f"write_files: {path!r} is not an absolute path")
     permissions = part.get("permissions", "0644")
     if not isinstance(permissions, str) or not PERMISSIONS.fullmatch(permissions):
-        raise BadDocumentError(f"write_files: {path}: permissions are text like '0644'")
+        raise BadDocumentError(f"write_files: {path}: permissions must be text such as '0644'")
     return CloudFile(
         path,
         _content(path, part.get("content", ""), str(part.get("encoding", ""))),
@@ -148,7 +148,7 @@ def _file(value: Any) -> CloudFile:
 
 def _content(path: str, value: Any, encoding: str) -> bytes:
     if not isinstance(value, str):
-        raise BadDocumentError(f"write_files: {path}: content is no text")
+        raise BadDocumentError(f"write_files: {path}: content is not text")
     if encoding in PLAIN:
         return value.encode()
     if encoding not in BASE64 | GZIPPED:
@@ -157,7 +157,7 @@ def _content(path: str, value: Any, encoding: str) -> bytes:
         content = base64.b64decode(value, validate=False)
         return gzip.decompress(content) if encoding in GZIPPED else content
     except (binascii.Error, EOFError, OSError, zlib.error) as error:
-        raise BadDocumentError(f"write_files: {path}: content is no {encoding}") from error
+        raise BadDocumentError(f"write_files: {path}: content is not valid {encoding}") from error
 
 
 def _host_keys(value: Any) -> dict[str, str]:
@@ -170,7 +170,7 @@ def _command(value: Any, name: str) -> list[str]:
     if isinstance(value, list):
         return [str(word) for word in value]
     if not isinstance(value, str):
-        raise BadDocumentError(f"{name}: a command is a text or a list")
+        raise BadDocumentError(f"{name}: a command must be text or a list")
     try:
         return shlex.split(value)
     except ValueError:
@@ -183,5 +183,5 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
 
 def _list(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise BadDocumentError(f"{where} is no list")
+        raise BadDocumentError(f"{where} is not a list")
     return value

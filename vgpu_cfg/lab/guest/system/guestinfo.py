@@ -50,7 +50,7 @@ def decoded(value: str, encoding: str, where: str) -> str:
         content = base64.b64decode(value, validate=True)
         return (gzip.decompress(content) if word in GZIPPED else content).decode()
     except (binascii.Error, EOFError, OSError, UnicodeDecodeError, ValueError, zlib.error) as error:
-        raise BadGuestinfoError(f"{where} is no {word}") from error
+        raise BadGuestinfoError(f"{where} is not valid {word}") from error
 
 
 def write(vm: VirtualMachine, name: str, value: str) -> None:
@@ -71,7 +71,7 @@ class BadDocumentError(Exception):
 def mapping(value: Any, where: str) -> Mapping[str, Any]:
     """Return a mapping. Raises BadDocumentError."""
     if not isinstance(value, dict):
-        raise BadDocumentError(f"{where} is no mapping")
+        raise BadDocumentError(f"{where} is not a mapping")
     return value
 
 

@@ -62,12 +62,12 @@ def _matched(name: str, device: Mapping[str, Any], seen: list[SeenNic]) -> SeenN
 def _setting(name: str, device: Mapping[str, Any]) -> NicSetting:
     addresses = device.get("addresses", [])
     if not isinstance(addresses, list):
-        raise BadDocumentError(f"{name}.addresses is no list")
+        raise BadDocumentError(f"{name}.addresses is not a list")
     for address in addresses:
         try:
             ip_interface(str(address))
         except ValueError as error:
-            raise BadDocumentError(f"{name}: {address!r} is no address with a prefix length") from error
+            raise BadDocumentError(f"{name}: {address!r} is not an address with a prefix length") from error
         if "/" not in str(address):
             raise BadDocumentError(f"{name}: {address!r} has no prefix length")
     mtu = device.get("mtu")

@@ -78,7 +78,7 @@ class LabBmc:
             case "POST", "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset":
                 return self._reset(host, body)
             case _:
-                return _error(404, "there is no such resource")
+                return _error(404, "resource not found")
 
     def _state(self, host: Host) -> str:
         if host.moid in self._lab.state.leaving:
@@ -91,9 +91,9 @@ class LabBmc:
         try:
             kind = json.loads(body).get("ResetType")
         except (ValueError, AttributeError):
-            return _error(400, "the body is no JSON object")
+            return _error(400, "the body is not a JSON object")
         if kind != "On":
-            return _error(400, f"the lab does not carry out ResetType {kind}")
+            return _error(400, f"the lab does not support ResetType {kind}")
         if self._state(host) != "Off":
             return _error(409, "the server is on")
         act_at_server(self._lab, host, "power_on", {})

@@ -80,7 +80,7 @@ def act_at_server(
             _check_off(lab, found)
             known = {field.name for field in fields(found.bios) if isinstance(field.default, bool)}
             if not facts or not facts.keys() <= known:
-                raise ValueError(f"of the BIOS there are {', '.join(sorted(known))}")
+                raise ValueError(f"the BIOS settings are {', '.join(sorted(known))}")
             found.bios = replace(found.bios, **facts)  # type: ignore[arg-type]  # names checked above
     lab.state.touch(found)
 
