@@ -43,7 +43,7 @@ def test_every_format_can_be_had_of_a_plan_that_is_not_carried_out_yet(
     before = vgpu_cfg.look("two-a100")
     ran = vgpu_cfg.done("hand-over", path, "--format", name, "--identity-file", "~/.ssh/id")
     assert ran.out.strip()
-    assert "NOTE not created yet; described from the plan file: hvd-{01..02}" in ran.told
+    assert "NOTE not created yet; details are from the plan file: hvd-{01..02}" in ran.told
     assert vgpu_cfg.look("two-a100") == before
 
 

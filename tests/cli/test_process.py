@@ -183,7 +183,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgp
     more = {"apply": ["--delete=ch-02", "--allow-power-cycle"], "destroy": []}[command]
     ran = vgpu_cfg(command, plan, *more)
     assert ran.code == 2, ran.told
-    assert "no terminal to ask for confirmation" in ran.told
+    assert "confirmation requires a terminal" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 

@@ -106,7 +106,7 @@ def test_a_bundle_has_what_was_read(site: CommandLine) -> None:
     (run,) = json.loads(files["history.json"])["runs"]
     assert run["plan"] == "training"
     assert "create secret-project" in run["changes"]
-    assert "check its content before you send it" in done.told
+    assert "check its contents before you send it" in done.told
     assert "rma.tar.gz: " in done.out
 
 

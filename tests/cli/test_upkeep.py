@@ -147,7 +147,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     assert places(vgpu_cfg) == before
     asked = vgpu_cfg("drain", FIRST, SERVER, "--others")
     assert asked.code != 0
-    assert "no terminal to ask for confirmation" in asked.told
+    assert "confirmation requires a terminal" in asked.told
     assert places(vgpu_cfg) == before
     done = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--yes", "--reason", "patch 8.0.3e")
     assert f"{FIRST} runs no VMs and can enter maintenance mode" in done.told

@@ -63,7 +63,7 @@ def test_a_plan_mentions_it_before_the_first_apply_and_then_if_asked(vgpu_cfg: C
     assert "BELIEFS" in vgpu_cfg.done("plan", PAIR).out
     vgpu_cfg.done("apply", "--yes", PAIR)
     assert "BELIEFS" not in vgpu_cfg.done("plan", PAIR).out
-    assert "tested at this vCenter: " in vgpu_cfg.done("plan", "-v", PAIR).told
+    assert "tested in this vCenter: " in vgpu_cfg.done("plan", "-v", PAIR).told
 
 
 def test_only_what_cannot_be_undone_is_stopped(vgpu_cfg: CommandLine) -> None:
@@ -150,7 +150,7 @@ def test_a_bad_file_is_an_error_with_its_place(old: str, new: str, told: str, vg
 
 def test_another_name_is_saved_and_what_that_means_is_said(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg.done("doctor", "--server", ESTATE, "--save", "verdicts.yaml")
-    assert "plans only read a file named vcenter-" in ran.told
+    assert "rename it to vcenter-" in ran.told
     assert content(vgpu_cfg.folder / "verdicts.yaml").vcenter.build == BUILD
 
 

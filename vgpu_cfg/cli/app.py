@@ -84,7 +84,7 @@ LISTED = (
     Listed("unlock", "unlock", panels.PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
     Listed("freeze", "freeze", panels.PLAN,
-           "Block all vgpu-cfg changes at a vCenter until a date; --thaw ends the freeze early."),
+           "Block all vgpu-cfg changes in a vCenter until a date; --thaw ends the freeze early."),
     Listed("runbook", "runbook", panels.HAND,
            "Print the plan as a Markdown runbook: each step with its reason, commands, check and undo."),
     Listed("export", "export", panels.HAND,

@@ -55,7 +55,7 @@ def report_locks(
         findings.add(
             Code.FROZEN,
             subject,
-            f"changes at this vCenter are frozen {observed.locks.freeze.words}",
+            f"changes in this vCenter are frozen {observed.locks.freeze.words}",
             f"wait until then, or end it with `{thaw_command(observed.locks.server)}`; until then, `apply` "
             "makes no changes and exits with code 6",
         )

@@ -61,7 +61,11 @@ def test_a_vm_of_a_plan_moves_without_leave_and_one_of_none_takes_it() -> None:
     plan = drain(observed)
     assert findings(plan) == []
     assert kinds(plan) == ["set_cordon esx-01", "set_attributes a", "relocate_vm a"]
-    assert [change.needs for change in plan.changes] == [(), ("cordon esx-01",), ("remember the place of a",)]
+    assert [change.needs for change in plan.changes] == [
+        (),
+        ("cordon esx-01",),
+        ("record the location of a",),
+    ]
     stranger = estate(2, {"a": small("esx-01")})
     assert findings(drain(stranger)) == [("VG547", "a")]
     assert findings(drain(stranger, others=True)) == []
@@ -254,4 +258,4 @@ def test_an_arrival_that_was_not_noted_is_by_the_same_command(where: str, *, is_
     home = Home(vm="vm-a", host="host-esx-01", to="host-esx-02", is_cold=True, is_moving=is_moving)
     observed = with_home(estate(2, {"a": small(where, **OWN)}), "a", home)
     noted = [change.id for change in drain(observed).changes if "arrival" in change.id]
-    assert noted == (["note the arrival of a"] if where == "esx-02" and is_moving else [])
+    assert noted == (["record the arrival of a"] if where == "esx-02" and is_moving else [])

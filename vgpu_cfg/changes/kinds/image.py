@@ -28,7 +28,7 @@ class SetImage(ChangeBase):
     face = Face("set", "image edited", done="image edited", noun="image")
     for_good = (
         "the image keeps its new components",
-        "to return to the previous commit, edit them back in the cluster's Updates tab, then remediate",
+        "to return to the previous commit, revert them in the cluster's Updates tab, then remediate",
     )
 
     kind: Literal["set_image"] = "set_image"
@@ -144,4 +144,4 @@ class RemediateHost(HostChangeBase):
         yield from at.host_mark(self.host.moid)
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
-        yield "the host keeps the software from the image; edit the image back, then remediate it again"
+        yield "the host keeps the software from the image; revert the image, then remediate the host again"

@@ -40,9 +40,7 @@ class SetAttributes(ChangeBase):
             return "attributes", plain("")
         why = "while it moves" if '"is_moving":true' in home else "for its return"
         owner = next((f" ({edit.note})" for edit in self.edits if edit.note), "")
-        return "place", plain(
-            f"remember its host {why}{owner}" if home else f"forget its original host{owner}"
-        )
+        return "place", plain(f"record its host {why}{owner}" if home else f"clear its recorded host{owner}")
 
     @property
     def compared(self) -> tuple[Edit, ...]:

@@ -116,7 +116,7 @@ def hand_over(
         return
     if hosts.absent:
         names = fold_names(hosts.absent)
-        show.say(f"NOTE   not created yet; described from the plan file: {names}")
+        show.say(f"NOTE   not created yet; details are from the plan file: {names}")
     if hosts.lost:
         show.say(f"NOTE   on an unresponsive host; data may be outdated: {fold_names(hosts.lost)}")
     for note in exported.notes:

@@ -121,7 +121,7 @@ def restart(
     show.was_restarted(estate, away, starting, output, forgets_tasks=forget_tasks)
 
 
-@app.command(epilog="vgpu-cfg lab reset two-a100  # as at first")
+@app.command(epilog="vgpu-cfg lab reset two-a100  # back to its original state")
 def reset(
     estates: Annotated[list[str] | None, typer.Argument(help="Estates to reset.", show_default="all")] = None,
     *,

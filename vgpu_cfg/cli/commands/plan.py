@@ -97,7 +97,7 @@ _StopOption = Annotated[
     bool,
     typer.Option(
         "--stop-on-failure",
-        help="After the first failure, start nothing new; only finish hosts that are out of service.",
+        help="After the first failure, start no new work; only finish hosts that are out of service.",
         rich_help_panel="Run",
     ),
 ]
@@ -147,7 +147,7 @@ _PlansToLookAt = Annotated[
     Path | None,
     typer.Argument(
         metavar="PLAN",
-        help="The plan file, or a folder of plans; omit it to show everything of vgpu-cfg at a vCenter.",
+        help="The plan file, or a folder of plans; omit it to show everything that vgpu-cfg manages.",
         show_default=False,
     ),
 ]
@@ -159,14 +159,14 @@ _PlansToCheck = Annotated[
 _DownloadsOption = Annotated[
     bool,
     typer.Option(
-        "--downloads", help="Also list the downloads of guests, with address, pinned checksum, and VMs."
+        "--downloads", help="Also list what guests download, with address, pinned checksum, and VMs."
     ),
 ]
 _PinOption = Annotated[
     bool,
     typer.Option(
         "--pin",
-        help="Read these downloads, and write their checksums, digests, and versions to "
+        help="Fetch these downloads, and write their checksums, digests, and versions to "
         "downloads.lock.yaml next to the plan file.",
     ),
 ]
@@ -186,7 +186,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg validate examples/full-vgpu.yaml  # one file\n\n"
         "vgpu-cfg validate site/  # a folder\n\n"
-        "vgpu-cfg validate plan.yaml --downloads  # downloads of guests\n\n"
+        "vgpu-cfg validate plan.yaml --downloads  # guest downloads\n\n"
         "vgpu-cfg validate --schema plan-file > plan.schema.json  # for editors"
     )(validate)
     app.command(
@@ -201,7 +201,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg status plan.yaml --exit-code  # drift, for CI\n\n"
         "vgpu-cfg status plan.yaml --context 'prod-*'  # several vCenters"
-        "\n\nvgpu-cfg status --server vc01.example.com --server vc02.example.com  # everything of vgpu-cfg"
+        "\n\nvgpu-cfg status --server vc01.example.com --server vc02.example.com  # everything it manages"
     )(status)
     app.command(
         epilog="vgpu-cfg destroy plan.yaml --dry-run  # show only\n\n"

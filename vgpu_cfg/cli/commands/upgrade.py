@@ -116,7 +116,7 @@ def upgrade(
     target = _target(driver, fixed or [], esxi)
     connected_to = resolve_connection(connection)
     if rehearse and not (connected_to.is_lab and connected_to.recording is None):
-        raise typer.BadParameter("rehearses only in the lab", param_hint="--rehearse")
+        raise typer.BadParameter("works only in the lab", param_hint="--rehearse")
 
     def look() -> tuple[Inventory, Assessment]:
         observed = read_to_examine(connected_to, with_images=True)
@@ -128,7 +128,9 @@ def upgrade(
     observed, found = look()
     by_hand = [host.name for host in found.ready if not host.target and not host.by_image]
     if by_hand and (write is not None or rehearse):
-        message = f"only a cluster's image installs ESXi, and none manages {fold_names(by_hand)}"
+        message = (
+            f"ESXi is upgraded through the cluster's image, but these hosts have none: {fold_names(by_hand)}"
+        )
         raise typer.BadParameter(message, param_hint="--esxi")
     times = past_times(observed.vcenter)
     try:

@@ -121,7 +121,10 @@ def verify(
     every: Annotated[
         float | None,
         typer.Option(
-            "--every", metavar="SECONDS", min=30, help="With --watch: repeat until Ctrl-C; print only news."
+            "--every",
+            metavar="SECONDS",
+            min=30,
+            help="With --watch: repeat until Ctrl-C; print only changes.",
         ),
     ] = None,
     metrics: Annotated[
@@ -137,7 +140,7 @@ def verify(
         typer.Option(
             "--template",
             metavar="NAME",
-            help="Skip the VMs; boot and inspect a temporary clone of each of these templates of the plan.",
+            help="Skip the VMs; boot and inspect a temporary clone of each of these templates.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -113,7 +113,7 @@ def save(bundle: Bundle, path: Path, *, scrub: bool) -> Iterator[str]:
     for part in parts:
         yield f"missing: {part.name}: {part.why}" if part.why else f"{part.name}: from {part.source}"
     done = "names and addresses are replaced; " if scrub else ""
-    yield f"{path}: {done}check its content before you send it"
+    yield f"{path}: {done}check its contents before you send it"
 
 
 def _row(part: Part) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
         write_whole(file, verdicts_text(found), mode=0o644)
     show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
     if file.name != found.file_name:
-        show.say(f"plans only read a file named {found.file_name}")
+        show.say(f"rename it to {found.file_name}; plans ignore other names")
     return found
 
 
@@ -145,4 +145,4 @@ def save_evidence(
     show.say(f"{folder}: verdicts.yaml and {recording.name} ({recording.stat().st_size // 1024} KiB)")
     lost = [one.belief for one, other in zip(tried, again, strict=True) if one.verdict is not other.verdict]
     if lost:
-        show.say(f"the recording does not give the same verdict on {', '.join(lost)}")
+        show.say(f"replaying the recording gives a different verdict on {', '.join(lost)}")

@@ -66,9 +66,9 @@ def plan_branch(
     if not stacks:
         chosen = " ".join([*vms, *hosts])
         raise NotFound(
-            f"no VM with GPUs matches {chosen}" if chosen else "no VM of the plan has GPUs",
+            f"no VM with GPUs matches {chosen}" if chosen else "no VM in the plan has GPUs",
             subject=desired.name,
-            remedy="use --vm with VMs of the plan, or omit --vm and --host"
+            remedy="use --vm with VMs in the plan, or omit --vm and --host"
             if chosen
             else "specify another plan",
         )

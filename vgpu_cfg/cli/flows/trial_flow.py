@@ -258,7 +258,11 @@ def _log_in_by(plan: Path, bench: Bench, connection: Connection) -> None:
         (host, partial(shell_on, connection, observed, host, way)) for host, way in ways if way is not None
     )
     if not bench.shells:
-        raise NotFound("no host of this vCenter", subject=str(plan), remedy="add `hosts` with `access`")
+        raise NotFound(
+            "the plan file grants shell access to no host in this vCenter",
+            subject=str(plan),
+            remedy="add `hosts` with `access`",
+        )
 
 
 def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
@@ -285,7 +289,7 @@ def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
     names = dict.fromkeys(name for missing in lacking.values() for name in missing)
     to_remove = [name for name in _REMOVING if name in names]
     if names:
-        purpose = "remove its objects" if to_remove else "make its objects"
+        purpose = "remove its objects" if to_remove else "create its objects"
         raise NotPermitted(
             f"nothing was created: the account lacks {', '.join(to_remove or names)}, required to {purpose}",
             subject=", ".join(dict.fromkeys(one.need.on for one in lacking)),

@@ -38,7 +38,7 @@ def set_image(change: SetImage, hosts: HostSession) -> Step:
     yield from _run(cluster, ("commit", draft), {"message": change.message}, change.subject.name, hosts)
     if not _has_components(change, hosts):
         raise NotConfirmed(
-            f"the image of {change.subject.name} does not show the committed components",
+            f"the image of {change.subject.name} does not contain the components that were committed",
             subject=change.subject.name,
             remedy="check its image in the cluster's Updates tab; then " + PLAN_AGAIN,
         )
@@ -73,7 +73,7 @@ def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:
     hosts.marks.keep(ref.moid, restart="")
     yield from confirm_booted(change, hosts)
     hosts.marks.waits_no_more(ref.moid, *change.settles)
-    return StepResult(is_needed=is_needed, message="" if is_needed else "already as in the image")
+    return StepResult(is_needed=is_needed, message="" if is_needed else "already matches the image")
 
 
 def _has_components(change: SetImage, hosts: HostSession) -> bool:
@@ -125,7 +125,7 @@ def _run(
 def _pause(deadline: float, what: str, name: str, hosts: HostSession) -> Waiting[None]:
     if hosts.run.now() >= deadline:
         raise NotConfirmed(
-            f"{what} has not ended after {_TASK_SECONDS / 3600:.0f} h",
+            f"{what} has not finished after {_TASK_SECONDS / 3600:.0f} h",
             subject=name,
             remedy="check the cluster's tasks in vCenter; then " + PLAN_AGAIN,
         )

@@ -356,7 +356,7 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
         )
     if change.is_held and not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} is no longer in maintenance mode, which another user had started",
+            f"{host.name} has exited the maintenance mode that another user had started",
             subject=host.name,
             remedy=PLAN_AGAIN,
         )

@@ -369,14 +369,13 @@ def _not_permitted(missing: Sequence[str], place: str) -> NotPermitted:
 
 
 def refuse_frozen(found: Locks) -> None:
-    """Raise Locked if changes at this vCenter are frozen."""
+    """Raise Locked if changes in this vCenter are frozen."""
     if found.freeze is None:
         return
     raise Locked(
-        f"changes at this vCenter are frozen {found.freeze.words}",
+        f"changes in this vCenter are frozen {found.freeze.words}",
         subject=found.server,
-        remedy=f"wait until then; if it cannot wait, agree with the author, and run "
-        f"`{thaw_command(found.server)}`",
+        remedy=f"wait until then; if it is urgent, contact the author and run `{thaw_command(found.server)}`",
     )
 
 

@@ -259,7 +259,7 @@ class RunSession:
             raise StalePlan(
                 f"{found.name} no longer belongs to this plan: {_whose(found)}",
                 subject=vm.name,
-                remedy=f"check who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
+                remedy=f"check who changed it; a VM in this plan has the mark {self.plan.name}/{vm.name}",
             )
         self._check_as_planned(found, vm)
         if found.name != vm.name:
@@ -339,7 +339,7 @@ class RunSession:
         others = [vm for vm in found if vm.mark is not None and not vm.is_of(plan)]
         if others:
             raise StalePlan(
-                f"{what} is not removed: it contains {others[0].name}, which is not a VM of this plan: "
+                f"{what} is not removed: it contains {others[0].name}, which is not a VM in this plan: "
                 f"{_whose(others[0])}",
                 subject=others[0].name,
                 remedy=(

@@ -387,7 +387,7 @@ class NicEntry(Frozen):
                 "use an address up to 00:50:56:3f:ff:ff, or none"
             )
         if self.mac and self.is_many and "{k}" not in self.mac:
-            yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list the NICs one by one"
+            yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list each NIC separately"
         if self.ip not in (None, "dhcp", "pool") and self.is_many and "{k}" not in self.ip:
             yield "one address cannot be used for several NICs\nadd {k} to it, or set `ip: pool`"
         if self.ip == "pool" and "network" not in given:

@@ -262,8 +262,8 @@ class Kind(StrEnum):
     IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to other VMs"
 
     RUNNING = "running", _N, "run in progress", "its plan, hosts and clusters are locked until it ends"
-    WINDOW = "window", _N, "work waiting for a maintenance window", "`apply` continues it in the window"
-    STEP = "step", _N, "run waiting for a manual step", "`apply` continues it after the step"
+    WINDOW = "window", _N, "work waiting for a maintenance window", "run `apply` in the window to continue"
+    STEP = "step", _N, "run waiting for a manual step", "after the step, run `apply` to continue"
     EXPIRES = "expires", _N, "VM that expires within a week", "`apply --expired` shuts it down after that"
 
 

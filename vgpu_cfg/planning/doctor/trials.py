@@ -54,7 +54,7 @@ class Experiment:
 
 ALARM = Experiment(
     Step.OBJECTS,
-    "Creates the same alarm twice in the place where locks are kept, changes its text, and removes it.",
+    "Creates the same alarm twice in the lock folder, changes its text, and removes it.",
     {"CreateAlarm": 2, "ReconfigureAlarm": 1, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("disabled-alarm-expression", "alarm-names-are-unique", "alarms-are-visible-at-once",
@@ -62,7 +62,7 @@ ALARM = Experiment(
 )  # fmt: skip
 ALARMS_AT_ONCE = Experiment(
     Step.OBJECTS,
-    "Creates two alarms with the same name at the same time, where locks are kept, and removes them.",
+    "Creates two alarms with the same name at the same time in the lock folder, and removes them.",
     {"CreateAlarm": 2, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("alarm-names-are-unique-at-once",),
@@ -118,7 +118,7 @@ TAGS = Experiment(
 )
 COPY = Experiment(
     Step.VM,
-    "Clones the VM with other settings, keys, and an instance UUID, and deletes the copy.",
+    "Clones the VM with different settings, keys, and an instance UUID, and deletes the copy.",
     {"CloneVM_Task": 1, "Destroy_Task": 1},
     (table.CLONE_VM, table.CREATE_FROM_EXISTING, *_MADE),
     ("clone-honours-config-spec", "clone-accepts-instance-uuid",
@@ -127,14 +127,14 @@ COPY = Experiment(
 )  # fmt: skip
 TWIN = Experiment(
     Step.VM,
-    "Clones the VM without an instance UUID, with another MAC address, and deletes the clone.",
+    "Clones the VM with a different MAC address and no instance UUID, and deletes the clone.",
     {"CloneVM_Task": 1, "Destroy_Task": 1},
     (*COPY.needs, table.EDIT_NIC),
     ("clone-device-change", "instance-uuid-is-unique", "clone-sets-mac"),
 )
 EDIT = Experiment(
     Step.VM,
-    "Reconfigures the copy, then again with the old change version, and renames it.",
+    "Reconfigures the copy twice, the second time with the old change version, and renames it.",
     {"ReconfigVM_Task": 2, "Rename_Task": 1},
     (table.ADVANCED, table.RENAME),
     ("filter-reports-new-change-version", "edits-move-change-version", "disk-uuid-keeps-its-value",

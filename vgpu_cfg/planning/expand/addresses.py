@@ -50,7 +50,7 @@ def _check_one(
         address = parse_nic_address(counted(nic.ip, k) or "")
     except ValueError:
         message = f"with {{k}} = {k}, {nic.ip} is not a valid address"
-        yield layers.fault((*loc, "ip"), message, "list the NICs one by one")
+        yield layers.fault((*loc, "ip"), message, "list each NIC separately")
         return
     if networks is None:
         return

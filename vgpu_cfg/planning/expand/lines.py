@@ -350,7 +350,7 @@ def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[Do
             parse_mac(counted(nic.mac, k) or "00:50:56:00:00:00")
         except ValueError:
             message = f"with {{k}} = {k}, {nic.mac} is not a valid MAC address"
-            yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
+            yield layers.fault(("nics", index, "mac"), message, "list each NIC separately")
             return
 
 

@@ -41,7 +41,7 @@ def report_beliefs(
             findings.add(
                 Code.BELIEF_FAILS,
                 Subject(kind="plan", name=desired.name),
-                f"{listed(names)}: cannot be undone, and relies on an assumption that does not hold at this "
+                f"{listed(names)}: cannot be undone, and relies on an assumption that does not hold in this "
                 f"vCenter: {belief.statement.rstrip('.')} ({source}). {belief.if_wrong}",
                 f"to accept this, add `checks: {{{Code.BELIEF_FAILS.value}: warning}}` to the plan file",
             )
@@ -66,6 +66,6 @@ def beliefs_here(desired: DesiredPlan, observed: Inventory) -> BeliefsHere | Non
     counts = Counter(row.verdict for row in found.beliefs.values())
     fails = [key for key, row in found.beliefs.items() if row.verdict is Verdict.FAILS]
     names = f" ({listed(fails)})" if fails else ""
-    says = f"tested at this vCenter: {counts[Verdict.HOLDS]} hold, {len(fails)} do not{names}"
+    says = f"tested in this vCenter: {counts[Verdict.HOLDS]} hold, {len(fails)} do not{names}"
     says += f", {counts[Verdict.OPEN]} could not be tested ({found.file_name})"
     return BeliefsHere(says=says, is_first=is_first)

@@ -57,7 +57,7 @@ class Code(StrEnum):
     NOTHING_SELECTED = "VG011", "the selection matches nothing in the plan", _E, _O
     API_TOO_OLD = "VG012", "the vCenter API version is too old for the plan", _E, _D
     SUSPENDED = "VG013", "a VM is suspended and cannot be changed", _E, _D
-    NOT_READ = "VG014", "a VM of this plan could not be fully read", _E, _D
+    NOT_READ = "VG014", "a VM in this plan could not be fully read", _E, _D
     STAYS_OFF = "VG015", "a VM is off and its power state is ignored", _I, _O
     ANOTHER_RUN = "VG016", "another run has locked the plan or objects it would change", _W, _O
     SILENT_RUN = "VG017", "an inactive run has locked the plan or objects it would change", _W, _O
@@ -370,7 +370,7 @@ class Code(StrEnum):
     NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
     IMAGE_MANAGED = "VG572", "another product manages the cluster's image", _E, _D
     COMPONENT_LACKS = "VG573", "the depot contains no component for the image", _E, _D
-    FROZEN = "VG577", "changes at this vCenter are frozen", _W, _O
+    FROZEN = "VG577", "changes in this vCenter are frozen", _W, _O
 
     GUEST_NOT_LINUX = "VG601", "a guest to be staged does not run Linux", _E, _D
     GUEST_NO_SYSTEM = "VG602", "a guest to be staged has no operating system yet", _E, _O

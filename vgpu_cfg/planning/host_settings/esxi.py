@@ -51,11 +51,11 @@ def _read(view: HostView, _device: str) -> Reading:
 
 def _how(_view: HostView, _desired: DesiredSetting) -> Instructions:
     return Instructions(
-        why="the image of a cluster decides the ESXi release of its hosts",
+        why="the cluster's image determines the ESXi release of its hosts",
         client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
         expected="the host is compliant, and shows the build",
         verify=("esxcli system version get",),
-        undo=("# ESXi is not downgraded: Shift+R at the boot loader returns to the release before",),
+        undo=("# ESXi is not downgraded; to boot the previous release, press Shift+R in the boot loader",),
     )
 
 

@@ -393,7 +393,7 @@ def _images_first(hosts: Sequence[AffectedHost], observed: Inventory, target: Ta
     if lacking and target.words:
         yield First(
             f"Import {target.words} in Lifecycle Manager: the image of {listed(sorted(lacking), shown=6)} "
-            "takes it from there"
+            "uses the imported copy"
         )
     for name, names in also.items():
         yield First(

@@ -222,7 +222,7 @@ class _Draining:
 
 def _arrived(vm: Vm, home: Home) -> Change:
     text = home.model_copy(update={"is_moving": False}).text
-    return remember(vm, text, owner_text(vm), verb="note the arrival of")
+    return remember(vm, text, owner_text(vm), verb="record the arrival of")
 
 
 def owner_text(vm: Vm) -> str:

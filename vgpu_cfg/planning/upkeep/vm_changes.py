@@ -13,7 +13,7 @@ from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.relocate import relocation
 
 
-def remember(vm: Vm, text: str, note: str = "", *, verb: str = "remember the place of") -> SetAttributes:
+def remember(vm: Vm, text: str, note: str = "", *, verb: str = "record the location of") -> SetAttributes:
     """Return the change that keeps on a VM where it was."""
     before = (vm.detail.attributes if vm.detail is not None else {}).get(HOME_ATTRIBUTE)
     return SetAttributes(
@@ -28,7 +28,7 @@ def remember(vm: Vm, text: str, note: str = "", *, verb: str = "remember the pla
 
 def forget(vm: Vm, note: str) -> SetAttributes:
     """Return the change that forgets where a VM was."""
-    return remember(vm, "", note, verb="forget the place of")
+    return remember(vm, "", note, verb="clear the recorded location of")
 
 
 def move(vm: Vm, source: Host, target: Host, *, is_running: bool, stun_ms: int | None = None) -> RelocateVm:

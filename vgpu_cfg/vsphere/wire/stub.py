@@ -264,7 +264,7 @@ class TransportStub(SoapStubAdapterBase):
         return Unreadable(
             f"cannot read the response to {info.wsdlName}: {error}",
             subject=self._address,
-            remedy=("if this is a vCenter, record it by `vgpu-cfg inventory --record FILE` and report it"),
+            remedy=("if this is a vCenter, record it with `vgpu-cfg inventory --record FILE` and report it"),
         )
 
     def _unexplained(self, info: Any) -> VCenterError:

@@ -288,5 +288,5 @@ def test_a_host_that_somebody_else_holds_down_is_marked_and_given_back_to_them()
 def test_a_host_that_its_holder_has_given_back_is_planned_anew() -> None:
     server = estate()
     report, _ = run(server, enter(is_held=True))
-    assert "esx-01 is no longer in maintenance mode, which another user had started" in only(report).message
+    assert "esx-01 has exited the maintenance mode that another user had started" in only(report).message
     assert server.asked() == []

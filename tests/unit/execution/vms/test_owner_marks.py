@@ -165,7 +165,7 @@ def test_a_rule_or_group_that_holds_a_vm_of_others_is_not_removed(whose: str) ->
     group = RemoveVmGroup(id="group", subject=subject, cluster_moid="c", group_name="vgpu-cfg:demo:l")
     report, _ = run(server, *rules, group)
     assert statuses(report) == {"l": "failed", "m": "done", "gone": "not_needed", "group": "failed"}
-    assert "it contains x, which is not a VM of this plan" in report.outcomes[0].message
+    assert "it contains x, which is not a VM in this plan" in report.outcomes[0].message
     assert (set(server.rules), set(server.vm_groups)) == ({"vgpu-cfg:demo:l"}, {"vgpu-cfg:demo:l"})
 
 

@@ -46,7 +46,7 @@ def ask(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise NobodyToAsk(
-            "nothing was changed: no terminal to ask for confirmation",
+            "nothing was changed: confirmation requires a terminal",
             subject=question,
             remedy="review the plan above and add --yes",
         )
@@ -208,7 +208,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
-            f"all changes were made, but {len(left.changes)} did not persist, such as {first.id}",
+            f"vCenter accepted all changes, but {len(left.changes)} of them were lost, including: {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
             remedy=f"run {plan_again} to see which changes vCenter did not keep"
             if work.tell is None

@@ -97,7 +97,7 @@ def _vms_by_template(desired: DesiredPlan, globs: Sequence[str]) -> dict[str, li
     if not found:
         known = sorted({_template(vm) for vm in desired.vms} - {""})
         raise NotFound(
-            f"no VM of the plan uses {' or '.join(globs)} as its template",
+            f"no VM in the plan uses {' or '.join(globs)} as its template",
             subject=desired.name,
             remedy=f"its templates are {', '.join(known)}" if known else "specify a template in `vms`",
         )

@@ -205,7 +205,7 @@ def _check_swap(store: Datastore, users: Sequence[ResolvedVm], findings: Finding
     if sum(swaps.values()) <= store.free_mib:
         return
     message = (
-        f"powering on creates swap files of {gib(sum(swaps.values()))} on {store.name}, but only "
+        f"powering on requires {gib(sum(swaps.values()))} for swap files on {store.name}, but only "
         f"{gib(store.free_mib)} is free"
     )
     for one in users:

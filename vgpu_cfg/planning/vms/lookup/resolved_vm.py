@@ -425,7 +425,7 @@ def _without(vm: DesiredVm) -> str:
     if vm.guest is not None and vm.guest.spec:
         return "guest customization does not start"
     if by == "guest-operations":
-        return "the guest cannot be staged, because guest operations cannot access it"
+        return "guest operations do not work, so the guest cannot be staged"
     if by == "ssh":
         return "vCenter does not report the guest's address, so the address must be set in the plan file"
     return "cloud-init cannot access its data, and the guest reports neither its address nor its status"

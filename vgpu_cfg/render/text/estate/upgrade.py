@@ -75,7 +75,7 @@ def _vms(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
     for vm in found.vms:
         by_owner.setdefault(vm.owner, []).append(vm)
     if not by_owner:
-        yield from _paragraph("VMS", "no VM runs on these hosts", width)
+        yield from _paragraph("VMS", "no VMs run on these hosts", width)
         return
     in_order = sorted(by_owner.items(), key=lambda one: (-len(one[1]), one[0]))
     columns = [Column("VMS OF", is_flexible=True), *(Column(name, is_right=True) for name in _FATES.values())]
@@ -163,7 +163,7 @@ def _waves(
     at_once = sorted(set(found.lanes.values()))
     count = listed(map(str, at_once), separator=" or ")
     text = f"at most {count} of a cluster down at once; clusters are upgraded in parallel"
-    canaries = "; wave 1 is one host in each cluster; run this command again after it to use its actual times"
+    canaries = "; wave 1 is one host in each cluster; rerun this command after wave 1 to use its actual times"
     yield from _paragraph("PACE", f"{text}{canaries * waves[0].is_canary}", width)
     yield from _paragraph("TIMES", times.source, width)
     hours = sum(wave.hours for wave in waves)
