@@ -1,4 +1,4 @@
-"""A guest's view of others: ping and ssh in the mesh, and its NICs by ethtool.
+"""Other guests as seen from one guest: ping and ssh in the mesh, and its NICs in ethtool.
 
 The Horovod of an image, and the answers of its horovodrun to options.
 
