@@ -1,3 +1,3 @@
-"""What a vCenter was seen to hold: hosts with what was read of them, VMs, rules."""
+"""The observed contents of a vCenter: hosts with their facts, VMs, rules."""
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What keeps new VMs off a host or off one of its GPUs: the text that vCenter keeps of it on the host.
+"""Cordons, which keep new VMs off a host or one of its GPUs: their text in the host's custom attribute.
 
 An attribute holds one cordon: `vgpu_cfg.cordon` that of the host, `vgpu_cfg.cordon.1` and on those of
 GPUs. A text that is none of this tool's is a cordon of the host all the same, with the text as its reason:
-who types into the attribute in the vSphere Client means it, and what vCenter cut off keeps its effect.
+a user who edits the attribute in the vSphere Client intends it, and truncated text still applies.
 
-How a host came into maintenance mode, as far as vCenter's events tell: where no mark says it.
+The way a host entered maintenance mode according to vCenter's events, if it has no mark.
 
-Where a VM was before its host was drained: the text that vCenter keeps of it on the VM.
+A VM's location before its host was drained: the text of its custom attribute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOME_ATTRIBUTE = "vgpu_cfg.home"
 
 
 class Cordon(Frozen):
-    """Why nothing new is placed on a host, or on its GPU at `pci_id`; who said so and when, if told."""
+    """The cordon of a host, or of its GPU at `pci_id`: the reason, and the user and time if known."""
 
     attribute: str
     reason: str
@@ -38,12 +38,12 @@ class Cordon(Frozen):
 
     @property
     def key(self) -> str:
-        """What it is called where it is shown."""
+        """The displayed name."""
         return f"cordon {self.pci_id}".rstrip()
 
     @property
     def text(self) -> str:
-        """What the attribute holds: JSON, without what is empty."""
+        """The attribute's value: JSON without empty fields."""
         since = "" if self.since is None else f"{self.since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         values = {"reason": self.reason, "gpu": self.pci_id, "by": self.by, "since": since}
         return json.dumps({key: value for key, value in values.items() if value}, ensure_ascii=False)
@@ -86,7 +86,7 @@ def free_attribute(taken: Iterable[str]) -> str:
 
 
 class MaintenanceEntry(Frozen):
-    """Who took a host into maintenance mode and when, by vCenter's own clock.
+    """The user who put a host into maintenance mode, and the time by vCenter's clock.
 
     `plan`, `plan_id` and `run` are those of the run during which the same account did it, "" where there was
     none.
@@ -102,9 +102,9 @@ class MaintenanceEntry(Frozen):
 class Home(Frozen):
     """The host that a running VM was taken from, by moid, and the one that it was moved to.
 
-    `to` is empty for a VM that was only switched off. `is_cold` tells that it was off while it moved,
-    `is_moving` that it was switched off for a move that is not over. `vm` is the VM's own moid: a clone
-    inherits the text, and nobody took the clone from anywhere.
+    `to` is empty for a VM that was only switched off. `is_cold`: it was off while it moved;
+    `is_moving`: it was powered off for a move that has not finished. `vm` is the VM's own moid: a clone
+    inherits the text, but was never moved.
     """
 
     vm: str = ""
@@ -115,7 +115,7 @@ class Home(Frozen):
 
     @property
     def text(self) -> str:
-        """What the attribute holds: JSON, without what is empty."""
+        """The attribute's value: JSON without empty fields."""
         return self.model_dump_json(exclude_defaults=True)
 
     def is_there(self, vm: Vm) -> bool:
@@ -124,7 +124,7 @@ class Home(Frozen):
 
 
 def home_of(vm: Vm) -> Home | None:
-    """Return where a VM was taken from, None where nobody took it, or the text is another's or edited."""
+    """Return the VM's recorded location; None if it has none, or if the text is another VM's or edited."""
     text = vm.detail.attributes.get(HOME_ATTRIBUTE, "") if vm.detail is not None else ""
     try:
         home = Home.model_validate_json(text) if text else None

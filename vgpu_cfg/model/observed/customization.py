@@ -1,4 +1,4 @@
-"""What a reading found of a customisation specification that a plan file names, and of how one went."""
+"""Customization specifications that a plan file names, and the results of customizations, as read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ CUSTOMIZATION_FAILURES: Final = (
     "CustomizationNetworkSetupFailed",
     "CustomizationUnknownFailure",
 )
-"""The events that tell of a failed one: CustomizationFailed and those below it (vSphere API reference)."""
+"""The events of a failed one: CustomizationFailed and its subtypes (vSphere API reference)."""
 
 
 class SpecNic(Frozen):
-    """What a specification says of a NIC: DHCP, one address for all, ask whoever uses it, or another way."""
+    """A specification's setting for a NIC: DHCP, one address for all, prompt the user, or another way."""
 
     kind: Literal["dhcp", "fixed", "ask", "other"]
     address: str = ""
 
 
 class CustomizationSpec(Frozen):
-    """A specification by its name. Where it `is_there` not, `others` are the names of those that are.
+    """A specification by its name. If it does not exist (`is_there`), `others` are the existing names.
 
     `kind` is its guest's system, "other" for one whose host name cannot be filled in. `domain` is "" where it
     has none. `is_foreign`: it has passwords that are encrypted for another vCenter's key.

@@ -1,4 +1,4 @@
-"""What a DRS cluster says of where VMs run: rules between VMs, groups of VMs and hosts, and their rules."""
+"""A DRS cluster's placement rules: rules between VMs, groups of VMs and hosts, and rules between groups."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class VmHostRule(Frozen):
 
 
 class VmOverrides(Frozen):
-    """What a cluster says of one VM: values by the keys of the table of VM settings, in the table's order."""
+    """A cluster's overrides for one VM: values by key of the table of VM settings, in the table's order."""
 
     vm_moid: str
     settings: tuple[tuple[str, SettingValue], ...]

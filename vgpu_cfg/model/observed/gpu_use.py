@@ -1,4 +1,4 @@
-"""How GPUs were used, now and over a time, as vCenter's performance counters tell it.
+"""GPU use, now and over time, as reported by vCenter's performance counters.
 
 How a host's graphics are set: for whom its GPUs are, and how vGPUs are dealt to them.
 """
@@ -31,7 +31,7 @@ class PastUse(Frozen):
 
 
 class GpuUse(Frozen):
-    """One GPU's newest sample of each counter, None for one that the host does not tell. Never 0 instead."""
+    """One GPU's newest sample of each counter; None, never 0, if the host does not report it."""
 
     host_moid: str
     pci_id: str
@@ -44,11 +44,11 @@ class GpuUse(Frozen):
 
 
 class UseReading(Frozen):
-    """What was read of all GPUs.
+    """The values read for all GPUs.
 
     `unread` says why nothing is known of any GPU, `past_unread` why no more than the last hour is known;
     both are empty where more is. `unplaced` counts, by host moid, the devices whose name in the counters
-    could not be told to be that of one GPU.
+    could not be matched to a single GPU.
     """
 
     gpus: tuple[GpuUse, ...] = ()
@@ -57,7 +57,7 @@ class UseReading(Frozen):
     unplaced: Mapping[str, int] = Field(default_factory=dict)
 
     def of(self, host_moid: str, pci_id: str) -> GpuUse | None:
-        """Return what is known of one GPU, None for nothing."""
+        """Return the known values of one GPU; None if there are none."""
         return self._by_gpu.get((host_moid, pci_id))
 
     @cached_property

@@ -1,6 +1,6 @@
-"""What is read of a host only where a plan prepares hosts: options, modules, services, firmware, marks.
+"""Host facts, read only if a plan prepares hosts: options, modules, services, firmware, marks.
 
-A fact that could not be read is absent, and `unread` says why: nobody takes silence for a value.
+A fact that could not be read is absent, and `unread` gives the reason, so no default is assumed.
 Values are as the source prints them, but for truth values, which are real ones.
 """
 
@@ -22,7 +22,7 @@ from vgpu_cfg.model.observed.remembered import Remembered
 
 
 class FactGroup(StrEnum):
-    """What is read together, in calls of its own per host; a plan reads only the groups it needs.
+    """A group of facts read together, in separate calls per host; a plan reads only the groups it needs.
 
     BASE comes with the bulk reading: services, firewall, VMkernel NICs, switches, boot time, marks.
     NETWORK_USERS is about the estate: which VMs are on which network. IMAGE is about clusters.
@@ -57,7 +57,7 @@ class ServiceFact(Frozen):
 
 
 class KernelSetting(Frozen):
-    """A boot setting of the VMkernel, as `esxcli system settings kernel list` tells it."""
+    """A VMkernel boot setting, as listed by `esxcli system settings kernel list`."""
 
     configured: str
     runtime: str
@@ -83,7 +83,7 @@ class SoftwarePackage(Frozen):
 
 
 class DepotLook(Frozen):
-    """What a host finds in a depot; `refused` says why it cannot read it, `unread` why it was not asked.
+    """A host's view of a depot; `refused`: why it cannot read it; `unread`: why the host was not queried.
 
     `unsigned` are the names of packages of the level CommunitySupported.
     """
@@ -120,7 +120,7 @@ class HostAttribute(StrEnum):
 
     MARK holds a HostMark while work goes on, DONE the manual steps that were acknowledged
     (id → digest), VMNICS the names that NICs had before they were passed through (PCI address → vmnic).
-    What is remembered of a host's shell has attributes of its own (`remembered`).
+    Values remembered from a host's shell have separate attributes (`remembered`).
     """
 
     MARK = "vgpu_cfg.host"
@@ -137,7 +137,7 @@ NO_LOCKDOWN = "lockdownDisabled"
 
 
 class HostMark(Frozen):
-    """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
+    """The mark that vgpu-cfg keeps on a host while it works there (`HostAttribute.MARK`).
 
     `plan` is the plan's name, `id` its id, `run` the run that wrote it ("" in a mark of version 0.1.0).
     `since` is when the work began.
@@ -146,7 +146,7 @@ class HostMark(Frozen):
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
     into maintenance mode and owes its leaving. One that `is_recovered` is on no host: it was lost, and
-    vCenter's events tell what its run did. `restart` says why the host may not answer: it was told
+    vCenter's events show its run's actions. `restart`: why the host may not respond: it was requested
     to reboot and comes back by itself, or was shut down for a manual step.
     """
 
@@ -166,7 +166,7 @@ class HostMark(Frozen):
         return self.id == plan.id if self.id else self.plan == plan.name
 
     def way_on(self, plan: PlanIdentity) -> str:
-        """Say to somebody with a plan that it is not of how the work that it tells of comes to its end."""
+        """Explain to a user of another plan how to finish the work that the mark describes."""
         its_own = f"wait for {self.plan} to finish, or run its `vgpu-cfg apply` again"
         if not self.id or self.plan != plan.name:
             return its_own
@@ -177,12 +177,12 @@ class HostMark(Frozen):
 
     @property
     def text(self) -> str:
-        """What is kept: JSON, without what is empty."""
+        """The stored text: JSON without empty fields."""
         return self.model_dump_json(exclude_defaults=True)
 
     @classmethod
     def parse(cls, text: str) -> HostMark | None:
-        """Read a mark back; None where the text is none, as after somebody edited it."""
+        """Parse a mark; None if the text is not one, for example after an edit."""
         try:
             return cls.model_validate_json(text)
         except ValueError:
@@ -200,7 +200,7 @@ def recovered_mark(entry: MaintenanceEntry) -> HostMark | None:
 
 
 class GpuShellFacts(Frozen):
-    """What `nvidia-smi` tells of a GPU; None where it prints N/A or nothing."""
+    """A GPU's values from `nvidia-smi`; None if it prints N/A or nothing."""
 
     mig_current: bool | None = None
     mig_pending: bool | None = None
@@ -211,9 +211,9 @@ class GpuShellFacts(Frozen):
 
 
 class FirmwareValue(Frozen):
-    """A parameter of a NIC's firmware, as `mlxconfig -e query` tells it, without the number in brackets.
+    """A NIC firmware parameter from `mlxconfig -e query`, without the number in brackets.
 
-    None where the tool printed no such column. `next_boot` is what is configured, `current` in force.
+    None if the tool printed no such column. `next_boot` is the configured value, `current` the active one.
     """
 
     default: str | None = None
@@ -222,7 +222,7 @@ class FirmwareValue(Frozen):
 
 
 class GpuLinks(Frozen):
-    """What `nvidia-smi topo -m` tells of the GPUs that the host's driver serves, by PCI address.
+    """`nvidia-smi topo -m` for the GPUs of the host's driver, by PCI address.
 
     `links` maps a GPU to its links to the others, as printed ("NV12", "SYS"), `numa_nodes` to its NUMA
     node. NICs are left out: the matrix names them by RDMA device, which is no address.
@@ -237,7 +237,7 @@ LINKS_UNREAD = "topology"
 
 
 class MigInstance(Frozen):
-    """A GPU instance that stands on a GPU in MIG mode: its first memory slice, and how many it takes."""
+    """A GPU instance on a GPU in MIG mode: its first memory slice, and the number of slices."""
 
     start: int
     size: int
@@ -248,11 +248,11 @@ MIG_UNREAD = "mig"
 
 
 class ShellFacts(Frozen):
-    """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason.
+    """Values from the host's shell, by PCI address. `unread` maps a device, or "" for all, to a reason.
 
     `links` is None where they were not asked for, or not read (`LINKS_UNREAD`); `mig` likewise
     (`MIG_UNREAD`), else it has each GPU with an instance on it. `has_firmware_tools` says whether NVIDIA's
-    MFT is on the host, None where nobody looked.
+    MFT is on the host; None if not checked.
     """
 
     gpus: Mapping[str, GpuShellFacts] = Field(default_factory=dict)
@@ -265,14 +265,14 @@ class ShellFacts(Frozen):
 
 
 class HostFacts(Frozen):
-    """What was read of one host besides the inventory.
+    """One host's facts beyond the inventory.
 
     `options` are advanced options, `modules` option strings by kernel module (one that is absent is
-    not loaded or not known), `kernel` boot settings, `done` the manual steps that somebody
+    not loaded or not known), `kernel` boot settings, `done` the manual steps that a user
     acknowledged there (id → digest), `vmnics` the former names of NICs that are passed through, by PCI
-    address, `remembered` what the shell told `apply` last. `entered` tells of a host in maintenance
-    mode without a mark how it came there, as far as is known. `owners` names who else owns settings of
-    this host ("host profile Gold"). `depots` tell what the host finds where it would install from. `unread`
+    address, `remembered` the last values read from the shell. `entered` is, for a host in maintenance
+    mode without a mark, how it entered it, if known. `owners` names who else owns settings of
+    this host ("host profile Gold"). `depots` are the depots it would install from. `unread`
     maps a group to why it was not read.
     """
 
@@ -302,7 +302,7 @@ class HostFacts(Frozen):
 
     @property
     def is_ssh_running(self) -> bool:
-        """Whether the host's SSH service runs, as far as vCenter tells."""
+        """Whether the host's SSH service is running, according to vCenter."""
         service = self.services.get(SSH_SERVICE)
         return service is not None and service.running
 
@@ -312,10 +312,10 @@ class HostFacts(Frozen):
 
 
 class ClusterFacts(Frozen):
-    """What of a cluster decides about its hosts.
+    """Cluster settings that affect its hosts.
 
     `image_managed` and `config_managed` say whether a lifecycle image or a configuration profile
-    owns the hosts; None where the server is too old to tell. `drs_overrides` is what DRS does with
+    owns the hosts; None if the server is too old to report it. `drs_overrides` is what DRS does with
     single VMs (moid) that have a setting of their own: "manual", "partiallyAutomated",
     "fullyAutomated" (vim `DrsBehavior`), or "disabled" where DRS leaves the VM alone. `image` is the
     image itself, if it was requested.

@@ -1,4 +1,4 @@
-"""What a vCenter was seen to hold: hosts, GPUs, NUMA nodes, NICs, VMs, as plain values.
+"""The observed inventory of a vCenter: hosts, GPUs, NUMA nodes, NICs, VMs, as plain values.
 
 One reading makes one `Inventory`. Everything here is observed: nothing is
 computed from the catalogue and nothing is desired. Sizes are MiB, PCI addresses
@@ -46,7 +46,7 @@ class Connection(StrEnum):
 
     @property
     def words(self) -> str:
-        """What it says of a host, after the host's name."""
+        """The words that follow the host's name in a sentence."""
         match self:
             case Connection.CONNECTED:
                 return "is connected"
@@ -59,7 +59,7 @@ class Connection(StrEnum):
 class NumaNode(Frozen):
     """One NUMA node of a host (vim `HostNumaNode`).
 
-    `cores` counts physical cores; `pci_ids` may be empty where the BIOS tells nothing.
+    `cores` counts physical cores; `pci_ids` may be empty if the BIOS does not report it.
     """
 
     node_id: int
@@ -91,7 +91,7 @@ class PciDevice(Frozen):
     """One PCI function of a host, with its passthrough state.
 
     `passthrough_active` is what holds now, `passthrough_enabled` what holds after
-    a restart. `parent_bridge` is the PCI address of the bridge above it, if told.
+    a restart. `parent_bridge` is the PCI address of the bridge above it, if known.
     `device_mode` and `configurable_modes` are words of vim `HostPciPassthruInfoDirectPathDeviceMode`
     (9.1.0.0), `driver_version` is that of `directPathInfo`; all are empty where the host is older.
     """
@@ -123,7 +123,7 @@ class PciDevice(Frozen):
 
     @property
     def subsystem_id(self) -> int:
-        """The subdevice id, the one that tells boards of one device id apart."""
+        """The subdevice ID, which distinguishes boards with the same device ID."""
         return self.subdevice_id
 
     @property
@@ -155,11 +155,11 @@ class PciDevice(Frozen):
 
 
 class Gpu(Frozen):
-    """One physical GPU of a host: its PCI function and what the graphics manager says of it.
+    """One physical GPU of a host: its PCI function and its entry in the graphics manager.
 
-    `graphics_type` and `vgpu_mode` are in force now; the `configured_*` twins are what the
+    `graphics_type` and `vgpu_mode` are the active values; the `configured_*` twins are those that the
     host would use after a restart of its graphics service. `sharing` is None where the API
-    does not tell whether the GPU is in MIG mode (before 8.0.3 it is inferred from the
+    does not report whether the GPU is in MIG mode (before 8.0.3 it is inferred from the
     profiles that the host offers). `vm_moids` names the VMs that hold it now, running ones only.
     """
 
@@ -180,7 +180,7 @@ class Gpu(Frozen):
 
     @property
     def numa_node(self) -> int | None:
-        """The NUMA node that lists the GPU's address, None where the BIOS tells nothing."""
+        """The NUMA node that lists the GPU's address; None if the BIOS does not report it."""
         return self.pci.numa_node
 
     @property
@@ -207,7 +207,7 @@ class HostNic(Frozen):
 
 
 class ProfileInfo(Frozen):
-    """What the host says of a profile (vim `VgpuProfileInfo`, API 7.0.3.0).
+    """A host's description of a profile (vim `VgpuProfileInfo`, API 7.0.3.0).
 
     `stun_ms` maps a migration bandwidth in Mbit/s to the time that a vMotion stops the VM (API 8.0.2.0;
     that the API counts in these units is not proven).
@@ -226,11 +226,11 @@ class GroupPart(Frozen):
     """A device of a vendor device group (vim `VendorDeviceGroupInfo.ComponentDeviceInfo`, API 8.0.0.1).
 
     `kind` is vSphere's word for its type: nvidiaVgpu, pciPassthru, sriovNic, dvx, or one of a later release.
-    `vendor` and `name` are the vendor's words, for people. What the device is stands in one of the others:
+    `vendor` and `name` are the vendor's words, for people. One of the other fields identifies the device:
     the `profile` of a vGPU; the function's address (`pci_id`) of one that is passed through or whose virtual
     function it is; the `allowed` (vendor id, device id) pairs, their `sub_ids` and `label` of a Dynamic
-    DirectPath device; the `device_class` of a DVX device. `sequence` is its place in the group, None where
-    that is not told.
+    DirectPath device; the `device_class` of a DVX device. `sequence` is its position in the group; None if
+    it is unknown.
     """
 
     kind: str
@@ -271,9 +271,9 @@ class DeviceGroupInfo(Frozen):
 
 
 class DirectPathCapacity(Frozen):
-    """What vCenter counts of a DirectPath profile on a host (vim `DirectPathProfileManager`, API 9.0.0.0).
+    """The units of a DirectPath profile on a host (vim `DirectPathProfileManager`, API 9.0.0.0).
 
-    `name` is the DirectPath profile's, `vgpu_profile` the vGPU type that it stands for. `remaining` are units
+    `name` is the DirectPath profile's, `vgpu_profile` the vGPU type that it represents. `remaining` are units
     that no powered-on VM has, `unused_reservation` those among them that are promised to others.
     """
 
@@ -292,12 +292,12 @@ class DirectPathCapacity(Frozen):
 class Host(ManagedObject):
     """An ESXi host.
 
-    `creatable_profiles` is what the host could create at the moment of reading (vim
+    `creatable_profiles` are those that the host could create when it was read (vim
     `sharedPassthruGpuTypes`); `profiles` what its driver knows at all, None where the API
-    is too old to tell. `max_vgpus_by_hardware_version` holds vCenter's own
+    is too old to report it. `max_vgpus_by_hardware_version` holds vCenter's own
     `VmiopBackingOption.maxInstances`; empty where it was not read. `cpu_mhz` is the clock of a core, 0 where
-    it is not told. `direct_path` is what vCenter counts of its DirectPath profiles, None where it has no such
-    (before 9.0) or did not tell.
+    it is unknown. `direct_path` are the units of its DirectPath profiles; None if vCenter has no such
+    (before 9.0) or did not report them.
     """
 
     datacenter: str = ""
@@ -343,7 +343,7 @@ class Host(ManagedObject):
 
     @property
     def owner_moid(self) -> str:
-        """The moid of its cluster, or of what stands for one where it is in none."""
+        """The moid of its cluster, or of its compute resource if it is standalone."""
         return self.cluster_moid or self.compute_moid
 
     @property
@@ -353,12 +353,12 @@ class Host(ManagedObject):
 
     @property
     def takes_vms(self) -> bool:
-        """Whether something new may be placed here: a VM can be powered on, and nobody cordoned the host."""
+        """Whether new VMs can be placed here: a VM can be powered on, and the host is not cordoned."""
         return self.is_usable and self.cordon is None
 
     @property
     def cordon(self) -> Cordon | None:
-        """What keeps new VMs off the host as a whole, None where nothing does."""
+        """The cordon of the entire host; None without one."""
         return next((one for one in self.cordons if not one.pci_id), None)
 
     def cordon_of_gpu(self, pci_id: str) -> Cordon | None:
@@ -381,10 +381,10 @@ class Host(ManagedObject):
 
 
 class Cluster(ManagedObject):
-    """A cluster, or a single host that stands outside of one (`is_standalone`).
+    """A cluster, or a standalone host (`is_standalone`).
 
-    `vm_overrides` holds what it says of single VMs, as far as the table of VM settings has words for it.
-    `uses_vm_levels` tells whether DRS applies an automation level of a single VM.
+    `vm_overrides` are its overrides for individual VMs that the table of VM settings covers.
+    `uses_vm_levels`: whether DRS applies the automation levels of individual VMs.
     """
 
     datacenter: str = ""
@@ -409,7 +409,7 @@ class Cluster(ManagedObject):
         return (exact or folded)[0] if exact or len(folded) == 1 else None
 
     def overrides_of(self, vm_moid: str) -> Mapping[str, SettingValue]:
-        """Return what it says of a VM, by the keys of the table of VM settings."""
+        """Return its overrides for a VM, by the keys of the table of VM settings."""
         return next((dict(one.settings) for one in self.vm_overrides if one.vm_moid == vm_moid), {})
 
     def vm_group(self, name: str) -> VmGroup | None:
@@ -470,7 +470,7 @@ class VCenter(Frozen):
     """The server itself. `api_version` is the one that was negotiated, as a dotted string.
 
     `key_providers` are the names of those that it knows, None where they were not read. So are
-    `storage_policies`; only of those that the reading asked for it is told which datastores fit. Locks and
+    `storage_policies`; compatible datastores are known only for those that the reading requested. Locks and
     reservations are alarms of `alarm_folder`, an inventory path; it is empty for the root folder.
     """
 
@@ -497,11 +497,11 @@ class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
     `facts` is empty unless the plan prepares hosts. `locks`, `reservations`, `gpu_use` and `licences` (names,
-    by the moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
+    by the moid of the host) are None if not requested. `tag_categories` are all of the vCenter's,
     with the tags of those that were asked for; None where they were not read, as are `library_items` and
     `customization_specs`. `failed_customizations` are the last events of guests whose customisation failed,
-    by the moids of their VMs, where the plan names specifications. `has_kinds` tells that kinds of hosts were
-    asked for what they alone tell: profiles, device groups, hardware versions.
+    by the moids of their VMs, if the plan names specifications. `has_kinds`: host kinds were
+    queried for profiles, device groups and hardware versions, which only they report.
     """
 
     vcenter: VCenter
@@ -571,7 +571,7 @@ class Inventory(Frozen):
         return next((one for one in self.tag_categories or () if one.name == name), None)
 
     def cluster_of(self, host: Host | None) -> Cluster | None:
-        """Return the cluster of a host, or what stands for it where the host is in none."""
+        """Return the cluster of a host, or its compute resource if the host is standalone."""
         return None if host is None else self.cluster_by_moid.get(host.owner_moid)
 
     def host_name_of(self, vm: Vm) -> str:

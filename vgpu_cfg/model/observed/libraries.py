@@ -1,4 +1,4 @@
-"""What a reading found of an item of a content library that a plan file names."""
+"""A content library item that a plan file names, as read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ VM_TEMPLATE: Final = "vm-template"
 class LibraryItem(Frozen):
     """An item by its library and its name; `kind` is its type, "" for one that is not there.
 
-    A VM template has the moid of what stands for it in the inventory, None where that is not told. Of what is
-    not there `others` are the names that are: items of the library, or libraries where it `has_library` not.
+    A VM template has the moid of its inventory object; None if unknown. If it is
+    missing, `others` are the existing names: items in the library, or libraries without it (`has_library`).
     `count` is how many items have the name.
     """
 

@@ -6,7 +6,7 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class ManagedObject(Frozen):
-    """An object of vCenter: `inventory_path` is what an admin types, `moid` what the API takes."""
+    """An object of vCenter: `inventory_path` is for users, `moid` for the API."""
 
     moid: str
     name: str

@@ -1,4 +1,4 @@
-"""What vCenter remembers of VMs, hosts and clusters: its events, as plain values."""
+"""vCenter's events about VMs, hosts and clusters, as plain values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class PastEvent(Frozen):
-    """One event. `kind` is vim's name of its type, `moid` and `name` are of what it is about, as of then.
+    """One event. `kind` is vim's name of its type, `moid` and `name` are its object's, at that time.
 
     `by` is the account, or the alarm or scheduled task whose task it was; `at` is vCenter's own time. `sets`
-    is what it wrote, by paths as `Edit.sets` has them; of devices it has `device[KIND]` with what was done.
+    are the written values, by the paths of `Edit.sets`; for devices, `device[KIND]` with the operation.
     `words` is a text of vCenter's in which only names are looked for.
     """
 
@@ -31,7 +31,7 @@ class PastScope(Frozen):
     """Whose events are wanted: of VMs, hosts and clusters by moid, and the removals of VMs by name.
 
     `folder_moid` is that of the folder that all of the VMs are in, "" where they are in several. `kinds` are
-    those that are wanted, all that tell of differences where it is empty; `since` is the oldest that is.
+    the requested ones, or all that show differences if it is empty; `since` is the oldest that is.
     """
 
     vm_moids: tuple[str, ...] = ()
@@ -49,10 +49,10 @@ class PastScope(Frozen):
 
 
 class Past(Frozen):
-    """What was read of events, oldest first.
+    """The events read, oldest first.
 
-    `since` is when the oldest event is of that vCenter keeps at all, None where nobody looked or it has none.
-    `made_at` tells of VMs when they were made. `unread` says why events are missing, empty where none is.
+    `since` is the time of vCenter's oldest event; None if it was not read or vCenter has none.
+    `made_at` maps VMs to their creation times. `unread` is why events are missing; empty if none are.
     """
 
     events: tuple[PastEvent, ...] = ()

@@ -1,8 +1,8 @@
-"""What is kept on a host of what its shell told: digests with a day, and the texts that hold them.
+"""Remembered shell values on a host: digests with a date, and the texts that contain them.
 
-Everybody who may see the host can read and nobody can sign these texts, so they hold no value, only what
+These texts are readable with the host and cannot be signed, so they contain no values, only digests that
 a value can be compared with. A text that was cut off, edited or brought from another host or attribute
-fails its own digest and tells nothing.
+fails its own digest and is ignored.
 
     1 5f0c2a91 3b7c11a4d2e08c1f77a3526c 90ab…
     │ │        └ six digits of the device, six of the state that it was read in, eight of the value, four of
@@ -22,7 +22,7 @@ from datetime import date, timedelta
 from vgpu_cfg.model.frozen import Frozen
 
 REMEMBERED_PREFIX = "vgpu_cfg.read."
-"""What the names of these custom attributes begin with; then the row of the settings table, and a number."""
+"""The prefix of these custom attributes; the settings table's row and a number follow."""
 
 MOST_IN_ONE = 9
 """How many values one attribute holds: a text of nine has 235 characters.
@@ -47,7 +47,7 @@ class RememberedValue(Frozen):
 
 
 Remembered = Mapping[str, tuple[RememberedValue, ...]]
-"""What a host's attributes hold, by their names; nothing where a text told nothing."""
+"""The values in a host's attributes, by their names; empty if a text contained none."""
 
 
 def digest(*parts: str, digits: int) -> str:
@@ -57,17 +57,17 @@ def digest(*parts: str, digits: int) -> str:
 
 
 def device_digest(host_moid: str, row: str, device: str) -> str:
-    """Return what a device of a host goes by in what is kept of a row."""
+    """Return the digest of a host's device in a row's stored text."""
     return digest(host_moid, row, device, digits=6)
 
 
 def state_digest(*parts: str) -> str:
-    """Return what a host's state goes by."""
+    """Return the digest of a host's state."""
     return digest(*parts, digits=6)
 
 
 def value_digest(host_moid: str, row: str, device: str, value: str) -> str:
-    """Return what a value goes by: another one on each host and device, so that none can be copied."""
+    """Return the digest of a value, different for each host and device, so that it cannot be copied."""
     return digest(host_moid, row, device, value, digits=8)
 
 
@@ -86,12 +86,12 @@ def remembered_text(host_moid: str, attribute: str, values: Iterable[RememberedV
 
 
 def parse_remembered(host_moid: str, texts: Mapping[str, str]) -> Remembered:
-    """Read attributes back. What is malformed, edited, or not this host's tells nothing."""
+    """Parse attributes. Malformed or edited texts and those of other hosts are ignored."""
     return {name: _parse(host_moid, name, text) for name, text in texts.items() if text}
 
 
 def not_expired(remembered: Remembered, today: date, days: int) -> Remembered:
-    """Return what was read within so many days, today counted; a day that is yet to come is no day."""
+    """Return the values read within this many days, including today; future dates are ignored."""
     oldest = today - timedelta(days=days)
     return {
         name: tuple(one for one in values if oldest < one.read_on <= today + timedelta(days=1))
@@ -100,7 +100,7 @@ def not_expired(remembered: Remembered, today: date, days: int) -> Remembered:
 
 
 def values_of_row(remembered: Remembered, row: str) -> dict[str, RememberedValue]:
-    """Return what is remembered of a row by the digests of devices; where two contradict, neither."""
+    """Return a row's remembered values by device digest; if two conflict, neither."""
     first = attribute_of_row(row, 1)
     found = [
         one

@@ -1,4 +1,4 @@
-"""What vCenter's tags are: words of categories, and how many words of one a VM can have."""
+"""vCenter's tags by category, and whether a VM can have several from one category."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tag(Frozen):
 
 
 class TagCategory(Frozen):
-    """A category with its tags, which are read only of categories that somebody asked for.
+    """A category with its tags, which are read only for requested categories.
 
     With `is_single` an object has one tag of it at most. `types` are the types of objects that its tags are
     for, empty for all.

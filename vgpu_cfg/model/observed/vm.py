@@ -1,4 +1,4 @@
-"""What a VM or template was seen to be: its power state, its owner mark, its devices."""
+"""A VM or template as observed: its power state, its owner mark, its devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_cfg.model.moments import moment_of
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 
 OWN_PREFIX = "vgpu_cfg."
-"""What each extraConfig key begins with that this tool writes for itself; a running VM takes them."""
+"""The prefix of vgpu-cfg's own extraConfig keys; a running VM accepts them."""
 
 MARK_PLAN_KEY = "vgpu_cfg.plan"
 MARK_VM_KEY = "vgpu_cfg.vm"
@@ -50,12 +50,12 @@ class PowerState(StrEnum):
 
 
 class OwnerMark(Frozen):
-    """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.
+    """The owner mark in a VM's extraConfig: the owning plan, and the VM that it was written for.
 
     `plan` and `vm` are names, labels for people. `id` is the plan's, `instance_uuid` that of the VM, by which
-    a clone is told from it: a clone inherits extraConfig and gets an instance UUID of its own. `made_by` is
-    the vCenter account, `made_at` the time. `is_imported` tells that the VM was there before the plan, and
-    that nobody has allowed to delete it since. `keys` are those that the plan file stated of it when it was
+    clones are detected: a clone inherits extraConfig but gets its own instance UUID. `made_by` is
+    the vCenter account, `made_at` the time. `is_imported`: the VM existed before the plan, and
+    its deletion has not been allowed since. `keys` are those that the plan file stated of it when it was
     marked. `disks` are the UUIDs of the disks that are the plan's, None if none were recorded yet;
     `new_disks` are the sizes, in MiB, of those that the request makes which writes the mark: they have no
     UUIDs before. `nics` are the MACs of the plan's virtual NICs, None as above; `new_nics` counts those whose
@@ -81,12 +81,12 @@ class OwnerMark(Frozen):
 
     @property
     def pairs(self) -> dict[str, str]:
-        """The mark as extraConfig: "demo id=... uuid=... at=... by=..." beside the VM's name."""
+        """The mark as extraConfig: "demo id=... uuid=... at=... by=...", and the VM's name."""
         return {MARK_PLAN_KEY: self.text, MARK_VM_KEY: self.vm}
 
     @property
     def text(self) -> str:
-        """What `vgpu_cfg.plan` holds. The account stands last: it may hold blanks."""
+        """The value of `vgpu_cfg.plan`. The account is last because it may contain spaces."""
         if not self.id:
             return f"{self.plan}{self._words}"
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -116,7 +116,7 @@ class OwnerMark(Frozen):
 
     @classmethod
     def parse(cls, text: str, vm: str) -> OwnerMark:
-        """Read a mark back. What is no id or no time is left out, as after somebody edited it."""
+        """Parse a mark. Invalid IDs and times, for example after an edit, are omitted."""
         plan, _, rest = text.partition(" ")
         rest, _, made_by = f" {rest}".partition(" by=")
         words = dict(word.split("=", maxsplit=1) for word in rest.split() if "=" in word)
@@ -168,7 +168,7 @@ class OwnerMark(Frozen):
 
 
 _PLAIN = ".:_-"
-"""What stands in a mark's keys as it is, beside letters and digits."""
+"""The characters that are not escaped in a mark's keys, in addition to letters and digits."""
 
 _MAC = re.compile(r"[0-9a-f]{12}", re.IGNORECASE)
 _MAC_OF_OTHERS = re.compile(rf"-{_MAC.pattern}", re.IGNORECASE)
@@ -200,7 +200,7 @@ class VgpuDevice(Frozen):
     """A vGPU of a VM. `key` is vSphere's device key, never a slot.
 
     `group_key` is that of its device group. `migrates` is vSphere's word on whether vMotion can
-    move it, None where it is not told (before API 7.0.2). `numa_node` is the virtual one, None for none.
+    move it; None if unknown (before API 7.0.2). `numa_node` is the virtual one, None for none.
     """
 
     key: int
@@ -211,7 +211,7 @@ class VgpuDevice(Frozen):
 
 
 SubIds = tuple[int | None, int | None, int | None]
-"""What narrows an allowed device: subsystem vendor id, subsystem id, revision; None where any will do."""
+"""The restriction of an allowed device: subsystem vendor ID, subsystem ID, revision; None: any."""
 
 
 class DvxDevice(Frozen):
@@ -231,8 +231,8 @@ class PassthroughDevice(Frozen):
     """A passed-through PCI function of a VM, fixed (`pci_id`) or dynamic (`allowed`, `label`).
 
     `assigned_id` is the function that a dynamic one holds while its VM runs.
-    `allowed` holds (vendor id, device id) pairs; `sub_ids`, where any is narrowed further, as many of
-    (subsystem vendor id, subsystem id, revision), None where any will do. `is_nic` tells that the hosts list
+    `allowed` are (vendor ID, device ID) pairs; `sub_ids`, if any is restricted further, as many of
+    (subsystem vendor id, subsystem id, revision), None: any. `is_nic`: the hosts list
     such functions as network controllers. `group_key` is that of its device group.
     """
 
@@ -266,7 +266,7 @@ def any_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds], labe
 
 
 def _ids_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds]) -> str:
-    """Spell what a Dynamic DirectPath device may be: "10de:20f1", "10de:20f1 (subsystem 10de:145f)"."""
+    """Format the allowed devices of Dynamic DirectPath: "10de:20f1", "10de:20f1 (subsystem 10de:145f)"."""
     words = []
     for index, (vendor, device) in enumerate(allowed):
         sub_vendor, sub_device, revision = sub_ids[index] if index < len(sub_ids) else (None, None, None)
@@ -306,8 +306,8 @@ class VirtualDisk(Frozen):
     `datastore_moid` is the datastore of that file.
     `first_class_id` is the id of a first-class disk (vim `VirtualDisk.vDiskId`), "" for others.
     `lun_uuid` is the LUN of a raw device mapping, "" for others.
-    `is_shared` tells that several VMs may write to it (vim `VirtualDiskSharing`).
-    `has_parent` tells that it is a delta of another disk: of a linked clone, or after a snapshot.
+    `is_shared`: several VMs can write to it (vim `VirtualDiskSharing`).
+    `has_parent`: it is a delta of another disk: of a linked clone, or after a snapshot.
     `policy` is the id of its storage policy, "" for none, None if it was not read.
     """
 
@@ -325,7 +325,7 @@ class VirtualDisk(Frozen):
 
     @property
     def identity(self) -> str:
-        """What tells the disk from others: its UUID, else its file, else its place."""
+        """The disk's identity: its UUID, otherwise its file, otherwise its slot."""
         return self.uuid or self.file or str(self.key)
 
 
@@ -337,7 +337,7 @@ class DiskController(Frozen):
 
 
 class GuestNicSeen(Frozen):
-    """A NIC as the guest's tools tell it (vim `GuestNicInfo`), its addresses in CIDR where that is told."""
+    """A NIC as reported by VMware Tools (vim `GuestNicInfo`), with addresses in CIDR notation if known."""
 
     mac: str
     addresses: tuple[str, ...] = ()
@@ -345,7 +345,7 @@ class GuestNicSeen(Frozen):
 
 
 class GuestSeen(Frozen):
-    """What vCenter knows of a guest from its tools (vim `GuestInfo`)."""
+    """A guest as reported by VMware Tools (vim `GuestInfo`)."""
 
     tools_running: bool = False
     host_name: str = ""
@@ -354,20 +354,20 @@ class GuestSeen(Frozen):
 
 
 class VmDetail(Frozen):
-    """What is read only of VMs that matter: those on GPU hosts, the plan's own, and templates.
+    """Details read only for relevant VMs: those on GPU hosts, the plan's own, and templates.
 
     `extra_config` holds the keys this tool checks or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
     and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
     `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
-    where ESXi shapes the virtual NUMA nodes, None where the API does not tell. `cpu_mhz` is what the VM
-    used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
-    these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
-    the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
+    if ESXi determines the virtual NUMA nodes; None if the API does not report it. `cpu_mhz` is the VM's
+    recent CPU usage, at most `max_cpu_mhz` (vim quickStats.overallCpuUsage, maxCpuUsage);
+    these and `uptime_seconds` are None if vCenter does not report them. `options` holds what else the rows of
+    the table of VM settings read, by their keys; a row that vCenter does not report is absent.
     `tags` are the names of its tags by category, of the categories that a reading asked for; None where it
     asked for none of this VM. `attributes` are its custom attributes by name, `tpm_key` is the device key of
     its virtual TPM.
-    `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
-    `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told. `home_policy` is the id
+    `option_names` are the extraConfig keys that `extra_config` lacks, if the reading requested them.
+    `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" if unknown. `home_policy` is the ID
     of the storage policy of its home, "" for none, None where it was not read. `media` names the USB
     devices and the images that are connected to it.
     """
@@ -463,7 +463,7 @@ class VmDetail(Frozen):
 
 
 class VmOrigin(Frozen):
-    """Who made a VM and when, as vCenter tells: None and empty where it does not."""
+    """A VM's creator and creation time; empty and None if vCenter does not report them."""
 
     made_at: datetime | None = None
     made_by: str = ""
