@@ -1,8 +1,8 @@
-"""The seams of this project: what planning and execution need from the world, as Protocols.
+"""The ports of this project: the interfaces of planning and execution to the outside, as Protocols.
 
 Each has more than one implementation: a Transport is HTTPS, the lab in process,
-a recorder, a player or a fault injector; a reader and a writer stand before any of
-them. Who only reads gets no writer.
+a recorder, a player or a fault injector; a reader and a writer use any of
+them. Read-only commands get no writer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Transport(Protocol):
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Send a request and return (status, headers, body).
 
-        `path` may be a whole https URL, where the server itself has named another host for it.
+        `path` may be a complete https URL if the server itself specified another host for it.
         Raises `Unreachable` or `CertificateRejected` where no answer came, `NotSent` where the server has
         seen nothing of the request.
         """
@@ -77,7 +77,7 @@ class HostScope(Frozen):
 
 
 class ReadScope(Frozen):
-    """What a reading must cover. VMs on hosts that have GPUs are read in detail in any case."""
+    """The scope of a reading. VMs on hosts with GPUs are always read in detail."""
 
     plan: PlanIdentity | None = None
     """The plan whose VMs are read in detail wherever they are."""
@@ -86,7 +86,7 @@ class ReadScope(Frozen):
     """VMs that are read in detail, too; `template_names` likewise."""
     template_names: frozenset[str] = frozenset()
     extra_config_keys: frozenset[str] = frozenset()
-    """Keys that are kept of each VM besides the tool's own."""
+    """extraConfig keys to read from each VM in addition to vgpu-cfg's own."""
     hosts: tuple[HostScope, ...] = ()
     """Hosts whose VMs are read in detail, too."""
     everything: bool = False
@@ -130,24 +130,24 @@ class InventoryReader(Protocol):
     """Reads a vCenter in bulk; cannot write. Every method raises `VCenterError`."""
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
-        """Read hosts, GPUs, VMs and what VMs can be placed on."""
+        """Read hosts, GPUs, VMs and the objects that VMs can be placed on."""
         ...
 
     def read_kinds(self) -> tuple[Host, ...]:
-        """Return the hosts as they were read last, with what kinds of hosts and builds tell, by its scope."""
+        """Return the hosts from the last reading, with the facts of their kinds and builds, by its scope."""
         ...
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
         """Read some VMs and their hosts again, as `read_inventory` does; the rest is as it was read last.
 
-        All is read where the same was not read before, or where it cannot be told what belongs to the VMs.
+        All objects are read if the same scope was not read before, or if those of the VMs are unclear.
         """
         ...
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:
-        """Read some VMs again, in detail, in one round trip; what has gone is left out."""
+        """Reread some VMs in detail, in one round trip; deleted VMs are omitted."""
         ...
 
     def read_vms_on(self, host_moid: str) -> tuple[Vm, ...]:
@@ -167,7 +167,7 @@ class InventoryReader(Protocol):
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         """Read what preparing these hosts needs, of them and their clusters; never their shells.
 
-        What one host does not tell stands in its `unread`; nothing raises for it but a lost connection.
+        Facts that a host does not report are listed in its `unread`; only a lost connection raises an error.
         """
         ...
 
@@ -176,7 +176,7 @@ class InventoryReader(Protocol):
         ...
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
-        """Read some hosts again, in one or two round trips; what has gone is left out.
+        """Reread some hosts, in one or two round trips; removed hosts are omitted.
 
         A host that does not answer is returned with what vCenter still knows of it.
         """
@@ -191,29 +191,29 @@ class InventoryReader(Protocol):
         ...
 
     def read_past(self, scope: PastScope) -> Past:
-        """Read what vCenter's events tell of some VMs, hosts and clusters, in few round trips.
+        """Read vCenter's events about some VMs, hosts and clusters, in few round trips.
 
-        What it does not keep, or does not let the account see, is said in `unread`.
+        `unread` lists events that it does not keep or that the account cannot read.
         """
         ...
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
-        """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        """Return the user and run that put hosts into maintenance mode, according to vCenter's events."""
         ...
 
     def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
-        """Return what hosts (by moid) find in the depots that are named for each; nothing is changed."""
+        """Return each host's contents of its depots, by moid; nothing is changed."""
         ...
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used.
 
-        What is not measurable is said in the answer; nothing raises for it but a lost connection.
+        The answer lists values that cannot be measured; only a lost connection raises an error.
         """
         ...
 
     def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
-        """Return the names of vCenter's licences by host, None where they are not told."""
+        """Return the names of vCenter's licenses by host; None if they are not reported."""
         ...
 
     def read_locks(self) -> Locks | None:
@@ -238,7 +238,7 @@ class InventoryReader(Protocol):
 
 
 class RunLog(Protocol):
-    """Where a run leaves word at vCenter itself."""
+    """Records runs in vCenter itself."""
 
     def name_calls(self, name: str) -> None:
         """Give the calls that follow a name, by which vCenter's own log can be searched."""
@@ -254,7 +254,7 @@ class RunLog(Protocol):
 
 
 class LockKeeper(Protocol):
-    """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`.
+    """Stores the locks of runs: each can exist only once. Every method raises `VCenterError`.
 
     `beat_seconds` is the period of a run's heartbeat.
     """
@@ -276,7 +276,7 @@ class LockKeeper(Protocol):
         ...
 
     def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
-        """Return what the account may not do that locks take, or that removing some takes."""
+        """Return the privileges that the account lacks to create locks, or to remove some."""
         ...
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
@@ -315,9 +315,9 @@ class TaskState(StrEnum):
 
 
 class TaskUpdate(Frozen):
-    """What became of a task. `error` is vCenter's own text, `fault` its type's name.
+    """The result of a task. `error` is vCenter's own text, `fault` the name of its type.
 
-    `taken_by` is the moid of what has the name already that was asked for, where the fault tells.
+    `taken_by` is the moid of the object that already has the requested name, if the fault contains it.
     """
 
     task: str
@@ -348,7 +348,7 @@ class ChangeWriter(Protocol):
         ...
 
     def power_on_vm(self, moid: str, host_moid: str | None = None) -> str:
-        """Power on; on a host, where one is given and the cluster lets itself be told."""
+        """Power on; on a specific host, if one is given and the cluster accepts it."""
         ...
 
     def power_off_vm(self, moid: str) -> str:
@@ -384,7 +384,7 @@ class ChangeWriter(Protocol):
         ...
 
     def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
-        """Set what a cluster does with single VMs: by their moids, values by the keys of the VMs' table."""
+        """Set a cluster's overrides for individual VMs: by moid, values by key of the VMs' table."""
         ...
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
@@ -400,7 +400,7 @@ class ChangeWriter(Protocol):
         ...
 
     def set_reservation(self, reservation: Reservation | None, alarm: str) -> bool:
-        """Make, change or remove a reservation; `alarm` is what is there. False where it is not as it was."""
+        """Create, change or remove a reservation; `alarm` is the existing one. False if it has changed."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:
@@ -432,7 +432,7 @@ class HostWriter(Protocol):
         ...
 
     def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
-        """Keep what a host's shell told, as custom attributes by their names; an empty text clears one."""
+        """Store values from a host's shell as custom attributes by name; an empty text clears one."""
         ...
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
@@ -509,7 +509,7 @@ class HostWriter(Protocol):
 
 
 class ShellResult(Frozen):
-    """What a command on a host's shell left: its exit status and what it printed."""
+    """The result of a command in a host's shell: its exit status and output."""
 
     status: int
     stdout: str = ""
@@ -517,7 +517,7 @@ class ShellResult(Frozen):
 
 
 class HostShell(Protocol):
-    """One host's shell. Arguments are data: whatever stands in them, the shell takes them as they are.
+    """One host's shell. Arguments are data: the shell does not interpret them.
 
     Every method raises `HostShellError`.
     """
@@ -527,7 +527,7 @@ class HostShell(Protocol):
         ...
 
     def read_facts(self, groups: frozenset[FactGroup], nic_pci_ids: Sequence[str]) -> ShellFacts:
-        """Ask nvidia-smi and mlxconfig; what a tool does not tell stands in `unread`."""
+        """Query nvidia-smi and mlxconfig; `unread` lists values that a tool does not report."""
         ...
 
     def close(self) -> None:
@@ -567,7 +567,7 @@ class GuestTarget(Frozen):
     """A VM whose guest is to be reached: by vCenter (`moid`), or by ssh at one of `addresses`, best first.
 
     `name` is the plan's name of the VM. `host_key` is the one by which its guest is known, as
-    `model.guests.host_keys` says it. `prefers_ssh` lets ssh be tried first, where a login allows both.
+    `model.guests.host_keys` says it. `prefers_ssh`: try SSH first if a login allows both.
     """
 
     name: str
@@ -590,7 +590,7 @@ class GuestShell(Protocol):
         ...
 
     def start(self, arguments: Sequence[str]) -> None:
-        """Begin one command that goes on when nobody listens any more; what it prints is lost."""
+        """Start one command that continues after disconnection; its output is discarded."""
         ...
 
     def write_file(self, path: str, content: bytes, mode: int) -> None:
@@ -612,16 +612,16 @@ class GuestShells(Protocol):
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in, by guest operations where the login has a password, else by ssh.
 
-        Where the first way fails the other is tried, as far as the login allows it. Raises `GuestError`.
+        If the first method fails, the other is tried if the login allows it. Raises `GuestError`.
         """
         ...
 
 
 class GuestStager(Protocol):
-    """Turns what a guest shall have into what is sent to it. Raises `GuestError` for what cannot be sent."""
+    """Converts a guest's specification into its files. Raises `GuestError` if it cannot be delivered."""
 
     def seed(self, spec: GuestSpec) -> Mapping[str, str]:
-        """Return the extraConfig of a clone whose cloud-init is to stage what the spec lets it carry."""
+        """Return the extraConfig for a clone whose cloud-init stages the modules that the spec permits."""
         ...
 
     def bundle(
@@ -640,13 +640,13 @@ class GuestStager(Protocol):
     def former_host_key(self, vm: str, mark: str) -> str:
         """Return the public host key that was derived for a VM from keys before those of now.
 
-        The mark tells which: "" where its guest has no such keys.
+        The mark identifies it: "" if its guest has no such keys.
         """
         ...
 
 
 class MakeId(Protocol):
-    """Makes ids that nobody has made before: of plans, and the instance UUIDs of VMs."""
+    """Generates new unique IDs: of plans, and the instance UUIDs of VMs."""
 
     def __call__(self) -> str:
         """Return a UUID, in small letters."""
@@ -654,7 +654,7 @@ class MakeId(Protocol):
 
 
 class Clock(Protocol):
-    """Tells the time; nobody in planning asks it."""
+    """The clock; planning does not use it."""
 
     def now(self) -> datetime:
         """Return the time, with its zone."""

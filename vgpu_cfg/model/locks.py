@@ -1,4 +1,4 @@
-"""What vCenter keeps while a run works: a lock for each thing that it may change, and who holds it."""
+"""Locks that vCenter stores during a run: one for each object that it may change, and their holder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vgpu_cfg.model.reservations import KeptReservation, Reservations
 from vgpu_cfg.model.wording import shortened
 
 HEAD: Final = "vgpu-cfg lock: "
-"""What the name of a lock begins with, among the alarms of others."""
+"""The prefix of a lock's name, which distinguishes it from other alarms."""
 
 MOST_SIGNS: Final = 400
 """So long a lock's text may be, as is assumed: vCenter's reference names no limit.
@@ -28,13 +28,13 @@ BEAT_SECONDS: Final = 60.0
 """So often a run says that it still goes on, unless the settings name another period, of 240 s at most."""
 
 SILENT_AFTER: Final = timedelta(minutes=15)
-"""Whoever has said nothing for so long is called silent: a command on a host's shell may take 10 minutes."""
+"""A run without a heartbeat for this long is silent: a command in a host's shell may take 10 minutes."""
 
 
 class LockName(Frozen):
     """The object of a lock: a plan by its name or its ID, a host or a cluster by its moid.
 
-    `label` is what people call it; it tells no lock from another.
+    `label` is for people; it does not identify a lock.
     """
 
     kind: Literal["plan", "id", "host", "cluster"]
@@ -56,10 +56,10 @@ class LockName(Frozen):
 
 
 class LockHolder(Frozen):
-    """Who holds a lock: a run, where it was started and what for. What later versions add is passed over.
+    """The holder of a lock: a run, its machine and its purpose. Fields of later versions are ignored.
 
     A file of this machine is named after the run, and a command that people type names it: so its id, which
-    whoever may edit the alarm can write, leads nowhere and is no option.
+    anyone who can edit the alarm can change, cannot contain a path or an option.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -80,9 +80,9 @@ class LockHolder(Frozen):
 
 
 class Lock(Frozen):
-    """A lock as vCenter tells it: `beat_at` is its time of the last heartbeat, `account` who gave it.
+    """A lock as vCenter reports it: `beat_at` is the time of its last heartbeat, `account` the account.
 
-    `holder` is None where the text tells no run: somebody has edited it.
+    `holder` is None if the text does not contain a run because it was edited.
     """
 
     moid: str
@@ -111,7 +111,7 @@ class Locks(Frozen):
 
     @property
     def reservations(self) -> Reservations:
-        """What plans have reserved, which is kept beside the locks."""
+        """The reservations of plans, which are stored next to the locks."""
         return Reservations(now=self.now, kept=self.reserved)
 
     @property
@@ -121,7 +121,7 @@ class Locks(Frozen):
 
     @property
     def unknown(self) -> tuple[Lock, ...]:
-        """The locks that tell no run."""
+        """The locks without a run."""
         return tuple(lock for lock in self.held if lock.holder is None)
 
     def named(self, name: LockName) -> Lock | None:
@@ -151,10 +151,10 @@ def unlock_command(run: str, server: str) -> str:
 
 
 def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:
-    """Return what a lock says: a sentence for people, then all of it as JSON.
+    """Return a lock's text: a sentence for people, then all of it as JSON.
 
-    `beats` counts the heartbeats, so that no two texts are alike. Of what the run is for there is as much as
-    has room: the reason goes first.
+    `beats` counts the heartbeats, so that no two texts are alike. The run's purpose is included as far as
+    it fits: the reason is cut first.
     """
     told = {"label": name.label, "beats": beats, **holder.model_dump(mode="json", exclude_defaults=True)}
     content = json.dumps({name: value for name, value in told.items() if value}, separators=(",", ":"))
@@ -166,7 +166,7 @@ def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:
 
 
 def parse_lock(name: str, text: str) -> tuple[LockName, LockHolder | None] | None:
-    """Read a lock's name and text; None for what is no lock."""
+    """Parse a lock's name and text; None if it is not a lock."""
     kind, _, key = name.removeprefix(HEAD).partition(" ")
     if not name.startswith(HEAD) or kind not in ("plan", "id", "host", "cluster"):
         return None

@@ -1,6 +1,6 @@
-"""What vCenter keeps of reservations: which plan holds how many GPUs where, from when till when.
+"""Reservations stored in vCenter: the plan, the number of GPUs, their cluster, the start and the end.
 
-Shares of the GPUs of a vCenter, as somebody wrote them down: who may hold how many of which boards.
+Quotas for a vCenter's GPUs from a file: how many of which boards an owner or folder can use.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.wording import shortened
 
 RESERVATION_HEAD: Final = "vgpu-cfg reservation: "
-"""What the name of a reservation begins with, among the alarms of others; the plan's name follows."""
+"""The prefix of a reservation's name, which distinguishes it from other alarms; the plan's name follows."""
 _MOMENT = "%Y-%m-%d %H:%M"
 
 ALL_OTHERS: Final = "all others"
-"""Who has the share of whoever is named by no other."""
+"""The share for all owners that no other share names."""
 
 
 class ReservedGpus(Frozen):
@@ -40,7 +40,7 @@ class ReservedGpus(Frozen):
 
 
 class Reservation(Frozen):
-    """What a plan holds, known by its id as well as by its name. What later versions add is passed over."""
+    """A plan's reservation, identified by its ID and its name. Fields of later versions are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -67,7 +67,7 @@ class Reservation(Frozen):
 
     @property
     def text(self) -> str:
-        """What the alarm says: a sentence for people, then all of it as JSON."""
+        """The alarm's text: a sentence for people, then all of it as JSON."""
         told = self.model_dump(mode="json", exclude_defaults=True)
         return f"GPUs reserved by a vgpu-cfg plan {json.dumps(told, separators=(',', ':'))}"
 
@@ -87,7 +87,7 @@ class Reservation(Frozen):
 class KeptReservation(Frozen):
     """A reservation as vCenter keeps it: `account` wrote it last.
 
-    `reservation` is None where the text tells none: somebody has edited it.
+    `reservation` is None if the text does not contain one because it was edited.
     """
 
     moid: str
@@ -121,7 +121,7 @@ def parse_reservation(name: str, text: str) -> Reservation | None:
 
 
 class Share(Frozen):
-    """What an owner, a folder, or all the others together may hold of some boards.
+    """The number of some boards that an owner, a folder, or all others together can use.
 
     `boards` are keys of the catalogue, none where every board counts; `called` is how the file names them.
     One of `gpus` and `framebuffer_mib` is the limit. `origin` is the place of the share in its file.
@@ -137,7 +137,7 @@ class Share(Frozen):
 
     @property
     def holder(self) -> str:
-        """Who has it, in words."""
+        """Its owner, in words."""
         return ALL_OTHERS if self.kind == "others" else f"{self.kind} {self.name}"
 
 

@@ -15,13 +15,13 @@ from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.wording import shown
 
 HEAD: Final = "vgpu-cfg: "
-"""What the text of an entry begins with, among the events of others."""
+"""The prefix of an entry's text, which distinguishes it from other events."""
 
 
 class OnFailure(StrEnum):
-    """What becomes of changes that have not begun when one has failed and they do not need it.
+    """The treatment of changes that have not started and do not require a change that failed.
 
-    STOP begins no more of them, and finishes what the run has taken out of service; ROLL_BACK leaves that to
+    STOP starts no more of them, and finishes hosts that are out of service; ROLL_BACK leaves that to
     the rollback.
     """
 
@@ -43,11 +43,11 @@ class RunEntry(Frozen):
     """That a run began, or that it has ended: then with its `result`. Both say who ran what.
 
     `run` is the run's own id, `user` the account on the machine where it was started, `account` that at
-    vCenter. `changes` counts what the plan held, `done` and `failed` what came of it. An end tells the
+    vCenter. `changes` is the plan's number of changes, `done` and `failed` their results. An end also has the
     beginning, too, `began_at`, since a short run leaves no other entry at vCenter; those of older versions do
     not. A beginning that was written later than `at` says by how much. One without a `digest` comes from the
     run's lock, which knows no changes. `reviewed` is the digest of a saved plan of which only the rest was
-    carried out. What a later version adds is passed over.
+    carried out. Fields of later versions are ignored.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -75,7 +75,7 @@ class RunEntry(Frozen):
     def text(self) -> str:
         """The entry on one line: a sentence for people, then all of it as JSON.
 
-        It may be of a lock that somebody has edited: each sign of it is one that is seen.
+        The lock may have been edited, so only visible characters are kept.
         """
         ended = "began" if self.result is None else f"ended: {self.result}"
         told = self.model_dump(mode="json", exclude_defaults=True)
@@ -86,9 +86,9 @@ class RunEntry(Frozen):
 
 
 def parse_entry(text: str) -> RunEntry | None:
-    """Read the text of an entry; None for a text that is somebody else's.
+    """Parse the text of an entry; None for other texts.
 
-    Raises ValueError for one that was cut off, or that nobody wrote as `RunEntry.text` does.
+    Raises ValueError for one that was truncated or not written by `RunEntry.text`.
     """
     if not text.startswith(HEAD):
         return None
@@ -101,7 +101,7 @@ def parse_entry(text: str) -> RunEntry | None:
 
 
 def entry_of_lock(lock: Lock) -> RunEntry | None:
-    """Return the entry of a beginning that a lock stands for; None where it tells no run."""
+    """Return the start entry that a lock represents; None if the lock has no run."""
     holder = lock.holder
     if holder is None:
         return None

@@ -27,7 +27,7 @@ _WORD = re.compile(r"nic([1-9][0-9]{0,2})=([^@=]*)(?:@([0-9a-f]{2}(?::[0-9a-f]{2
 
 
 class Ends(StrEnum):
-    """What applying a module may end in a guest that works, in the words of DISRUPTION."""
+    """The running work that applying a module may interrupt, in the words of DISRUPTION."""
 
     CONTAINERS = "containers"
     WORKER = "the worker's container"
@@ -39,17 +39,17 @@ class Ends(StrEnum):
 NOTHING: frozenset[Ends] = frozenset()
 
 PLAN_KEYS = "plan-keys"
-"""The name under which the fingerprint of a plan's own keys stands among those of secrets."""
+"""The name of the fingerprint of the plan's own keys among the secrets' fingerprints."""
 
 
 HIDDEN = "****"
-"""What stands for a secret, wherever one is told of."""
+"""The placeholder for a secret in all output."""
 
 
 class Fetched(NamedTuple):
     """A download of staging: the key of the plan file that brings it, and the host that it leads to.
 
-    `registry` is the registry of an image, which its runtime may ask a mirror for; "" for what is no image.
+    `registry` is an image's registry, for which its runtime may use a mirror; "" for other downloads.
     The other fields are those of `Download`; a login or a time server has no address.
     """
 
@@ -86,20 +86,20 @@ class Description(NamedTuple):
     is_default: bool = False
     """Whether no key of the plan file asks for it, or its values are the defaults."""
     fetched: tuple[Fetched, ...] = ()
-    """What staging downloads."""
+    """The downloads of staging."""
 
 
 class ModuleBase(Frozen):
-    """A module of a guest: its parameters decide what is written, and `describe` puts them in words.
+    """A guest module: its parameters determine the files it writes, and `describe` explains them.
 
-    `VERSION` rises when what a module writes from the same parameters changes.
+    `VERSION` is incremented when a module writes different files for the same parameters.
     """
 
     VERSION: ClassVar[int] = 1
     MAY_REBOOT: ClassVar[bool] = False
     """Whether bringing it may restart the guest."""
     ENDS: ClassVar[frozenset[Ends]]
-    """What applying it ends. Each module states it."""
+    """The running work that applying it interrupts. Each module states it."""
     ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset()
     """Parameters that only its check uses: another value of theirs brings nothing anew."""
 
@@ -109,12 +109,12 @@ class ModuleBase(Frozen):
 
     @property
     def unpinned(self) -> str:
-        """The address from which it fetches what it runs or installs without a checksum, "" for none."""
+        """The address of code that it runs or installs without a checksum; "" for none."""
         return ""
 
     @property
     def ends(self) -> frozenset[Ends]:
-        """What applying it with these parameters ends."""
+        """The running work that applying it with these parameters interrupts."""
         return self.ENDS | {Ends.EVERYTHING} if self.MAY_REBOOT else self.ENDS
 
     @property
@@ -124,7 +124,7 @@ class ModuleBase(Frozen):
 
     @property
     def is_private(self) -> bool:
-        """Whether something that it brings is nobody else's business: no VM's configuration has it."""
+        """Whether it delivers secrets, which are never in a VM's configuration."""
         return bool(self.secrets)
 
     @property
@@ -134,7 +134,7 @@ class ModuleBase(Frozen):
 
     @property
     def digest(self) -> str:
-        """Ten hex digits over the parameters that decide what it writes."""
+        """A digest of ten hex digits over the parameters that determine its files."""
         content = [self.VERSION, self.model_dump(mode="json", exclude=set(self.ONLY_CHECKED))]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -148,7 +148,7 @@ def without_checksum(place: str, sha256: str) -> str:
 class GuestNic(Frozen):
     """A NIC as netplan and the RDMA tools need it.
 
-    It is found by `mac` (lower case) or, where that is not known beforehand, by its `driver`
+    It is found by `mac` (lowercase) or, if that is not known in advance, by its `driver`
     ("vmxnet3", "mlx5_core"), which then matches this NIC alone. `name` is the interface name that
     netplan gives it, "" keeps the kernel's. `addresses` are CIDR; with none and `dhcp` false the NIC is
     brought up without an address.
@@ -179,14 +179,14 @@ class GuestNic(Frozen):
 
 
 class KeptAddress(Frozen):
-    """What is kept of one NIC: an address with its prefix length, a MAC; either may be empty."""
+    """The stored values of one NIC: an address with its prefix length, a MAC; either may be empty."""
 
     address: str = ""
     mac: str = ""
 
 
 def print_addresses(kept: Mapping[int, KeptAddress]) -> str:
-    """Spell what is kept, by the NIC's place in the plan file from 0; "" where that is nothing."""
+    """Format the stored values by the NIC's index in the plan file, from 0; "" if there are none."""
     words = [
         f"nic{index + 1}={one.address}{f'@{one.mac}' if one.mac else ''}"
         for index, one in sorted(kept.items())

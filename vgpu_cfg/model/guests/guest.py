@@ -1,11 +1,11 @@
-"""What a guest shall have, the mark that says what was staged in it, and what it reports of itself.
+"""A guest's desired state, the mark with its staged modules, and its reports.
 
-Which ssh host key a guest is known by: the one that it made and told, or one that was made beforehand.
+A guest's trusted SSH host key: the one that it generated and reported, or one generated in advance.
 
 A guest makes its host key at its first boot and reports the public half; the run keeps that on the VM. Guests
 that were given a derived key, by an earlier release or because their secrets are exposed, keep it.
 
-What a user's own #cloud-config may say beside what this tool sends with a clone.
+The content allowed in a user's own #cloud-config next to vgpu-cfg's.
 
 Lists that both have are joined, any other key that both set must be set alike, and no account and no file
 may come from both: the later one would win without a word.
@@ -27,7 +27,7 @@ from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
 GUEST_MARK_KEY = "vgpu_cfg.guest"
-"""The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`.
+"""The extraConfig key of a guest's staged modules: words `name:digest` or `name:digest:fingerprint`.
 
 The fingerprint of what writes host keys has theirs behind a dash.
 """
@@ -35,7 +35,7 @@ The fingerprint of what writes host keys has theirs behind a dash.
 BEGUN = "begun"
 """The word of a mark whose guest was made for a plan, and has never been staged whole.
 
-Until anything of it was staged a word `keys=` tells beside it by whose keys its clone can be logged in to.
+Until the first module is staged, a word `keys=` also identifies the keys for logging in to the clone.
 """
 
 REPORT_KEY = "guestinfo.vgpu_cfg.report"
@@ -48,32 +48,32 @@ Secrets are in it only where the plan file says that they may be exposed.
 """
 
 REDACTED = "---"
-"""What cloud-init leaves of a value that it was told to redact."""
+"""The text that replaces a value that cloud-init redacts."""
 
 LONGEST_WHY = 200
 """The signs of a module's reason that are kept."""
 
 WITHHELD = "withheld"
-"""What a reading keeps of user data that is still there: that it is."""
+"""The placeholder that a reading stores for user data that still exists."""
 
 
 M = TypeVar("M", bound=ModuleBase)
 
 # Belief: guests-write-guestinfo-only, guest-programs-write-guestinfo.
 HOST_KEY_KEY = "vgpu_cfg.guest.host_key"
-"""The extraConfig key of the public host key that a guest has told; no guest can write it."""
+"""The extraConfig key of the public host key that a guest reported; no guest can write it."""
 
 AWAITED = "awaited"
-"""What stands there from the clone on, until the guest has told its key."""
+"""Its value from the clone's creation until the guest reports its key."""
 
 DERIVED = "derived"
-"""Stands for the key that follows from the plan's seed and the VM's name."""
+"""A placeholder for the key derived from the plan's seed and the VM's name."""
 
 UNKNOWN = ""
-"""Stands for a key that nobody knows yet."""
+"""A placeholder for a key that is not yet known."""
 
 TO_COME = "to come"
-"""Stands for a key that the guest tells in the run that is being planned."""
+"""A placeholder for a key that the guest reports in the planned run."""
 
 _PUBLIC_KEY = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1400}={0,2}", re.ASCII
@@ -84,18 +84,18 @@ JOINED = ("users", "write_files", "runcmd")
 OWN_VALUES: Mapping[str, object] = {"preserve_hostname": False, "ssh_deletekeys": True}
 """Keys with the value that this tool gives each in every guest."""
 _PRIVATE = "ssh_keys"
-"""Who may read a VM's configuration may read user data, so nobody's private keys stand in it."""
+"""User data is readable with the VM's configuration, so it must not contain private keys."""
 _NAMED_BY = {"users": "name", "write_files": "path"}
 OWN_FILES = ("/var/lib/vgpu-cfg/", "/etc/vgpu-cfg/", "/opt/vgpu-cfg/", "/usr/local/sbin/vgpu-cfg-stage")
 """Files and folders that this tool writes in guests."""
 
 
 class GuestSpec(Frozen):
-    """What one VM's guest shall have, and how it comes there.
+    """One VM's desired guest, and how it is delivered.
 
     `by` is the first way; the others are tried after it where the login allows. `user_data` is the user's
     own #cloud-config, merged under this tool's. `addresses` are those by which ssh may reach the guest,
-    as far as the plan says them. `wait_seconds` is how long its first boot may take. Where `is_exposed` the
+    if the plan sets them. `wait_seconds` is the maximum duration of its first boot. If `is_exposed`, the
     clone carries secrets too, and a host key that is made beforehand: nothing reaches the guest afterwards.
     """
 
@@ -111,7 +111,7 @@ class GuestSpec(Frozen):
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The kinds of its modules that come before the first one that is nobody else's business."""
+        """The kinds of its modules that precede the first one with secrets."""
         names: list[str] = []
         for one in self.modules:
             if one.is_private:
@@ -145,7 +145,7 @@ class GuestSpec(Frozen):
 
 
 class StagedModule(Frozen):
-    """What the mark says of one module: its digest, and fingerprints of what was written with it.
+    """A module's entry in the mark: its digest, and the fingerprints of the secrets written with it.
 
     `fingerprint` is that of secrets, `host_keys` that of other guests' host keys.
     """
@@ -156,7 +156,7 @@ class StagedModule(Frozen):
 
 
 def print_mark(staged: Mapping[str, StagedModule]) -> str:
-    """Say in the mark's words what was staged; `parse_mark` reads it again."""
+    """Format the staged modules as a mark; `parse_mark` parses it."""
     return " ".join(
         ":".join(filter(None, (name, one.digest, "-".join(filter(None, (one.fingerprint, one.host_keys))))))
         for name, one in sorted(staged.items())
@@ -210,10 +210,10 @@ def outdated(
 
 
 class ModuleState(Frozen):
-    """What became of one module in the guest.
+    """The result of one module in the guest.
 
     `state` is "waiting", "present" (it was there already), "done", "warned" (it is there, but for what `why`
-    says), "reboot" (the guest restarts for it), "hand" (somebody must do the rest) or "failed". Of name and
+    says), "reboot" (the guest restarts for it), "hand" (a manual step remains) or "failed". Of name and
     reason, which the guest can write as it likes, one short line is kept.
     """
 
@@ -229,10 +229,10 @@ class ModuleState(Frozen):
 
 
 class GuestReport(Frozen):
-    """What a guest reports of its staging: `spec` is the digest of what it was given.
+    """A guest's staging report: `spec` is the digest of its specification.
 
-    `host_key` is the public key that its sshd shows, "" where it told none that is one. `run` is the
-    word that whoever started the staging gave it: an old report is not taken for a new one.
+    `host_key` is its sshd's public key; "" if it reported no valid one. `run` is the
+    word set when staging was started, which distinguishes new reports from old ones.
     """
 
     spec: str = ""
@@ -252,7 +252,7 @@ class GuestReport(Frozen):
 
 
 def parse_report(text: str) -> GuestReport | None:
-    """Read a guest's report; None for what is none, since the guest can write what it likes."""
+    """Parse a guest's report; None if it is not one, since the guest can write any text."""
     try:
         return GuestReport.model_validate_json(text) if text else None
     except ValidationError:
@@ -285,7 +285,7 @@ class GuestFile(Frozen):
 
 
 class GuestBundle(Frozen):
-    """What is brought into a guest: files, and the command that stages them."""
+    """Files to copy to a guest, and the command that stages them."""
 
     spec: str
     files: tuple[GuestFile, ...] = Field(repr=False)
@@ -293,7 +293,7 @@ class GuestBundle(Frozen):
 
 
 def is_host_key(text: str) -> bool:
-    """Whether a text is a public host key, as one line of two words, and nothing besides."""
+    """Whether a text is a public host key: one line of exactly two words."""
     return _PUBLIC_KEY.fullmatch(text) is not None
 
 
@@ -319,7 +319,7 @@ def host_keys_fingerprint(module: ModuleBase, host_keys: Mapping[str, str]) -> s
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What cannot be merged, where in the user's file, and what to do."""
+    """A conflict that prevents merging, its position in the user's file, and the remedy."""
 
     loc: tuple[str | int, ...]
     message: str

@@ -239,7 +239,7 @@ class AptMirror(Frozen):
 class SiteModule(ModuleBase):
     """How the guest reaches packages and images: the proxy, mirrors, and the site's CA.
 
-    `certificates` are PEM. `runtime` is the container runtime that is told of them, "" for none. With
+    `certificates` are PEM. `runtime` is the container runtime configured for them; "" for none. With
     `closed` package sources that lead elsewhere than to `hosts` are set aside (".example.com" is every name
     below it).
     """
@@ -380,7 +380,7 @@ class DriverModule(ModuleBase):
 
     `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
     where the host's is not known, or where it hands the GPU through whole. `refused` are those that NVIDIA's
-    rule shuts out, empty where the plan file relaxes that: a driver of neither is told, and may run. Both
+    rule excludes, empty if the plan file relaxes that: a driver of neither is reported, and may run. Both
     are only checked, since a host's new driver brings the guest no other. `sha256` is the package's, ""
     unchecked.
     """

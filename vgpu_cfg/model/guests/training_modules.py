@@ -1,4 +1,4 @@
-"""What a guest needs in order to train with others: containers, images, the ssh mesh, launcher, metrics.
+"""Guest modules for training on several VMs: containers, images, SSH mesh, launcher, metrics.
 
 Belief: docker-restart-ends-containers.
 """
@@ -63,7 +63,7 @@ class ContainersModule(ModuleBase):
 class ToolkitModule(ModuleBase):
     """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source.
 
-    `version` and `key_sha256`, that of the repository's key, are required of what is installed; "" is any.
+    `version` and `key_sha256` (of the repository's key) are required of the installed package; "" is any.
     """
 
     kind: Literal["toolkit"] = "toolkit"
@@ -167,7 +167,7 @@ class ImageModule(ModuleBase):
 
 
 class MeshPeer(Frozen):
-    """A host of the ssh mesh: its VM, which tells its host key, and how it is reached."""
+    """A host in the SSH mesh: its VM, which reports its host key, and its addresses."""
 
     vm: str
     names: tuple[str, ...]
@@ -177,14 +177,14 @@ class MeshPeer(Frozen):
 class SshMeshModule(ModuleBase):
     """Every worker reaches every other by ssh, with keys made for the plan.
 
-    known_hosts holds the host key that each guest has told, so no key is believed because it was seen first.
+    known_hosts contains the host key that each guest reported, so no key is trusted on first use.
     `port` is that of the sshd in the containers, which shows the guest's host key too, `host_port` that of
     the guest's own.
     """
 
     kind: Literal["ssh-mesh"] = "ssh-mesh"
     ENDS: ClassVar[frozenset[Ends]] = NOTHING
-    """Its sshd is told to read again. If it moves out of the worker's container, the worker changes, too."""
+    """Its sshd reloads. If it moves out of the worker's container, the worker changes, too."""
     vm: str
     user: str = "root"
     port: int = 2222
@@ -225,7 +225,7 @@ class WorkerModule(ModuleBase):
     port: int = 2222
     sshd: bool = True
     mounts: tuple[str, ...] = ()
-    """`source:target` pairs beside those that the mesh needs."""
+    """`source:target` pairs in addition to those of the mesh."""
     shared_memory: str = ""
     gpus: bool = True
     rdma: bool = False
@@ -242,7 +242,7 @@ class RankModule(ModuleBase):
     """How every process of a training starts on its worker: /opt/vgpu-cfg/rank, and what ends it there.
 
     `environment` is the plan file's own, the same on all VMs of the training; what NCCL needs to know of a
-    guest stands in that guest (see `NcclModule`).
+    guest is in that guest (see `NcclModule`).
     """
 
     kind: Literal["rank"] = "rank"
@@ -271,7 +271,7 @@ class TrainWorker(Frozen):
 class LauncherModule(ModuleBase):
     """The host file and the command `train`, on the VM from which training starts.
 
-    What only the guests can tell (interface, HCA, GID index) is computed by `train` from what is there, for
+    Values known only in the guests (interface, HCA, GID index) are computed by `train` there, for
     the interfaces in `nics`. `elastic` is how few and how many workers it goes on with, None for all of them.
     """
 
@@ -299,7 +299,7 @@ class LauncherModule(ModuleBase):
 
 
 class ScrapeTarget(Frozen):
-    """Where metrics of a VM are read."""
+    """The address of a VM's metrics."""
 
     vm: str
     address: str
@@ -318,14 +318,14 @@ class MonitoringModule(ModuleBase):
     runtime: Literal["docker", "containerd"] = "docker"
     exporter: Literal["dcgm", "nvidia-smi"] = "dcgm"
     images: Mapping[str, str] = Field(default_factory=dict)
-    """Pinned images by what they are: "dcgm-exporter", "node-exporter", "prometheus", "grafana"."""
+    """Pinned images by role: "dcgm-exporter", "node-exporter", "prometheus", "grafana"."""
     targets: tuple[ScrapeTarget, ...] = ()
     grafana_password: str = ""
     """The name of the secret with Grafana's admin password; "" lets Grafana be read without login only."""
 
     @property
     def used_images(self) -> Mapping[str, str]:
-        """The images that run on this guest, by what they are."""
+        """The images that run on this guest, by role."""
         if self.role == "server":
             names = ["prometheus", "grafana"]
         else:
