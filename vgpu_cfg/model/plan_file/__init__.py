@@ -1,4 +1,4 @@
-"""The plan file's format: its keys and their types, what is refused for now, and the JSON schema."""
+"""The plan file's format: its keys and their types, unsupported keys, and the JSON schema."""
 
 from __future__ import annotations
 

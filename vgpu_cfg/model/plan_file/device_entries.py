@@ -1,6 +1,6 @@
-"""What an entry of `hosts` says of devices: rules for GPUs and NICs, VMkernel NICs, PVRDMA.
+"""Device keys of an entry in `hosts`: rules for GPUs and NICs, VMkernel NICs, PVRDMA.
 
-The options of a VM that a plan file may state: one model, from the file to what is desired.
+A VM's options in a plan file: one model, from the file to the desired state.
 
 Each is a row of the table of VM settings (`planning.vms.table`), which says how it is read, written and
 shown. An option that is absent is None and not among `model_fields_set`.
@@ -72,7 +72,7 @@ class NicMatch(Frozen):
 
 
 class HostGpuEntry(Frozen):
-    """How the GPUs that match shall be set; of several rules the first that matches holds."""
+    """Settings for matching GPUs; the first matching rule applies."""
 
     match: GpuMatch = key("The GPUs that the rule matches.", default="all", value=GpuMatch)
     use: Stated[Annotated[GpuUse, in_words(GpuUse)]] = key(
@@ -100,7 +100,7 @@ class HostGpuEntry(Frozen):
 
 
 class RoceEntry(Frozen):
-    """RoCE in the host's own NIC driver: what marks its traffic, and the priority that is kept lossless."""
+    """RoCE in the host's own NIC driver: the marking of its traffic, and the lossless priority."""
 
     trust: Literal["dscp", "pcp"] = key("The trusted packet field.", HOST_REBOOT, value="dscp")
     dscp: Annotated[int, Field(ge=0, le=63)] = key(
@@ -116,7 +116,7 @@ def _with_defaults(roce: RoceEntry | bool) -> RoceEntry | bool:  # noqa: FBT001 
 
 
 class HostNicEntry(Frozen):
-    """How the NICs that match shall be set; of several rules the first that matches holds."""
+    """Settings for matching NICs; the first matching rule applies."""
 
     match: NicMatch = key(
         "The NICs that the rule matches.", default="all NICs that the host does not use", value=NicMatch
@@ -148,7 +148,7 @@ class HostNicEntry(Frozen):
 
 
 class VmknicEntry(Frozen):
-    """A VMkernel NIC that every host of the entry shall have on a network."""
+    """A VMkernel NIC that every host in the entry must have on a network."""
 
     network: Text = Field(description="The network's name.", json_schema_extra={"x-takes-effect": LIVE.value})
     address: Stated[VmknicAddress] = key(
@@ -178,7 +178,7 @@ AttributeValue = Annotated[str, BeforeValidator(_attribute, json_schema_input_ty
 
 
 class HaOptions(Frozen):
-    """What vSphere HA does with a VM other than with the rest of its cluster."""
+    """A VM's vSphere HA settings that differ from its cluster's."""
 
     restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
         "The VM's restart priority after a host failure; disabled: never restarted.",

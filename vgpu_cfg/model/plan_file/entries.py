@@ -1,8 +1,8 @@
-"""The plan file as its author writes it: every key, what it means and when it takes effect.
+"""The plan file as its author writes it: every key, its meaning and when it takes effect.
 
 The models hold one file's own words: nothing is merged, no range is written out,
-and `model_fields_set` tells which keys stand there. What needs no more than that is
-planned with as it is. The JSON schema is made from them.
+and `model_fields_set` contains the keys in the file. Models that need no more than that are
+used directly for planning. The JSON schema is generated from them.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class DiskEntry(Frozen):
 
 
 class PlaceEntry(Frozen):
-    """Where the VMs of one line may run."""
+    """Allowed locations for the VMs of one line."""
 
     spread: Stated[Annotated[Spread, in_words(Spread)]] = key(
         "What the VMs in this item must not share: a host, a GPU, or a host's NUMA node.",
@@ -426,7 +426,7 @@ class Server(Frozen):
 
 
 class ProtectEntry(Frozen):
-    """Globs of what is never written, whatever else the plan says."""
+    """Globs of objects that are never changed, regardless of the rest of the plan."""
 
     folders: Texts = key("VM folders, by inventory path.", value=tuple)
     names: Texts = key("VMs, by name.", value=tuple)
@@ -448,7 +448,7 @@ class WatchEntry(Frozen):
 
 
 class VerifyEntry(Frozen):
-    """What `verify` asks of measured bandwidth."""
+    """Thresholds that `verify` applies to measured bandwidth."""
 
     host_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
         "The fraction of the line rate that RDMA must reach from host memory.", default="0.90"
@@ -481,7 +481,7 @@ class VerifyEntry(Frozen):
 
 
 class FileHeader(Frozen):
-    """What a plan file and an included file say besides `defaults`, `hosts`, `networks` and `vms`."""
+    """Keys of a plan file and an included file other than `defaults`, `hosts`, `networks` and `vms`."""
 
     version: Literal[1] = key("The version of this format.")
     name: PlanName = key(
@@ -526,7 +526,7 @@ class FileHeader(Frozen):
 
 
 class PlanFile(FileHeader):
-    """A vgpu-cfg plan: the VMs with GPUs that one vCenter shall have, and the hosts made ready for them."""
+    """A vgpu-cfg plan: the VMs with GPUs for one vCenter, and the hosts to prepare for them."""
 
     defaults: VmKeys = key("Default values for all VMs.")
     hosts: tuple[HostEntry, ...] = key("The hosts and their settings.")

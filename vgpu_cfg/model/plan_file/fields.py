@@ -63,7 +63,7 @@ class TakesEffect(StrEnum):
     GUEST_RESTART = "in the guest, possibly with a guest restart"
     FIRST_BOOT = "at the guest's first boot only"
     NEXT_RUN = "in the next run"
-    """It asks nothing of the host: it says how this tool shall work."""
+    """The key is not a host setting: it controls vgpu-cfg."""
 
 
 def key(
@@ -76,8 +76,8 @@ def key(
 ) -> Any:
     """Declare a key that may be absent; `schema` adds keywords to its rule in the JSON schema.
 
-    `value` is what the key then has (a type makes an empty one); `default` tells in words what holds, where
-    that is not the value itself. `model_fields_set` knows whether the key stands in the file.
+    `value` is the key's default value (a type creates an empty one); `default` describes it in words, if
+    that is not the value itself. `model_fields_set` shows whether the key is in the file.
     """
     extra: dict[str, Any] = dict(schema)
     if takes_effect is not None:
@@ -89,13 +89,13 @@ def key(
 
 
 def is_from_file(info: ValidationInfo) -> bool:
-    """Whether a person wrote what is validated; else it is a saved plan's, or made by the program."""
+    """Whether the validated value is from a plan file, not from a saved plan or the program."""
     return bool(info.context == FROM_FILE)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Take a value of this kind as it is, but where a person wrote it: a plan file has it in another form."""
+    """Accept a value of this kind unless it is from a plan file, which uses another form."""
 
     kind: type | UnionType
 
@@ -118,7 +118,7 @@ Stated = Annotated[T | None, Kept(NoneType)]
 
 
 def in_words(words: type[StrEnum]) -> WithJsonSchema:
-    """Write the words of an enumeration out in the JSON schema, where the key stands."""
+    """List the words of an enumeration at its key in the JSON schema."""
     return WithJsonSchema({"enum": [str(word) for word in words], "type": "string"})
 
 
@@ -268,7 +268,7 @@ def _is_control(letter: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """Return text that a vmx file and XML can carry: what they drop would differ on every run."""
+    """Return text that a vmx file and XML can store: dropped characters would differ on every run."""
     wrong = sorted({letter for letter in text if _is_control(letter)})
     if wrong:
         shown = " ".join(repr(letter)[1:-1] for letter in wrong)
@@ -309,7 +309,7 @@ CheckCode = Annotated[str, AfterValidator(check_code)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 OptionalText = Annotated[str | None, BeforeValidator(_empty_is_absent, json_schema_input_type=str)]
 RemovableText = Annotated[str | None, BeforeValidator(_as_it_is, json_schema_input_type=str)]
-"""A text where the empty one has a meaning of its own: what stands there is taken away."""
+"""Text in which an empty value removes the current one."""
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_one_or_many, json_schema_input_type=Text | list[Text])]
 _ApprovalWord = Literal["network", "training", "irreversible"]
 Approvals = Annotated[

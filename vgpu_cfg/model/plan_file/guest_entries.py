@@ -1,7 +1,7 @@
-"""What `guest` says of a VM's operating system: how it is reached, its name, accounts, drivers, containers.
+"""The key `guest`, for a VM's operating system: access, name, accounts, drivers, containers.
 
-The models hold one layer's own words (`defaults`, a line, an exception): what must go together is checked
-where the layers are merged.
+The models contain one layer's values (`defaults`, a line, an exception): consistency is checked
+when the layers are merged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LoginEntry(Frozen):
 
 
 class UserEntry(Frozen):
-    """An account that the guest shall have."""
+    """An account for the guest."""
 
     name: UserName = Field(
         description="The account's name.", json_schema_extra={"x-takes-effect": IN_GUEST.value}
@@ -82,7 +82,7 @@ class LicenceEntry(Frozen):
 
 
 class PackageEntry(Frozen):
-    """A package: where it is, and what is in it."""
+    """A package: its location and its contents."""
 
     package: Package = key("An address, or a path in the guest.", GUEST_RESTART)
     sha256: Sha256 = key("Its checksum.", GUEST_RESTART, "not checked")
@@ -134,7 +134,7 @@ GuestLicence = Annotated[LicenceEntry, BeforeValidator(secret_use, json_schema_i
 
 
 class GuestEntry(Frozen):
-    """How a VM's guest is set up: by whom, and what it shall have."""
+    """The setup of a VM's guest: the method and the contents."""
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = key(
         "The first method used to set up the guest; if it fails, another method is tried.",

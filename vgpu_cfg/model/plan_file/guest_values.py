@@ -1,8 +1,8 @@
 """How the values of `guest` and `training` are written: host names, accounts, images, packages, durations.
 
-What goes into a guest ends up in shell scripts, units and configuration files: each of these is checked by
+Values for guests end up in shell scripts, units and configuration files: each of these is checked by
 the rules of what reads it, so that no quoting has to save it. Every parser raises ValueError; where there
-is something to suggest, the hint stands on the message's second line.
+is a suggestion, it is on the message's second line.
 
 The types that only the keys of `guest` and `training` have, each with its form in the JSON schema.
 """
@@ -45,7 +45,7 @@ _PLAIN_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DOTTED = rf"({_PLAIN_LABEL}\.)+{_PLAIN_LABEL}"
 _PORT = ":[0-9]{1,5}"
 _NAMED_REGISTRY = rf"(({_DOTTED})({_PORT})?|{_PLAIN_LABEL}{_PORT}|localhost)"
-"""Before a path only what has a dot or a port, or is localhost, is a registry."""
+"""Before a path, only a name with a dot or a port, or localhost, is a registry."""
 _PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
 _DIGEST = "(@sha256:[0-9a-f]{64})?"
@@ -55,9 +55,9 @@ _LONGEST_IMAGE = 500
 ELASTIC_PATTERN = r"([1-9][0-9]{0,2}):([1-9][0-9]{0,2})"
 SHELL_PATTERN = "(/[A-Za-z0-9_.+-]+)+"
 FOLDER_PATTERN = "(/[A-Za-z0-9._+@-]+)+/?"
-"""What an exports file and a unit's name carry as it is written."""
+"""The characters that an exports file and a unit's name accept without escaping."""
 PLAIN_URL_PATTERN = "https?://[A-Za-z0-9._~:/%-]+"
-"""What a package source of apt and one of yum carry as it is written."""
+"""The characters that package sources of apt and yum accept without escaping."""
 DRIVER_PACKAGES = (".deb", ".rpm", ".run")
 OFED_PACKAGES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
 CUDA_PATTERN = "[0-9]{1,2}[.][0-9]{1,2}"
@@ -120,7 +120,7 @@ def check_user(name: str) -> str:
 def check_public_key(text: str) -> str:
     """Return a public key as a line of authorized_keys: its kind, its content, a comment.
 
-    No message repeats it: somebody may have written a private one.
+    No message repeats it, because it may be a private one.
     """
     words = text.split()
     shape = "example: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5... anna@example.com"
@@ -140,7 +140,7 @@ def check_public_key(text: str) -> str:
 
 
 def is_printed(text: str) -> bool:
-    """Whether all of a text can stand on one line."""
+    """Whether a text fits on one line."""
     return text.isprintable()
 
 
@@ -173,7 +173,7 @@ def parse_elastic(text: str) -> tuple[int, int]:
 
 
 def check_elastic(text: str) -> str:
-    """Return a range of workers as it is written. Raises ValueError for what is none."""
+    """Return a range of workers unchanged. Raises ValueError if it is invalid."""
     parse_elastic(text)
     return text
 
@@ -224,7 +224,7 @@ def check_package(text: str) -> str:
 
 
 def package_kind(text: str) -> str:
-    """Return the ending that tells what a package is: ".deb", or "" where it has none."""
+    """Return the extension that identifies a package's type: ".deb", or "" without one."""
     return PurePosixPath(text.partition("?")[0]).suffix
 
 
@@ -239,7 +239,7 @@ def check_url(text: str) -> str:
 
 
 def _without_login(url: str) -> str:
-    """Refuse an address that holds a login: it would stand in plans and in files that all may read."""
+    """Reject an address that contains a login: plans and readable files would show it."""
     if "@" in url.partition("://")[2].partition("/")[0]:
         message = "an address that contains a login would be shown in plans and guests"
         raise ValueError(f"{message}\nuse a location without a login, or include the file in the template")
@@ -354,7 +354,7 @@ def _checked(check: Callable[[str], str], written: Any) -> BeforeValidator:
 
 
 def word_or_mapping(short: str, words: tuple[str, ...], written: Any) -> BeforeValidator:
-    """Take one of the words as it is, and any other text for a mapping that has only the key `short`."""
+    """Accept one of the words, and convert any other text to a mapping with only the key `short`."""
 
     def unfold(value: object) -> object:
         return {short: value} if isinstance(value, str) and value not in words else value

@@ -1,6 +1,6 @@
 """An entry of `hosts` as its author writes it: which hosts, what of them, and how they may be disturbed.
 
-What an item of a VM's `nics` says: a network adapter, or the function of a physical NIC that is one.
+An item in a VM's `nics`: a network adapter, or a physical NIC's function.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class FirmwareToolsEntry(Frozen):
 
 
 class BiosEntry(Frozen):
-    """What the server's BIOS must be set to; it is only set manually, and what shows of it is checked."""
+    """Required BIOS settings: they can be set only manually; the visible ones are checked."""
 
     sriov: Stated[bool] = key("SR-IOV.", BY_HAND, "not checked")
     above_4g: Stated[bool] = key("64-bit BARs: memory-mapped I/O above 4 GB.", BY_HAND, "not checked")
@@ -167,7 +167,7 @@ class AccessEntry(Frozen):
 
 
 class EstimateEntry(Frozen):
-    """How many minutes things are thought to take: what does not end in `window` is not begun."""
+    """Estimated minutes of steps: work that would not finish within `window` is not started."""
 
     maintenance: Annotated[int, Field(ge=0)] = key(
         "Entering and exiting maintenance mode, including all changes on the host.", NEXT_RUN, value=15
@@ -219,7 +219,7 @@ class DisruptionEntry(Frozen):
 
 
 class ClusterOptionsEntry(Frozen):
-    """What vGPU VMs need of DRS and vCenter to be moved. It holds for the whole cluster."""
+    """The DRS and vCenter settings required to move vGPU VMs. They apply to the whole cluster."""
 
     evacuate_vgpu: Stated[bool] = key(
         "Whether maintenance mode migrates VMs with vGPUs (DRS option VgpuMMAutomationTimeoutSecs = -1).",
@@ -233,7 +233,7 @@ class ClusterOptionsEntry(Frozen):
 
 
 class HostEntry(Frozen):
-    """One entry of `hosts`: the hosts of a cluster, or those that are named, and how they shall be."""
+    """One entry in `hosts`: the hosts of a cluster, or named hosts, and their settings."""
 
     cluster: OptionalText = key(
         "All hosts of this cluster, by name or inventory path; a glob means all clusters that match.",
@@ -362,7 +362,7 @@ class NicEntry(Frozen):
 
     @property
     def is_many(self) -> bool:
-        """Whether it stands for several NICs."""
+        """Whether it represents several NICs."""
         return (self.count or 1) > 1
 
     def _contradictions(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """How single values of `hosts` are written: windows, firmware words, versions, depots, addresses.
 
 Every parser raises ValueError; where there is something to suggest, the hint
-stands on the message's second line.
+is on the message's second line.
 
 The types that only the keys of `hosts` and `networks` have, each with its form in the JSON schema.
 """
@@ -72,7 +72,7 @@ def split_window(text: str) -> WindowParts:
 
 
 def check_window(text: str) -> str:
-    """Return the window as it is written, if it is one."""
+    """Return the window unchanged if it is valid."""
     split_window(text)
     return text
 
@@ -141,7 +141,7 @@ def parse_firmware_value(value: object) -> str:
 
 
 def parse_version(value: object) -> str:
-    """Return the glob of a version; a number has lost what was written, `580.10` is 580.1 as one."""
+    """Return the glob of a version; a number is rejected because `580.10` would become 580.1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(
             "an unquoted version is read as a number, which drops trailing zeros\nquote it, for "
@@ -212,7 +212,7 @@ def parse_drs_value(value: object) -> str:
 
 
 def _secret_name(value: object) -> object:
-    """Return the name. No message holds what stands there instead: it may be the secret itself."""
+    """Return the name. No message repeats an invalid value, because it may be the secret itself."""
     if isinstance(value, str):
         return value
     message = "a secret's name must be text\nexample: {secret: esxi}"
@@ -260,7 +260,7 @@ def _name_of(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInf
 
 
 def if_text(check: Callable[[str], str]) -> Callable[[object], object]:
-    """Apply a check to text; empty text is an absent key, and what is no text its type tells."""
+    """Apply a check to text; empty text is an absent key, and its type rejects other values."""
 
     def checked(value: object) -> object:
         if not isinstance(value, str):
@@ -347,4 +347,4 @@ InterfaceAddress = Annotated[
 ]
 Node = Annotated[int, Field(ge=0)]
 Mtu = Annotated[int, Field(ge=1280, le=9216)]
-"""Bytes. What a switch of vSphere takes at most, its version tells; 9216 is what physical switches take."""
+"""Bytes. A vSphere switch's maximum depends on its version; physical switches accept 9216."""

@@ -94,7 +94,7 @@ def _refuse_address(value: object) -> str:
 def parse_nic_address(value: object) -> str | None:
     """Return the address of a NIC: `dhcp`, `pool`, or an address with its prefix; it may contain `{k}`.
 
-    With `{k}` the text is kept as it is, and checked as for the first NIC.
+    With `{k}`, the text is unchanged, and checked as for the first NIC.
     """
     if value in ("dhcp", "pool"):
         return str(value)

@@ -48,7 +48,7 @@ def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _templated(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put templated text beside whatever is not free text, down to the items of lists."""
+    """Also allow templated text wherever free text is not allowed, down to the items of lists."""
     schema = _untitled(schema)
     if "items" in schema:
         return {**schema, "items": _templated(schema["items"])}
@@ -64,7 +64,7 @@ def _templated(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_open(schema: dict[str, Any]) -> bool:
-    """Whether it takes templated text already, or nothing that text could stand for."""
+    """Whether it already allows templated text, or has no value that text could represent."""
     if schema.get("type") == "string":
         return not {"pattern", "enum", "const", "format"} & schema.keys()
     return "$ref" in schema or schema.get("type") in ("object", "array")

@@ -1,9 +1,9 @@
 """How the values of `site` are written: proxies, hosts, certificates, and where mirrors are.
 
-What stands here ends up in configuration files of apt, dnf, container runtimes and systemd, so that each is
+These values end up in configuration files of apt, dnf, container runtimes and systemd, so each is
 held to signs that all of them carry as they are.
 
-What `site` says of the place where the guests are: proxy, mirrors, certificates, and its bounds.
+The key `site`, for the guests' site: proxy, mirrors, certificates, and its hosts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _matching(pattern: str, text: str, what: str, hint: str) -> str:
 
 
 def check_proxy(text: str) -> str:
-    """Return a proxy's address; a login stands beside it, so that it is never shown."""
+    """Return a proxy's address; a login is a separate key, so that it is never shown."""
     if "@" in text:
         raise ValueError("a proxy address must not contain a login\nuse `user` and `password` instead")
     what = "is not a valid proxy address"
@@ -57,7 +57,7 @@ def check_proxy(text: str) -> str:
 
 
 def check_registry_mirror(text: str) -> str:
-    """Return a registry mirror's address; docker takes a host and a port, and no path behind it."""
+    """Return a registry mirror's address; docker accepts a host and a port, but no path."""
     hint = "use only its host and port, for example https://mirror.example.com:5000"
     return _matching(REGISTRY_MIRROR_PATTERN, text, "is not a valid registry mirror address", hint).rstrip(
         "/"
@@ -65,7 +65,7 @@ def check_registry_mirror(text: str) -> str:
 
 
 def check_package_source(text: str) -> str:
-    """Return a base URL of dnf, in which yum's variables may stand."""
+    """Return a base URL of dnf, which can contain yum's variables."""
     hint = "example: https://mirror.example.com/rocky/$releasever/BaseOS/$basearch/os"
     return _matching(PACKAGE_SOURCE_PATTERN, text, "is not a valid package source address", hint).rstrip("/")
 
@@ -78,7 +78,7 @@ def check_site_host(text: str) -> str:
 
 
 def check_direct(text: str) -> str:
-    """Return what is reached without the proxy: a name, .domain, address, network or *."""
+    """Return a destination that bypasses the proxy: a name, .domain, address, network or *."""
     hint = "example: .example.com, 10.0.0.0/8 or repo.example.com"
     return _matching(DIRECT_PATTERN, text, "is not allowed in no_proxy", hint)
 
@@ -169,7 +169,7 @@ RegistryMirrors = dict[
 
 
 class ProxyEntry(Frozen):
-    """The proxy by which guests reach what is not of the site."""
+    """The proxy through which guests reach destinations outside the site."""
 
     http: ProxyUrl = key("The proxy for http:// addresses.", IN_GUEST, "none")
     https: ProxyUrl = key("The proxy for https:// addresses.", IN_GUEST, "the same as http")
@@ -207,7 +207,7 @@ class AptEntry(Frozen):
 
 
 class SiteEntry(Frozen):
-    """Where the plan's guests get what is staged in them, and what else they need to reach it."""
+    """Sources of the software staged in the plan's guests, and the settings to reach them."""
 
     proxy: Stated[ProxyEntry] = key("The proxy: {http, https, no_proxy, user, password}.", IN_GUEST, "none")
     apt: Annotated[AptEntry | None, mapping_or_text("url", Text | AptEntry)] = key(

@@ -1,4 +1,4 @@
-"""What `training` says: which VMs train together, from which image, over which network, and what helps."""
+"""The key `training`: the VMs that train together, their image, network and supporting services."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN
 
 Framework = Literal["torchrun", "horovod", "mpi", "none"]
-"""What starts the processes of a training; "none" starts the command itself, once on each worker."""
+"""The launcher of a training's processes; "none" starts the command itself, once on each worker."""
 
 Restarts = Annotated[int, Field(ge=0, le=100)]
 

@@ -1,7 +1,7 @@
 """How single values of a plan file are written: sizes, addresses, names, secret references.
 
 Every parser raises ValueError; where there is something to suggest, the hint
-stands on the message's second line. Text with `{k}` in it is checked as for the
+is on the message's second line. Text with `{k}` in it is checked as for the
 first device.
 """
 
@@ -112,7 +112,7 @@ def parse_pci_ids(text: str) -> tuple[int, int]:
 
 
 def parse_mac(text: str) -> str:
-    """Return a MAC address in lower case; `{k}` may stand in it."""
+    """Return a MAC address in lowercase; it can contain `{k}`."""
     sample = text.replace("{k}", "1").strip().lower()
     if _MAC.fullmatch(sample) is None:
         tidy = re.sub(r"[^0-9a-f]", "", sample)
