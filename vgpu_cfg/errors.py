@@ -2,11 +2,11 @@
 
     VgpuCfgError                 .message .subject .remedy
     ├── DocumentError        3   every fault in a user's document, each with file:line:column
-    ├── PlanError            4   what is asked cannot be, or must not be
-    │   ├── DoesNotFit           a finding of severity error stands against the plan
-    │   ├── UnsafePlan           it would touch what it must not, or is not allowed to yet
+    ├── PlanError            4   the plan is impossible or not allowed
+    │   ├── DoesNotFit           the plan has a finding of severity error
+    │   ├── UnsafePlan           it would change a protected object, or lacks approval
     │   └── StalePlan            the reviewed plan no longer describes the estate
-    ├── ReachError           5   somebody else's machine did not answer as it should
+    ├── ReachError           5   another machine did not respond as expected
     │   ├── VCenterError         Unreachable (NotSent · NoConnectionInTime · AnswerLate · AnswerLost)
     │   │                        LoginFailed · NotPermitted · CertificateRejected · NotFound · Ambiguous
     │   │                        VersionTooOld · NotOffered · NotRecorded · TasksForgotten · TooMuch
@@ -21,7 +21,7 @@
     └── Interrupted        130   the user stopped it, or said no
 
 Two more codes are no errors: 7 (waiting for a manual step) and 10 (differences
-found). Code 1 is a bug of ours, and 2 is also what a mistyped command line gives.
+found). Code 1 is a bug in vgpu-cfg, and 2 is also the code for an invalid command line.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def worst_exit_code(codes: Iterable[int]) -> int:
 
 
 class VgpuCfgError(Exception):
-    """What happened, where, and what to do about it: three lines on stderr.
+    """The error, its subject and its remedy: three lines on stderr.
 
-    `message` says what is wrong, `subject` names where (a file position, a VM, a
+    `message` describes the error, `subject` its location (a file position, a VM, a
     host, a server), `remedy` the next thing to do. `exit_code` belongs to the class.
     """
 
@@ -90,7 +90,7 @@ class DocumentError(VgpuCfgError):
 
     @property
     def shown(self) -> tuple[DocumentFault, ...]:
-        """Return the faults that are told one by one."""
+        """Return the faults that are reported individually."""
         return self.faults[: self.most_shown]
 
     @property
@@ -112,7 +112,7 @@ class DoesNotFit(PlanError):
 
 
 class UnsafePlan(PlanError):
-    """The plan would touch what it must not, or lacks a permission flag."""
+    """The plan would change a protected object, or lacks an approval option."""
 
 
 class StalePlan(PlanError):
@@ -120,7 +120,7 @@ class StalePlan(PlanError):
 
 
 class ReachError(VgpuCfgError):
-    """A machine of somebody else's did not answer as it should."""
+    """Another machine did not respond as expected."""
 
     exit_code = 5
 
@@ -150,7 +150,7 @@ class AnswerLost(Unreachable):
 
 
 class TasksForgotten(VCenterError):
-    """vCenter no longer knows of `tasks`: what became of them must be seen by what they were about."""
+    """vCenter no longer has `tasks`: their results must be derived from their objects."""
 
     def __init__(self, message: str, tasks: tuple[str, ...], *, subject: str = "", remedy: str = "") -> None:
         super().__init__(message, subject=subject, remedy=remedy)
@@ -182,7 +182,7 @@ class Ambiguous(VCenterError):
 
 
 class VersionTooOld(VCenterError):
-    """The negotiated API version lacks what the plan asks for."""
+    """The negotiated API version lacks a feature that the plan requires."""
 
 
 class NotOffered(VCenterError):
@@ -206,7 +206,7 @@ class GuestError(ReachError):
 
 
 class GuestNotReady(GuestError):
-    """A guest does not answer, or not any more: it may be booting, and answer later."""
+    """A guest does not respond, or no longer does: it may be booting, and respond later."""
 
 
 class ChangeError(VgpuCfgError):
@@ -216,7 +216,7 @@ class ChangeError(VgpuCfgError):
 
 
 class TaskFailed(ChangeError):
-    """vCenter ended a task with a fault: the message is its own text, `cause` what is known of it."""
+    """A vCenter task failed with a fault: the message is its own text, `cause` its known cause."""
 
     def __init__(self, message: str, *, subject: str = "", remedy: str = "", cause: str = "") -> None:
         super().__init__(message, subject=subject, remedy=remedy)

@@ -14,15 +14,15 @@ from tests.architecture.sources import ROOT
 MOST = {
     "README": 0,
     "tutorial": 0,
-    "how-to": 4,
+    "how-to": 3,
     "explanation": 0,
     "reference": 5,
     "checks": 0,
     "decisions": 0,
     "contributing": 0,
     "changelog": 0,
-    "messages": 24,
-    "docstrings": 418,
+    "messages": 13,
+    "docstrings": 1,
 }
 """Sentences of each section that have a pattern (`script/words` lists them). Only lower it."""
 

@@ -1,4 +1,4 @@
-"""Approvals that a plan file or a command line gives: what may be disturbed that is not the plan's own."""
+"""Approvals in a plan file or on the command line for effects on objects outside the plan."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class ListedHostGpu(Frozen):
-    """A GPU of a host: a vGPU's profile, or the model of a whole GPU; what is not known is empty or None."""
+    """A host's GPU: a vGPU's profile, or the model of a whole GPU; unknown values are empty or None."""
 
     profile: str = ""
     board: str = ""
@@ -18,7 +18,7 @@ class ListedHostGpu(Frozen):
 
     @property
     def kind(self) -> str:
-        """What tells GPUs of a kind from others: the profile, the board where there is none."""
+        """The kind of a GPU: its profile, or its board without one."""
         return self.profile or self.board
 
 
@@ -28,7 +28,7 @@ class ListedHost(Frozen):
     `address` is that by which it is reached from outside of the training network, `training_address` that
     by which the others reach it; "" where it is not known. `key_file` is the path of the private key on the
     machine where this tool runs, "" where no file holds it. `exists` is False of a VM that is not made yet:
-    nobody answers at its address. `esxi_host` and `cluster` are names, "" where they are not known yet.
+    its address does not respond yet. `esxi_host` and `cluster` are names; "" if not yet known.
     `cores_per_socket` is known of a VM that exists. `driver_in_guest` is False of one whose guest the plan
     sets up and leaves NVIDIA's driver and its licence out.
     """
@@ -59,7 +59,7 @@ class ListedHost(Frozen):
 
     @property
     def peer_address(self) -> str:
-        """What the others call it: its address in training, else its host name."""
+        """Its name for the other hosts: its address in training, otherwise its host name."""
         return self.training_address or self.host_name
 
     @property
@@ -75,7 +75,7 @@ class HostList(Frozen):
     """The workers in the plan's order, the first one launching where there is no `head`.
 
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
-    `absent` are the VMs that do not exist yet: of them only the plan file tells. Those that are `lost` are on
+    `absent` are the VMs that do not exist yet and are known only from the plan file. `lost` ones are on
     hosts that do not respond. `framework`, `image`, `mounts` (source:target pairs) and `environment` are
     those of the training, empty without one. `network` is the one that carries it.
     """

@@ -1,4 +1,4 @@
-"""By what a plan is known: its id, and its name, which is a label."""
+"""A plan's identity: its ID, and its name, which is a label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ID_PATTERN: Final = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 """A UUID as RFC 9562 prints it, of any version."""
 
 ID_FILE_SUFFIX: Final = ".id"
-"""What the name of a plan file's id file ends in, after the plan file's own name."""
+"""The extension of a plan file's ID file, after the plan file's own name."""
 
 
 def is_id(text: str) -> bool:
@@ -26,9 +26,9 @@ def new_id() -> str:
 
 
 class PlanIdentity(Frozen):
-    """What tells one plan from another: `id`, in small letters, "" where it has none yet.
+    """A plan's identity: `id` in lowercase; "" if it has none yet.
 
-    A mark of version 0.1.0 holds no id, and there the name alone tells.
+    Marks of version 0.1.0 contain no ID; they are identified only by name.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a time is that others wrote, by hand or by another program: of UTC where it names no zone, or none.
+"""Times in texts of other users or programs: UTC if they have no time zone; None if invalid.
 
 Python's datetimes that name a zone cannot be compared with those that do not, and those at the ends of the
 calendar cannot be shown in another zone.
@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 _FIRST, _LAST = 1970, 9000
-"""The years that are taken for ones that somebody meant; every zone can show them."""
+"""The years that are considered intentional; every time zone can represent them."""
 
 
 def moment_of(text: str) -> datetime | None:
@@ -31,4 +31,4 @@ def in_utc(moment: datetime) -> datetime:
 
 
 Moment = Annotated[datetime, AfterValidator(in_utc)]
-"""A field that holds what others wrote."""
+"""A field whose value other users or programs wrote."""

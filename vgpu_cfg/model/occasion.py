@@ -1,4 +1,4 @@
-"""What a run is made for, as `--change` and `--reason` say it; it loads nothing, so that --help is quick."""
+"""The occasion of a run (`--change`, `--reason`); it imports nothing, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_REASON: Final = 240
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """What a run is made for: the id of a change as the site's own system names it, and why, in words."""
+    """The occasion of a run: the ID of a change in the site's own system, and the reason, in words."""
 
     change: str = ""
     reason: str = ""
@@ -27,7 +27,7 @@ NO_OCCASION: Final = Occasion()
 
 
 def fault_of(text: str, longest: int) -> str:
-    """Say what is wrong with a text that was given for an occasion, "" where nothing is.
+    """Return the error in the text of an occasion; "" if there is none.
 
     It goes into logs that are read line by line.
     """

@@ -1,4 +1,4 @@
-"""The words of a plan file that planning knows as values: what a device is for, NUMA, spread, secrets.
+"""The plan file's words that planning uses as values: device use, NUMA, spread, secrets.
 
 How long is waited for what answers, how much is taken of it, and how much is asked at once.
 """
@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 class GpuUse(StrEnum):
-    """What a GPU is for. LEAVE touches nothing of it."""
+    """The use of a GPU. LEAVE changes nothing."""
 
     VGPU = "vgpu"
     PASSTHROUGH = "passthrough"
@@ -31,7 +31,7 @@ class SchedulerPolicy(StrEnum):
 
 
 class NicUse(StrEnum):
-    """What a NIC is for: the host's own, handed through whole, or cut into virtual functions."""
+    """The use of a NIC: by the host, passthrough of the entire NIC, or virtual functions."""
 
     HOST = "host"
     PASSTHROUGH = "passthrough"
@@ -39,7 +39,7 @@ class NicUse(StrEnum):
 
 
 class Disruption(StrEnum):
-    """What the plan file allows to be done to a host."""
+    """The disruptions that the plan file allows for a host."""
 
     MAINTENANCE = "maintenance"
     REBOOT = "reboot"
@@ -64,7 +64,7 @@ class DesiredNuma(Frozen):
 
 
 class Spread(StrEnum):
-    """What no two VMs of one line may share."""
+    """The resource that no two VMs of one line may share."""
 
     HOSTS = "hosts"
     GPUS = "gpus"
@@ -73,7 +73,7 @@ class Spread(StrEnum):
 
 
 class SecretReference(Frozen):
-    """Where a secret can be fetched; never the secret."""
+    """The location of a secret, never the secret itself."""
 
     kind: Literal["env", "file", "keyring", "command", "age", "sops"]
     value: str
@@ -92,8 +92,8 @@ class SecretReference(Frozen):
 class Limits(Frozen):
     """The limits of everything that comes in over the network.
 
-    A whole exchange with vCenter may take `timeout_seconds`, beside what the request itself takes. A vCenter
-    that has answered before is waited for `outage_seconds`. An answer, a download or what a command prints
+    An exchange with vCenter can take `timeout_seconds` in addition to the request's own duration. A vCenter
+    that has responded before is waited for `outage_seconds`. A response, a download or a command's output
     may have `answer_mib`, unpacked, and a reading or a list that comes in pages `answer_pages` of them. Of
     independent questions `in_flight` are on their way at once.
     """

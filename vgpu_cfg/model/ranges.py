@@ -1,9 +1,9 @@
-"""How one line of a plan file stands for many VMs: ranges in names, `{n}` and `{i}` in other text.
+"""Ranges, by which one line of a plan file describes many VMs; `{n}` and `{i}` in other text.
 
 `hvd-{01..14}` counts with leading zeros as written; two ranges run together and
 must count equally many. Text of the same line may hold `{n}` (the number as
 written), `{i}` (the plain one), and ranges that run along with the name's.
-`{k}`, which counts devices, is left for whoever counts them. Errors are
+`{k}`, which counts devices, is replaced by the caller. Errors are
 ValueError with a hint on the second line.
 """
 
@@ -39,7 +39,7 @@ SAMPLE_MEMBER = Member("sample", 0, 1, "1", 1)
 
 
 def read_members(name: str) -> tuple[Member, ...]:
-    """Write out the names that a text with ranges stands for."""
+    """Expand a text with ranges into names."""
     for found in _BRACED.findall(name):
         if not _RANGE.fullmatch(found):
             raise ValueError(f"{found!r} in a name is not a valid range\nexample: {{01..14}}")
@@ -84,7 +84,7 @@ def _run_of(first: str, last: str) -> _Run:
 
 
 def count_members(name: str) -> int:
-    """Count the names that a text stands for, without writing them out; 1 where its ranges are wrong."""
+    """Count the names that a text expands to, without expanding it; 1 if its ranges are invalid."""
     sizes = [int(last) - int(first) + 1 for first, last in _RANGE.findall(name)]
     return max([1, *sizes])
 

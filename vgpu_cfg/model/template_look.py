@@ -1,4 +1,4 @@
-"""What a template has of what a plan asks of it, seen in a clone that was booted for that."""
+"""The contents of a template that a plan requires, as found in a temporary clone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_cfg.model.frozen import Frozen
 
 
 class TemplateState(StrEnum):
-    """Whether a template has something. NOT_ASKED: the plan does not need it, and what was found is told."""
+    """Whether a template has a component. NOT_ASKED: the plan does not need it; the finding is reported."""
 
     HAS = "has"
     LACKS = "lacks"
@@ -18,7 +18,7 @@ class TemplateState(StrEnum):
 
 
 class TemplateRow(Frozen):
-    """One thing that a template may have: what was `found` of it, and what follows."""
+    """A component of a template: the value `found`, and its consequence."""
 
     name: str
     state: TemplateState
@@ -34,11 +34,11 @@ class TemplateLook(Frozen):
     clone: str
     rows: tuple[TemplateRow, ...]
     silent: str = ""
-    """Why nobody could look inside the clone, empty where somebody did."""
+    """Why the clone could not be inspected; empty if it was."""
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What the plan asks for and the template lacks."""
+        """The components that the plan requires and the template lacks."""
         return tuple(row.name for row in self.rows if row.state is TemplateState.LACKS)
 
 

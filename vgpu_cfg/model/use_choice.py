@@ -1,4 +1,4 @@
-"""By what the use of GPUs is gathered into rows, and how these are sorted."""
+"""The grouping of GPU use into rows, and their order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class UseBy(StrEnum):
-    """Whose use a row tells."""
+    """The grouping of rows."""
 
     GPU = "gpu"
     VM = "vm"
@@ -15,7 +15,7 @@ class UseBy(StrEnum):
 
 
 class UseSort(StrEnum):
-    """By what rows are sorted: the most used first, and last what is not measurable."""
+    """The order of rows: the most used first, and those that cannot be measured last."""
 
     NAME = "name"
     USE = "use"

@@ -1,4 +1,4 @@
-"""What `verify` found: a result per check and subject, with what a failure means and what to do about it."""
+"""Results of `verify`: one per check and subject, with the meaning of a failure and its remedy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OF_PROGRAMS = frozenset({13, 31, 43, 45})
 
 
 class CheckState(StrEnum):
-    """What became of a check.
+    """The result of a check.
 
-    NOT_ASKED: what it rests on failed. SKIPPED: it does not apply here, or something else proves it.
-    UNPROVEN: the plan asks for it, and nothing here could tell whether it holds.
+    NOT_ASKED: a check that it depends on failed. SKIPPED: it does not apply, or another check proves it.
+    UNPROVEN: the plan requires it, but it could not be determined.
     """
 
     PASSED = "passed"
@@ -33,7 +33,7 @@ class CheckState(StrEnum):
 
 
 class CheckSubject(Frozen):
-    """What a check is of: a host, a VM, a pair of VMs in one direction, or all workers together.
+    """The subject of a check: a host, a VM, a pair of VMs in one direction, or all workers together.
 
     `vms` names the VMs that take part, none of a host.
     """
@@ -57,11 +57,11 @@ class Evidence(Frozen):
 
 
 class CheckResult(Frozen):
-    """What one check of one subject came to.
+    """The result of one check of one subject.
 
-    `expected` and `observed` are for people. A failure has a `code`, its `meaning` and a `remedy`; what was
-    not asked, was skipped or not proven says `why`. `measured` holds numbers for programs, by name with
-    their unit. `is_asked` is False of what was skipped because the plan does not ask for it.
+    `expected` and `observed` are for people. A failure has a `code`, its `meaning` and a `remedy`; one that
+    was not run, skipped or not proven has `why`. `measured` contains numbers for programs, by name with
+    their unit. `is_asked` is False for checks skipped because the plan does not request them.
     """
 
     subject: CheckSubject
@@ -88,11 +88,11 @@ class CheckResult(Frozen):
 
 
 class Thresholds(Frozen):
-    """What must be reached: bandwidth as a share of the line rate, and what else has a measure.
+    """Thresholds: bandwidth as a share of the line rate, and other measures.
 
-    `line_gbps` is what the ports of RDMA shall run at, where their boards differ from most of the model.
+    `line_gbps` is the required speed of RDMA ports, if their boards differ from most of the model.
     `clock_seconds` is how far a clock may be off, `licence_hours` how long a licence must hold still, `loss`
-    the share that a figure may be behind the baseline's. `shared_gpus`: VMs of others may take turns on GPUs.
+    the share by which a figure may fall below the baseline's. `shared_gpus`: other VMs may share GPUs.
     """
 
     host_memory: float = Field(default=0.90, gt=0, le=1)
@@ -107,7 +107,7 @@ class Thresholds(Frozen):
 
 
 class VmPlace(Frozen):
-    """Where a VM that was verified runs, and with what."""
+    """The host and devices of a verified VM."""
 
     vm: str
     host: str = ""
@@ -117,7 +117,7 @@ class VmPlace(Frozen):
 
 
 class Figure(Frozen):
-    """A figure of which more is better: what was measured by which check, of whom."""
+    """A measurement (higher is better): the value, its check and its subject."""
 
     check: str
     subject: str
@@ -135,7 +135,7 @@ class Baseline(Frozen):
 
 
 class FailedCheck(Frozen):
-    """What failed in an earlier run."""
+    """A failure in an earlier run."""
 
     code: str
     check: str
@@ -143,7 +143,7 @@ class FailedCheck(Frozen):
 
 
 class PastRun(Frozen):
-    """An earlier run as a history keeps it: when, what it came to, and its figures. `counts` are by state."""
+    """An earlier run in a history: time, result and measurements. `counts` are by state."""
 
     plan: str
     server: str = ""
@@ -176,12 +176,12 @@ class Verification(Frozen):
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """What failed."""
+        """The failures."""
         return self.in_state(CheckState.FAILED)
 
     @property
     def unproven(self) -> tuple[CheckResult, ...]:
-        """What the plan asks for and nothing here could tell of."""
+        """The plan's requirements that could not be determined."""
         return self.in_state(CheckState.UNPROVEN)
 
     @property

@@ -6,7 +6,7 @@
 
 vSphere's name is the driver's type name in lower case with `_` for each space; a
 driver name that begins with "GRID" gives `grid_`, one with "NVIDIA" gives `nvidia_`.
-What a name promises on real hardware is the catalogue's matter.
+The catalog knows the properties of a name on real hardware.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Series: TypeAlias = Literal["A", "B", "C", "Q"]
 """Apps, PC, compute, workstation."""
 
 Suffix: TypeAlias = Literal["", "4", "me", "nome", "meall", "gfx"]
-"""What a type has beyond its size. On MIG: one or all media engines, none, or graphics.
+"""A type's features beyond its size. On MIG: one or all media engines, none, or graphics.
 Time-sliced: `4` on a B type that trades resolution for displays (`2b4`)."""
 
 
@@ -55,11 +55,11 @@ _NAME = re.compile(
 
 
 class VgpuProfile(Frozen):
-    """What a VM is given: a vGPU type, taken apart.
+    """A VM's vGPU type, parsed.
 
-    Plain text stands for it wherever a model holds one, and that text is what it
-    dumps as. `framebuffer_gb` is the number as printed, which NVIDIA rounds: the
-    catalogue knows the MiB. 0 stands for the 512 MiB types of old boards.
+    Plain text represents it in models, and is also the form in which it
+    is dumped. `framebuffer_gb` is the number as printed, which NVIDIA rounds: the
+    catalog knows the MiB. 0 means the 512 MiB types of old boards.
     """
 
     prefix: str
@@ -70,7 +70,7 @@ class VgpuProfile(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take a name apart; ValueError says what a name looks like."""
+        """Parse a name; ValueError describes the format of names."""
         return cls(**_fields(text))
 
     @model_validator(mode="before")
@@ -99,7 +99,7 @@ class VgpuProfile(Frozen):
 
     @property
     def label(self) -> str:
-        """What follows the prefix and slices: `40c`, `5cme`."""
+        """The part after the prefix and slices: `40c`, `5cme`."""
         return f"{self.framebuffer_gb}{self.series.lower()}{self.suffix}"
 
     @property

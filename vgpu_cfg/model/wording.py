@@ -2,8 +2,8 @@ r"""How sizes, counts and lists are spelled in messages.
 
 Which signs are obeyed and not seen, and how each is shown: written out, as `\n`, `\x9b` or `\u202e`.
 
-Names, reasons, events and errors are what others typed. A sign that moves the cursor, begins a line or turns
-the order of letters could forge what a reader sees. In JSON they are written by the rules of JSON.
+Names, reasons, events and errors come from others. A character that moves the cursor, breaks the line or
+reverses the order of letters could forge the display. In JSON they are written by the rules of JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def gib(mib: int) -> str:
 
 
 def whole_gib(mib: int) -> str:
-    """Spell what is left in GiB, rounded down; nothing is left of less than nothing."""
+    """Format the remainder in GiB, rounded down; a negative remainder is 0."""
     return f"{max(0, mib) // 1024} GiB"
 
 
@@ -65,7 +65,7 @@ def node_list(nodes: Iterable[int]) -> str:
 
 @lru_cache(maxsize=256)
 def version_tuple(version: str) -> tuple[int, ...]:
-    """Take "8.0.3" apart; what is no number counts as 0, an empty text is ()."""
+    """Parse "8.0.3"; parts that are not numbers count as 0, an empty text is ()."""
     return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")) if version else ()
 
 
@@ -125,5 +125,5 @@ def shortened(value: Any) -> Any:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """Write a value as JSON, which holds no sign that is obeyed; of these `json` leaves DEL as it is."""
+    """Format a value as JSON without control characters, of which `json` does not escape DEL."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

@@ -28,7 +28,7 @@ _READ = 'test -e "$1" && cat -- "$1"'
 
 
 class RootShell:
-    """A `ports.GuestShell` on a channel, for a user who is root or may become root without a password."""
+    """A `ports.GuestShell` on a channel, for root, or a user with passwordless sudo."""
 
     def __init__(self, channel: GuestChannel, name: str, user: str) -> None:
         self._channel = channel

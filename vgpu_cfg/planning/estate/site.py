@@ -116,7 +116,7 @@ class Site:
     def datastore_of(self, vm: DesiredVm, own: Collection[str] = ()) -> Datastore | None:
         """Return the datastore that the VM names, None where it names none or it was not found.
 
-        Of a datastore cluster that is the one of `own` (moids), where the VM is already, else the emptiest.
+        For a datastore cluster: the one of `own` (moids) that the VM already uses, or else the emptiest.
         """
         if vm.datastore is None:
             return None

@@ -165,7 +165,7 @@ def check_pinned(
 
 
 def _check_signed(resolved: ResolvedVm, findings: Findings) -> None:
-    """Check that Secure Boot lets the guest load what is built in it; the enrolled keys are unknown."""
+    """Check that Secure Boot allows the guest to load modules built in it; the enrolled keys are unknown."""
     stated = resolved.desired.secure_boot
     if resolved.base.options.get("secure_boot") if stated is None else stated:
         message = "with `secure_boot`, the guest does not load the NVIDIA driver built in it: it is unsigned"

@@ -102,8 +102,8 @@ class Reading:
 class Instructions:
     """The setting's paragraph in the runbook. Texts may hold {host}, {device}, {value}, {before}.
 
-    `client` is the way through the vSphere Client; `commands` are whole command lines with the
-    tool named first (govc, esxcli, nvidia-smi, mlxconfig); `expected` what they print; `verify` and
+    `client` is the path in the vSphere Client; `commands` are whole command lines with the
+    tool named first (govc, esxcli, nvidia-smi, mlxconfig); `expected` their output; `verify` and
     `undo` are command lines too.
     """
 

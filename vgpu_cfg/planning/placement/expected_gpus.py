@@ -73,7 +73,7 @@ class _Crowds:
     _in_vain: set[tuple[Shape, int]] = field(default_factory=set)
 
     def keep(self, index: int, expected: _Expected | None) -> None:
-        """Note what is expected of a host."""
+        """Record a host's expected GPUs."""
         if expected is not None:
             self.placed.hosts[index] = expected[0]
             self.placed.fits |= expected[1]

@@ -27,7 +27,7 @@ _MOST_TRIES = 60
 _MOST_IN_VAIN = 5
 """After so many tries that helped nothing one host more is filled anew each time, two at first."""
 _MOST_VAIN = 15
-"""After so many tries in a row that helped nothing the rest stays as it is."""
+"""After this many tries in a row without an improvement, the rest is unchanged."""
 _MOST_OVER = 1_000_000
 """So much memory that is not there may be asked of a host; it comes to about its GiB."""
 _MOST_FORBIDDEN = 8

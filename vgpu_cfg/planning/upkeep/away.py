@@ -85,7 +85,7 @@ class AwayGpu(_OfOneHost):
 
 @dataclass(frozen=True, slots=True)
 class AwayNic(_OfOneHost):
-    """A NIC of a remaining host, one function of it; `device` is its vmnic, as far as it is known."""
+    """A NIC of a remaining host, one function of it; `device` is its vmnic, if known."""
 
     pci_id: str
     device: str = ""

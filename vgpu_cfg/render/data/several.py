@@ -1,4 +1,4 @@
-"""The JSON of several contexts' or plans' answers: each as it is alone, the failures, and the sums."""
+"""The JSON of several contexts' or plans' answers: each answer unchanged, the failures, and the sums."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def view_report(
     baseline: Baseline | None = None,
     earlier: Sequence[PastRun] = (),
 ) -> ReportView:
-    """View a verification; `own` is its entry in a history, `earlier` those of others."""
+    """View a verification; `own` is its entry in a history, `earlier` the other entries."""
     runs = (*earlier, own)
     return ReportView(
         verdict=verdict_text(found),

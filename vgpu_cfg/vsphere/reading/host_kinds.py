@@ -162,9 +162,9 @@ def read_kinds(
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
     Two round trips per kind and, `with_limits`, one per ESXi build for how many vGPUs a VM may have, unless
-    they are known; some kinds and builds at once. Hosts that are not connected are not asked; they get the
-    answers of others of their kind. `spare` lists the questions that hosts of a kind need not answer; if it
-    spares any, the answers are not kept.
+    they are known; some kinds and builds at once. Disconnected hosts are not queried; they get the
+    answers of other hosts of their kind. `spare` lists the questions that hosts of a kind need not
+    answer; if it spares any, the answers are not kept.
     """
     kinds: dict[Kind, list[Host]] = defaultdict(list)
     builds: dict[Kind, list[Host]] = defaultdict(list)

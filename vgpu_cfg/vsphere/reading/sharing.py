@@ -36,7 +36,7 @@ def prefixes_of(device: PciDevice) -> tuple[str, ...]:
 
 
 def infer_sharing(host: Host, vms: Mapping[str, Vm]) -> Host:
-    """Fill in the sharing of the host's GPUs, as far as it is known."""
+    """Fill in the sharing of the host's GPUs, if known."""
     if all(gpu.sharing is not None for gpu in host.gpus):
         return host
     gpus = tuple(

@@ -163,7 +163,7 @@ def _write(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[
 
 
 def _show_link_type(host: Host, desired: DesiredSetting) -> Host:
-    """Show the port as Ethernet or InfiniBand, if that is what the parameter sets."""
+    """Show the port as Ethernet or InfiniBand, if the parameter sets it."""
     pci_id, _, name = desired.device.partition(" ")
     if name != _link_type_of(pci_id):
         return host

@@ -226,7 +226,7 @@ def _reserved(resolved: ResolvedVm) -> int:
 
 
 def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Findings) -> None:
-    """Check the memory that vSphere HA's admission control keeps; of other VMs, what was read counts."""
+    """Check the memory that vSphere HA's admission control reserves; for other VMs, the read values apply."""
     observed = site.observed
     for cluster in (one for one in site.clusters if one.failover_percent):
         new = [

@@ -100,34 +100,37 @@ def as_stated(key: str) -> Callable[[PlacedVm], Wanted | None]:
 class VmSetting:
     """One row of the table.
 
-    key: how edits, requests and messages name it.
-    topic, name: the line of a plan's text, and what it is called there.
-    source: where the facts stand.
-    desired: what a VM of the plan shall have; None where nothing is asked of it.
-    path: where the value goes: a path in the ConfigSpec ("bootOptions.bootDelay"), the extraConfig key, or
+    key: the name in edits, requests and messages.
+    topic, name: the line of a plan's text, and the name there.
+    source: the document with the facts.
+    desired: the desired value for a VM of the plan; None if it has none.
+    path: the target of the value: a path in the ConfigSpec ("bootOptions.bootDelay"), the extraConfig key, or
         the list of the cluster's overrides and a path in its `info` ("drsVmConfig.behavior").
-    leaves: the value as it goes over the wire, by paths; where that is not the value itself at `path`.
-    read_path: the property that is read for it; "" where `VmDetail` has a field of its own for it.
-    unset: what holds where the server leaves that property out.
-    read: what a VM shows of it, None where that is not known.
-    same: whether a VM shows the value; where that is more than being equal.
-    words: the value for a reader, "" for none. found_text: what a VM shows, None for nothing.
-    plan_key: the key of the plan file that states it; "" for what is always computed. default: what holds
-        where the plan file does not state it, and why.
-    in_file: what a plan file says, at `plan_key` or else at `said_in`, of a value that a VM shows; a row
-        without either has none. needs_saying: whether it must be said, where that is more than being another
-        value than that of a plain VM, or than the template's.
-    follows: the keys of the plan file that it is computed from, where none states it.
-    values: all that it can be, where a cluster's override is to be read back.
-    privilege: what vCenter asks of the account. api, hardware: the API version and the hardware version that
-        brought it.
-    is_live: a running VM takes it. is_of_creation: only a new VM gets it. is_always: a new VM gets it
-        whatever its template says, since a clone may drop what its template has.
-    govc: the command of govc that sets it, with its flags; commands of one name become one line.
-    client: what to set in the vSphere Client, where govc has no word for it; "" where it has.
-    brought: whether what a VM shows came with devices that it gives up now: it goes with them, to what the
-        VM's template has. None for what no device brings.
-    undo: how it is taken back by hand; "" where setting what was before does it.
+    leaves: the value in the request, by paths, if that is not the value itself at `path`.
+    read_path: the property to read for it; "" if `VmDetail` has a field for it.
+    unset: the value if the server omits that property.
+    read: a VM's current value; None if unknown.
+    same: whether a VM has the value, if that requires more than equality.
+    words: the value for a reader; "" for none.
+    found_text: a VM's current value for a reader; None for none.
+    plan_key: the key in the plan file; "" for values that are always computed.
+    default: the default without the key, and its reason.
+    in_file: the plan file's value, at `plan_key` or at `said_in`, for a VM's current value; a row without
+        either has none.
+    needs_saying: whether an exported plan file must state it, if that requires more than a difference from a
+        plain VM's value or the template's.
+    follows: the keys of the plan file from which it is computed if no key states it.
+    values: all possible values, if a cluster's override must be read back.
+    privilege: the privilege that vCenter requires.
+    api, hardware: the API version and hardware version that introduced it.
+    is_live: a running VM accepts it.
+    is_of_creation: only a new VM gets it.
+    is_always: a new VM gets it regardless of its template, since a clone may lose the template's value.
+    govc: the govc command that sets it, with its flags; commands with the same name become one line.
+    client: the steps in the vSphere Client if govc cannot set it, otherwise "".
+    brought: whether a VM's current value came with devices that it now loses: it then returns to the
+        template's value. None if no device sets it.
+    undo: how to undo it manually; "" if setting the previous value is sufficient.
     objects: why a VM must not be given the value.
     """
 

@@ -18,7 +18,7 @@ from vgpu_cfg.render.text.plan.findings import render_findings
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A host to be emptied, as it is now, and the VMs that still run there."""
+    """The current state of a host to be emptied, and the VMs that still run there."""
 
     host: Host
     running: tuple[str, ...]

@@ -182,7 +182,7 @@ def ats_rows(host: Host, topologies: Topologies, observed: Inventory) -> Iterato
 
 
 def above_text(row: WiredRow) -> str:
-    """Return the bridges above a function: "22:00.0 < 20:01.0 (root port)", "not told"."""
+    """Return the bridges above a function, such as "22:00.0 < 20:01.0 (root port)"."""
     if not row.bridges:
         return "unknown"
     chain = " < ".join(map(short, row.bridges))
