@@ -160,7 +160,7 @@ def test_a_host_is_remediated_once() -> None:
     assert remediated(server).status == "done"
     assert server.bodies == [{"hosts": ["host-1"], "accept_eula": True}]
     again = remediated(server)
-    assert (again.status, again.message) == ("not_needed", "already as in the image")
+    assert (again.status, again.message) == ("not_needed", "already matches the image")
 
 
 def test_another_task_is_waited_for() -> None:
