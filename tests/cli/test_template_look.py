@@ -97,7 +97,7 @@ def test_a_guest_that_is_silent_is_told_by_what_vcenter_says(
     [
         (("--template", "nothing*", "--yes"), "no VM in the plan uses nothing* as its template"),
         (("--template", "whole", "--yes", "--output", "json"), "--template supports text only"),
-        (("--template", "nothing*", "--dry-run"), "no VM of the plan uses nothing* as its template"),
+        (("--template", "nothing*", "--dry-run"), "no VM in the plan uses nothing* as its template"),
         (("--yes",), "--yes: requires --template"),
         (("--dry-run",), "--dry-run: requires --template"),
     ],

@@ -77,7 +77,7 @@ class _Tally:
             self.ended += 1
 
     def brief(self, event: Event) -> Event:
-        """Return an event whose message is said in full once, and after that with what was said first."""
+        """Return an event; a repeated message becomes a reference to the change that had it first."""
         if event.kind is not EventKind.ENDED or not event.message:
             return event
         text = event.message.removeprefix(f"{event.change_id}: ").replace(event.subject.name, "")
