@@ -32,6 +32,25 @@ def strips(clusters: list[Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "examples/two-vgpus.yaml", "--html"),
+        ("inventory", "--server=lab:two-a100", "--html"),
+        ("doctor", "--server=lab:two-a100", "--html"),
+        ("status", "--server=lab:two-a100", "--html"),
+        ("fit", "--without=host:esx-a100-01", "--server=lab:two-a100", "--html"),
+        ("inventory", "--reservations", "--server=lab:two-a100", "--html"),
+    ],
+    ids=" ".join,
+)
+def test_a_page_that_is_written_is_named(words: tuple[str, ...], vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg(*words, "page.html", "--output=json")
+    assert "page.html: web page written" in ran.err
+    json.loads(ran.out)
+    assert (vgpu_cfg.folder / "page.html").is_file()
+
+
 @pytest.mark.parametrize("plan", ["examples/hgx-eight-gpu.yaml", "examples/two-vgpus.yaml"])
 def test_a_plans_page_has_its_json_and_its_after_is_what_apply_leaves(
     vgpu_cfg: CommandLine, plan: str

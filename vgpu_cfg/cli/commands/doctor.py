@@ -122,7 +122,7 @@ def doctor(
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.doctor_flow import read_to_examine, save_evidence, save_found
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, quotas_of
-    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_page
     from vgpu_cfg.cli.options.typed import completed_command
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.beliefs import Trial
@@ -144,7 +144,7 @@ def doctor(
     if html is not None:
         from vgpu_cfg.render.page.doctor import render_health_page
 
-        write_whole(html, render_health_page(health, health_data(health, observed)))
+        write_page(html, render_health_page(health, health_data(health, observed)))
     if output is OutputFormat.JSON:
         show.data(health_data(health, observed))
     else:

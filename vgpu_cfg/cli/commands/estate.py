@@ -277,11 +277,11 @@ def _show_hours(flags: ConnectionFlags, since: str, by: str, output: OutputForma
 
 def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_page
     from vgpu_cfg.render.page.inventory import render_inventory_page
     from vgpu_cfg.render.views.pictures.estate_map import view_map
 
-    write_whole(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
+    write_page(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
 
 
 def _show_reservations(
@@ -289,7 +289,7 @@ def _show_reservations(
 ) -> None:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.flow import read_all
-    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_page
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.planning.estate.named import cluster_globs
@@ -312,7 +312,7 @@ def _show_reservations(
         lambda name: not globs or matches_any(name, globs),
     )
     if html is not None:
-        write_whole(html, render_reservations_page(found, server, reservations_data(found, server)))
+        write_page(html, render_reservations_page(found, server, reservations_data(found, server)))
     show_pool.reservations(found, server, output)
 
 

@@ -588,7 +588,7 @@ def _without_plan(
     from vgpu_cfg.cli.commands.explain import server_words
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, EXIT_UNKNOWN
     from vgpu_cfg.cli.flows.status_flow import look_around
-    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_page
     from vgpu_cfg.cli.options.typed import completed_command
     from vgpu_cfg.cli.output import answers
     from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
@@ -629,7 +629,7 @@ def _without_plan(
         from vgpu_cfg.render.data.doctor import ours_data
         from vgpu_cfg.render.page.doctor import render_ours_page
 
-        write_whole(html, render_ours_page(found, ours_data(found)))
+        write_page(html, render_ours_page(found, ours_data(found)))
     told_alone = answer(found, words)
     told_alone.tell(output)
     return told_alone.exit_code

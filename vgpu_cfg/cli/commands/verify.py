@@ -311,7 +311,7 @@ def _show_target(
 ) -> None:
     """Show each VM's stack next to a branch; exit 8 if a document excludes a part, 9 if none names any."""
     from vgpu_cfg.cli.flows.target_flow import plan_branch
-    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_page
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.documents import branch_plan_data
 
@@ -326,7 +326,7 @@ def _show_target(
     if report is not None:
         from vgpu_cfg.render.page.branches import render_branch_page
 
-        write_whole(report, render_branch_page(found, branch_plan_data(found)))
+        write_page(report, render_branch_page(found, branch_plan_data(found)))
     if output is ReportFormat.JSON:
         show.data(branch_plan_data(found))
     else:
@@ -393,19 +393,21 @@ def _save(path: Path, found: Verification) -> None:
         show.say(f"the measurements were not saved to {path}: {len(found.failed)} failed")
     elif not write_baseline(path, found):
         show.say(f"nothing was saved to {path}: this run made no measurements")
+    else:
+        show.say(f"{path}: measurements saved; compare a later run with --baseline={path}")
 
 
 def _write(
     path: Path, found: Verification, code: int, baseline: Baseline | None, earlier: tuple[PastRun, ...]
 ) -> None:
-    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_page
     from vgpu_cfg.render.data.documents import verification_data
     from vgpu_cfg.render.page.verification import render_verification_page
     from vgpu_cfg.render.views.verification import view_report
     from vgpu_cfg.verification import past_run
 
     view = view_report(found, past_run(found), exit_code=code, baseline=baseline, earlier=earlier)
-    write_whole(path, render_verification_page(found, verification_data(found), view))
+    write_page(path, render_verification_page(found, verification_data(found), view))
 
 
 def _show(found: Verification, output: ReportFormat, next_command: str, *, verbose: bool) -> None:

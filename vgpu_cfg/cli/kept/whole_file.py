@@ -56,43 +56,47 @@ def refuse_unwritable(path: Path, option: str) -> None:
         raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint=option) from error
 
 
+def write_page(path: Path, text: str) -> None:
+    """Write a web page, and say so. Raises DocumentError where that cannot be."""
+    from vgpu_cfg.cli.output import show
+
+    write_whole(path, text)
+    show.say(f"{path}: web page written")
+
+
 def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:
     """Write a plan with the estate before and after it."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.page.plan import render_plan_page
     from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
 
     picture = view_plan_picture(made, observed, load_catalog())
-    write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
+    write_page(path, render_plan_page(made, plan_data(made, fixes), picture))
 
 
 def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventory) -> None:
     """Write what becomes of VMs without something, with the estate before and after."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.page.absence import render_absence_page
     from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 
-    write_whole(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
+    write_page(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
 
 
 def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
     """Write the state of a plan's hosts and VMs."""
-    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.page.status import render_status_page
     from vgpu_cfg.render.views.status import view_status
 
     view = view_status(made, observed, differences)
-    write_whole(path, render_status_page(view, status_data(view)))
+    write_page(path, render_status_page(view, status_data(view)))
 
 
 def run(path: Path, made: Plan, ended: Report, after: Inventory | None, events: Sequence[Event]) -> None:
     """Write a run as it was."""
-    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.data.documents import report_data
     from vgpu_cfg.render.page.run import render_run_page
 
-    write_whole(path, render_run_page(made, ended, report_data(made, ended, after), events))
+    write_page(path, render_run_page(made, ended, report_data(made, ended, after), events))
