@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.model.wording import as_counted
-
 _RANGE = re.compile(r"\{([0-9]{1,9})\.\.([0-9]{1,9})\}")
 _BRACED = re.compile(r"\{[^{}]*\}?|\}")
 _DIGITS = re.compile(r"([0-9]+)")
@@ -127,18 +125,6 @@ def has_templates(value: Any) -> bool:
 def fold_names(names: Iterable[str]) -> str:
     """Write names as a plan file would: esx-01.lab and esx-02.lab become "esx-{01..02}.lab"."""
     return ", ".join(written for written, _ in runs_of(names))
-
-
-def fold_alike(said: Iterable[tuple[str, str]]) -> list[str]:
-    """Write names with texts as "name: text", once for names with the same text apart from the name."""
-    alike: dict[str, list[str]] = {}
-    for name, text in said:
-        alike.setdefault(text.replace(name, "\0") if name else text, []).append(name)
-    lines = []
-    for text, names in alike.items():
-        folded = fold_names(sorted(names, key=as_counted))
-        lines.append(": ".join(part for part in (folded, text.replace("\0", folded)) if part))
-    return lines
 
 
 def runs_of(names: Iterable[str]) -> list[tuple[str, list[str]]]:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import count_members, fold_names
-from vgpu_cfg.model.wording import counted, is_obeyed, shown
+from vgpu_cfg.model.wording import as_counted, counted, is_obeyed, shown
 
 MIN_WIDTH = 60
 MAX_WIDTH = 200
@@ -280,4 +280,16 @@ def _row_lines(
             line.append("  ")
         line.rstrip()
         lines.append(line)
+    return lines
+
+
+def fold_alike(said: Iterable[tuple[str, str]]) -> list[str]:
+    """Write names with texts as "name: text", once for names with the same text apart from the name."""
+    alike: dict[str, list[str]] = {}
+    for name, text in said:
+        alike.setdefault(text.replace(name, "\0") if name else text, []).append(name)
+    lines = []
+    for text, names in alike.items():
+        folded = fold_names(sorted(names, key=as_counted))
+        lines.append(": ".join(part for part in (folded, text.replace("\0", folded)) if part))
     return lines

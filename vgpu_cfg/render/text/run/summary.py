@@ -17,7 +17,7 @@ from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.ranges import fold_alike, fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.lines import (
@@ -26,6 +26,7 @@ from vgpu_cfg.render.layout.lines import (
     abridged,
     both_ends,
     fold,
+    fold_alike,
     hanging,
     table,
     table_rows,

@@ -10,8 +10,8 @@ from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import LeftBehind, LeftState, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.ranges import fold_alike
 from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import fold_alike
 
 
 @dataclass(frozen=True, slots=True)
