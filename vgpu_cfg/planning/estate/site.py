@@ -125,13 +125,18 @@ class Site:
             pod = self._only(vm, vm.datastore, self.pods, "datastore cluster", codes)
             return None if pod is None else self._in_pod(vm, pod, own)
         found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
-        is_new_there = found is not None and found.moid not in own
-        if found is not None and (not found.is_accessible or (found.is_in_maintenance and is_new_there)):
-            state = "in maintenance mode" if found.is_accessible else "not accessible"
-            message = f"the datastore {found.name} is {state}"
-            remedy = "check its state in vCenter, or specify another datastore"
-            self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
+        if found is not None:
+            self.check_datastore(vm, found, is_new_there=found.moid not in own)
         return found
+
+    def check_datastore(self, vm: DesiredVm, store: Datastore, *, is_new_there: bool) -> None:
+        """Refuse a datastore that no host reaches; one in maintenance mode accepts no further VMs."""
+        if store.is_accessible and not (store.is_in_maintenance and is_new_there):
+            return
+        state = "in maintenance mode" if store.is_accessible else "not accessible"
+        message = f"the datastore {store.name} is {state}"
+        remedy = "check its state in vCenter, or specify another datastore"
+        self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
 
     def _in_pod(self, vm: DesiredVm, pod: ManagedObject, own: Collection[str]) -> Datastore | None:
         members = [one for one in self.datastores if one.pod == pod]

@@ -364,14 +364,17 @@ def _datastore(
     """
     if vm.datastore is not None:
         return site.datastore_of(vm)
-    usable = [one for one in fitting(policies, site.datastores) if not one.is_in_maintenance]
+    usable = fitting(policies, site.datastores)
     known = {datastore.moid: datastore for datastore in usable}
-    if template is not None and template.detail is not None:
-        for moid in template.detail.datastore_moids:
-            if moid in known:
-                return known[moid]
-    if len(usable) == 1:
-        return usable[0]
+    of_template = (
+        template.detail.datastore_moids if template is not None and template.detail is not None else ()
+    )
+    default = next((known[moid] for moid in of_template if moid in known), None)
+    if default is None and len(usable) == 1:
+        default = usable[0]
+    if default is not None:
+        site.check_datastore(vm, default, is_new_there=True)
+        return default
     if policies and not usable:
         return site.datastores[0] if site.datastores else None
     message = "neither the plan nor the template specifies a datastore"
