@@ -10,7 +10,7 @@ LICENCE_ROWS = (
     FaultRow(
         "licence-not-acquired",
         (
-            r"failed to acquire (NVIDIA [\w ]+ )?licen[sc]e",
+            r"failed to acquire(?:/renew)? (NVIDIA [\w ]+ )?licen[sc]e",
             r"unable to connect to (the )?licen[sc]e server",
             r"gridd[^\n]*failed to (register client|renew|borrow|check ?out)",
         ),
