@@ -264,6 +264,40 @@ def large(hosts: int) -> Inventory:
     return one.model_copy(update={"hosts": tuple(made_hosts), "vms": tuple(made_vms)})
 
 
+OPEN_ALL = "document.querySelectorAll('.cluster > header button').forEach((one) => one.click())"
+SUMS = """[...document.querySelectorAll('.sums tbody tr')].map(
+  (one) => [...one.cells].map((cell) => cell.innerText))"""
+
+
+def test_a_large_estate_shows_totals_first_and_cards_when_asked(
+    browser: Chromium, tmp_path: Path, axe: str
+) -> None:
+    path = tmp_path / "large.html"
+    path.write_text(render_inventory_page(view_map(large(60), load_catalog())), encoding="utf-8")
+    for width in (400, 1600):
+        for is_dark in (False, True):
+            browser.look(width, is_dark=is_dark)
+            browser.open(path)
+            assert_laid_out(browser)
+            assert_accessible(browser, axe)
+    sums = browser.run(SUMS)
+    assert sum(int(row[3]) for row in sums) == 8 * 60
+    assert browser.run(SEEN) == []
+    browser.run("document.querySelector('.sums button').click()")
+    assert len(browser.run(SEEN)) == int(sums[0][2])
+    search(browser, "vm-7-0009")
+    assert len(browser.run(SEEN)) == 1
+    search(browser, "")
+    for name in ("cluster", "board"):
+        browser.run(
+            "((one) => { one.value = ''; one.dispatchEvent(new Event('input')); })"
+            f"(document.getElementById('{name}'))"
+        )
+    assert browser.run(SEEN) == []
+    browser.run(OPEN_ALL)
+    assert len(browser.run(SEEN)) == 60
+
+
 @pytest.mark.parametrize(("hosts", "seconds", "megabytes"), [(14, 2, 3), (1000, 4, 15)])
 def test_a_large_estate_opens_and_filters_without_a_stall(
     browser: Chromium, tmp_path: Path, hosts: int, seconds: float, megabytes: float
@@ -284,6 +318,7 @@ def test_a_large_estate_opens_and_filters_without_a_stall(
         search(browser, text)
         browser.drawn()
         assert browser.worked() - begun < 1
+    browser.run(OPEN_ALL)
     begun = browser.worked()
     browser.run(
         """(async () => {

@@ -1,4 +1,5 @@
-// The picture of an estate: what is seen is drawn, and the rest when it comes near. Sums come from the file.
+// The picture of an estate: what is seen is drawn, and the rest when it comes near. Sums come from the file,
+// those by cluster and board from its GPUs.
 
 const $ = (id) => document.getElementById(id);
 const shortPci = (pci) => pci.replace(/^0000:/, "");
@@ -13,6 +14,9 @@ let vms = new Map();
 const marks = { vm: new Map(), host: new Map() };
 // Which hosts a page wants to be seen, beside those that its search and filters leave.
 let wantsHost = () => true;
+// Whether the hosts of more than so many are hidden until a cluster is opened, or a filter is set.
+let folds = false;
+const MANY = 40;
 
 function describeGpu(one) {
   const { gpu, host: record } = one;
@@ -172,16 +176,63 @@ function drawFrames() {
   }
   for (const [cluster, records] of sections) {
     const count = records.reduce((sum, one) => sum + one.gpus.length, 0);
+    const unfold = make("button", { type: "button", class: "quiet", hidden: "hidden" }, "Show hosts");
+    unfold.setAttribute("aria-label", `Show hosts of ${cluster || "no cluster"}`);
+    unfold.addEventListener("click", () => openSection(section));
     const section = make("section", { class: "cluster" },
       make("header", {},
         make("h2", {}, cluster ? make("a", { href: to("cluster", cluster) }, cluster) : "Hosts without a cluster"),
-        make("p", { class: "soft" }, `${records.length} ${records.length === 1 ? "host" : "hosts"}, ${count} ${count === 1 ? "GPU" : "GPUs"}`)),
+        make("p", { class: "soft" }, `${records.length} ${records.length === 1 ? "host" : "hosts"}, ${count} ${count === 1 ? "GPU" : "GPUs"}`), unfold),
       make("div", { class: "hosts" }));
+    section.unfold = unfold;
     section.lastChild.append(...records.map((one) => one.element));
     records.forEach((one) => { one.section = section; near.observe(one.element); });
     $("picture").append(section);
   }
   $("picture").append(make("p", { class: "none soft", id: "none", hidden: "hidden" }, "No matches. Clear the search, or set the filters to all."));
+}
+
+function openSection(section) {
+  section.isOpened = true;
+  section.classList.remove("folded");
+  section.unfold.hidden = true;
+}
+
+// The sums of each board in each cluster, of a large estate; a click shows its hosts.
+function drawSums() {
+  if (hosts.length <= MANY) return;
+  const sums = new Map();
+  for (const one of gpus) {
+    const key = JSON.stringify([one.host.cluster, one.gpu.board]);
+    if (!sums.has(key)) sums.set(key, { hosts: new Set(), gpus: 0, idle: 0, closed: 0, free: 0, all: 0 });
+    const sum = sums.get(key);
+    sum.hosts.add(one.host);
+    sum.gpus += 1;
+    sum.idle += one.use === "idle";
+    sum.closed += one.use === "closed";
+    sum.free += one.gpu.free_mib;
+    sum.all += one.gpu.memory_mib;
+  }
+  const isAnyClosed = gpus.some((one) => one.use === "closed");
+  const count = (value) => make("td", { class: "number" }, value.toLocaleString("en"));
+  const rows = [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, sum]) => {
+    const [cluster, board] = JSON.parse(key);
+    const show = make("button", { type: "button", class: "quiet" }, "Show");
+    show.setAttribute("aria-label", `Show ${board} in ${cluster || "hosts without a cluster"}`);
+    show.addEventListener("click", () => {
+      clearFilters();
+      $("cluster").value = cluster;
+      $("board").value = board;
+      filter();
+      $("picture").scrollIntoView({ block: "start" });
+    });
+    return make("tr", {}, make("th", { scope: "row" }, cluster || "no cluster"), make("td", {}, board), count(sum.hosts.size), count(sum.gpus),
+      count(sum.idle), ...(isAnyClosed ? [count(sum.closed)] : []), make("td", { class: "number" }, `${sizeText(sum.free)} of ${sizeText(sum.all)}`), make("td", {}, show));
+  });
+  const heads = ["Cluster", "Board", "Hosts", "GPUs", "Idle", ...(isAnyClosed ? ["Closed"] : []), "Memory free", ""];
+  $("picture").before(make("div", { class: "sums scroll", tabindex: "0", role: "region", "aria-label": "Totals by cluster and board" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((one) => (one ? make("th", { scope: "col" }, one) : make("td", {}, ""))))),
+      make("tbody", {}, ...rows))));
 }
 
 function filter() {
@@ -209,7 +260,12 @@ function filter() {
     countHosts += isSeen;
     if (isSeen) busy.add(record.section);
   }
-  for (const section of $("picture").querySelectorAll(".cluster")) section.hidden = !busy.has(section);
+  const isFolded = folds && isAll && !cluster && countHosts > MANY;
+  for (const section of $("picture").querySelectorAll(".cluster")) {
+    section.hidden = !busy.has(section);
+    section.classList.toggle("folded", isFolded && !section.isOpened);
+    section.unfold.hidden = !section.classList.contains("folded");
+  }
   $("none").hidden = countHosts > 0;
   $("count").textContent = `${countGpus.toLocaleString("en")} of ${gpus.length.toLocaleString("en")} GPUs on ${countHosts.toLocaleString("en")} ${countHosts === 1 ? "host" : "hosts"}`;
 }
@@ -282,6 +338,7 @@ function showChosen() {
   if (found) {
     const [record] = found.at;
     if (record.element.hidden) { clearFilters(); }
+    openSection(record.section);
     drawHost(record);
     (found.gpu?.element ?? record.element).classList.add("here");
     record.element.scrollIntoView({ block: "start" });
@@ -312,6 +369,7 @@ function drawEstate(estate) {
   $("colour").append(...Object.keys(COLOURS).map((one) => make("option", { value: one }, one)));
   countHues();
   drawFrames();
+  drawSums();
   filter();
   for (const id of FILTERS) $(id).addEventListener("input", filter);
   $("colour").addEventListener("input", () => {

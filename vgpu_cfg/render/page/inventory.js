@@ -1,1 +1,2 @@
+folds = true;
 drawEstate(data);
