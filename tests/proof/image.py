@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "Containerfile"
 STEP_SECONDS = 1800
 _LENT = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "PIP_FIND_LINKS", "PIP_DEFAULT_TIMEOUT")
-_LENT_CERTIFICATES = "/run/lent-ca.crt"
+LENT_CERTIFICATES = "/run/lent-ca.crt"
 
 
 class UnknownInstructionError(ValueError):
@@ -134,13 +134,13 @@ def run(stage: Stage, words: list[str], *, lends: bool = False) -> str:
     """Run a command in a stage's root as its user, and return what it prints. Raises CalledProcessError."""
     env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp"} | stage.env
     resolver = stage.root / "etc" / "resolv.conf"
-    certificates = stage.root / _LENT_CERTIFICATES.lstrip("/")
+    certificates = stage.root / LENT_CERTIFICATES.lstrip("/")
     if lends:
         env |= {name: os.environ[name] for name in _LENT if name in os.environ}
         shutil.copy("/etc/resolv.conf", resolver)
         if authority := os.environ.get("PIP_CERT"):
             shutil.copy(authority, certificates)
-            env["PIP_CERT"] = _LENT_CERTIFICATES
+            env["PIP_CERT"] = LENT_CERTIFICATES
     script = f"cd {shlex.quote(stage.workdir)} && exec {shlex.join(words)}"
     try:
         done = subprocess.run(
