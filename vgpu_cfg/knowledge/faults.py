@@ -173,9 +173,10 @@ def explain_fault(text: str, fault: str = "") -> Explanation | None:
     `fault` is the name of the fault's type, such as "InsufficientGraphicsResourcesFault".
     """
     forms = _forms(text)
-    by_text = next((row for row in _rows() if _matches(row, forms)), None)
+    known = _possible(*forms)
+    by_text = next((row for row in known if _matches(row, forms)), None)
     if by_text is not None and by_text.is_general:
-        by_text = next((row for row in _rows() if not row.is_general and _matches(row, forms)), by_text)
+        by_text = next((row for row in known if not row.is_general and _matches(row, forms)), by_text)
     by_fault = next((row for row in _rows() if fault in row.faults), None)
     # A text that is known only in general gives way to a fault that says what it is.
     found = by_fault if by_text is None or (by_text.is_general and by_fault is not None) else by_text
@@ -189,7 +190,7 @@ def explain_log(text: str) -> tuple[Explanation, ...]:
     fault's type in the text counts where no words of the text do.
     """
     forms = _forms(text)
-    found = [row for row in _rows() if _matches(row, forms)]
+    found = [row for row in _possible(*forms) if _matches(row, forms)]
     telling = [row for row in found if not row.is_general]
     if not telling:
         words = {word.removesuffix("Fault") for word in re.findall(r"\w+", text)}
@@ -207,7 +208,7 @@ def explain_lines(text: str) -> tuple[LogLine, ...]:
     plain = _plain(text)
     plain_lines = plain.splitlines()
     found: list[tuple[FaultRow, LogLine]] = []
-    for row in _rows():
+    for row in _possible(plain):
         if not row.matches(plain):  # once over a log of megabytes, not once for each of its lines
             continue
         index = next((number for number, line in enumerate(plain_lines) if row.matches(line)), None)
@@ -262,6 +263,23 @@ def _joined(plain: str) -> str:
 
 def _matches(row: FaultRow, forms: tuple[str, ...]) -> bool:
     return any(row.matches(form) for form in forms)
+
+
+def _possible(*forms: str) -> list[FaultRow]:
+    """Return the rows that a text can match: it contains a certain part of one of their patterns."""
+    lowered = "\n".join(forms).lower()
+    places = {place for word, places in _places_by_word().items() if word in lowered for place in places}
+    return [_rows()[place] for place in sorted(places)]
+
+
+@cache
+def _places_by_word() -> dict[str, list[int]]:
+    """Return the places in the table of the rows by their sure words."""
+    found: dict[str, list[int]] = {}
+    for place, row in enumerate(_rows()):
+        for word in row.sure_words:
+            found.setdefault(word, []).append(place)
+    return found
 
 
 def _explanation(row: FaultRow) -> Explanation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,27 @@ def test_what_a_log_writes_before_a_text_does_not_matter(before: str) -> None:
     for row in ROWS:
         for log in (f"{before}{row.sample}", f"{before}first line\n{before}{row.sample}\n{before}last line"):
             assert [found.explanation.key for found in explain_text(log)] == [row.key], log
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("no coredump target", {"coredump"}),
+        ("not found|is absent", {"found", "absent"}),
+        ("(driver|kernel module) is gone", {"driver", "kernel"}),
+        ("colou?r", {"colo"}),
+        ("err(or)? of GPU", {"err"}),
+        ("x{0,3}id", {"id"}),
+        ("ab+c", {"ab"}),
+        ("a+?b", {"a"}),
+        (r"\bXid\b\D*[0-9]+", {"xid"}),
+        ("fail(?=ed)(?!ing) [abc]?", {"fail"}),
+        ("[^])]*left", {"left"}),
+        (".*|word", {"", "word"}),
+    ],
+)
+def test_a_text_without_the_sure_words_of_a_pattern_cannot_match(pattern: str, words: set[str]) -> None:
+    assert replace(ROWS[0], patterns=(pattern,)).sure_words == words
 
 
 def test_quotes_of_other_languages_are_quotes() -> None:
