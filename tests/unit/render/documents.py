@@ -15,6 +15,7 @@ from tests.unit.render import (
     plan_displays,
     pool_displays,
     run_displays,
+    work_displays,
 )
 from tests.unit.render.page_data import DATA, data_in
 from tests.unit.render.pool_displays import CATALOG, SERVER, SITE
@@ -33,6 +34,9 @@ from vgpu_cfg.render.data import pool as pool_documents
 from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.several import several_data
+from vgpu_cfg.render.data.trial import clean_data, trial_data
+from vgpu_cfg.render.data.upgrade import upgrade_data
+from vgpu_cfg.render.data.watch import watch_data, watch_metrics
 from vgpu_cfg.render.markdown.as_run import as_run_data
 from vgpu_cfg.render.markdown.comment import render_comment, render_error_comment
 from vgpu_cfg.render.page.absence import render_absence_page
@@ -210,6 +214,25 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "size-framebuffer.json": lambda: as_json(pool_documents.size_data(None, 4, pool_displays.PARTS)),
     "room.json": lambda: as_json(pool_documents.room_data(pool_displays.ROOM, ("gpu",), SERVER)),
     "several.json": lambda: as_json(several_data(pool_displays.SEVERAL, [{"kind": "pool"}, {}, None, None])),
+    "trial.json": lambda: as_json(
+        [
+            trial_data(work_displays.OUTLINE, work_displays.TRIED, work_displays.REMAINING),
+            clean_data(work_displays.LEFT, work_displays.LEFT[:2], work_displays.REMAINING, SERVER),
+        ]
+    ),
+    "watch.json": lambda: as_json([watch_data(work_displays.WATCH), watch_data(work_displays.NOTED)]),
+    "watch.prom": lambda: watch_metrics(work_displays.WATCH),
+    "upgrade.json": lambda: as_json(
+        upgrade_data(
+            work_displays.UPGRADE,
+            work_displays.WAVES,
+            work_displays.TIMES,
+            "Sat 22:00-04:00 Europe/Berlin",
+            SITE,
+            work_displays.PLAYED,
+        )
+    ),
+    "freezes.json": lambda: as_json(history.locks_data(work_displays.FREEZES)),
     "errors.json": lambda: as_json(
         [error_data(error, of=of) for error in plan_displays.ERRORS[1:] for of in ("", "prod-a")]
     ),

@@ -21,6 +21,7 @@ from tests.unit.render import (
     pool_displays,
     run_displays,
     samples,
+    work_displays,
 )
 from tests.unit.render.display import Display
 from tests.unit.render.documents import DOCUMENTS as WRITTEN
@@ -286,6 +287,7 @@ DISPLAYS: dict[str, Display] = {
     **pool_displays.DISPLAYS,
     **run_displays.DISPLAYS,
     **estate_displays.DISPLAYS,
+    **work_displays.DISPLAYS,
 }
 """What is also looked at where there is much room, and in its colors."""
 

@@ -180,9 +180,8 @@ def render_thawed(ended: Sequence[KeptFreeze], width: int) -> list[Text]:
     """Say which freezes were ended."""
     if not ended:
         return [Text("Nothing to do: not frozen.")]
-    return [
-        line for kept in ended for line in hanging("THAWED", f"it was frozen {kept.words}", width, indent=0)
-    ]
+    told = (kept.words if kept.freeze is None else f"it was frozen {kept.words}" for kept in ended)
+    return [line for words in told for line in hanging("THAWED", words, width, indent=0)]
 
 
 def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:
