@@ -178,7 +178,12 @@ def both_ends(left: Text, right: Text, width: int) -> list[Text]:
     gap = width - left.cell_len - right.cell_len
     if gap >= 2:
         return [Text.assemble(left, " " * gap, right)]
-    return [*fold(left, width), Text.assemble(" " * max(0, width - right.cell_len), right)]
+    under = (
+        [Text.assemble(" " * (width - right.cell_len), right)]
+        if right.cell_len <= width
+        else fold(right, width)
+    )
+    return [*fold(left, width), *under]
 
 
 def short(words: Iterable[str], most: int = 3) -> str:

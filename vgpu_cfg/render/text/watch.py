@@ -8,7 +8,7 @@ from rich.text import Text
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, HealthRule, Urgency
 from vgpu_cfg.model.watch import Watch, Watched
-from vgpu_cfg.model.wording import listed, shown
+from vgpu_cfg.model.wording import counted, listed, shown
 from vgpu_cfg.render.layout.lines import both_ends, fold
 from vgpu_cfg.render.views.watch import advice, sentence
 
@@ -51,7 +51,7 @@ def _rows(rule: HealthRule, one: Watched, watch: Watch) -> Iterator[tuple[str, s
     for words in sign.words[:_MOST_WORDS]:
         yield "seen", words
     if len(sign.words) > _MOST_WORDS:
-        yield "seen", f"{len(sign.words) - _MOST_WORDS} more lines"
+        yield "seen", counted(len(sign.words) - _MOST_WORDS, "more line")
     for line in advice(one, watch):
         yield "do", line
     yield "source", rule.source

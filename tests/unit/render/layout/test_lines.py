@@ -107,6 +107,8 @@ def test_a_row_whose_words_do_not_fit_beside_each_other_is_laid_out_below_itself
 def test_two_ends_share_a_line_where_they_fit() -> None:
     assert plain(both_ends(Text("left"), Text("right"), 20)) == "left           right\n"
     assert plain(both_ends(Text("left" * 4), Text("right"), 20)) == "leftleftleftleft\n               right\n"
+    long = Text("one two three four five six")
+    assert plain(both_ends(Text("left"), long, 20)) == "left\none two three four\nfive six\n"
 
 
 def test_a_path_to_copy_is_not_broken_and_a_line_break_is_written_out() -> None:
