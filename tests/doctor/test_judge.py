@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.sections import section
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.planning.doctor.ailments import Ailment
@@ -19,6 +21,8 @@ from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 HERE = Path(__file__).parent
+UNTIL_NOW = re.compile(r"for \d+ h( \d+ min)?")
+EXAMINED = HERE / "examined.txt"
 SICK = sorted(path for path in (HERE / "sick").glob("*.yaml") if ".truth" not in path.name)
 HEALTHY = sorted(path for path in (HERE / "healthy").glob("*.yaml") if ".truth" not in path.name)
 MISSED = {
@@ -86,6 +90,20 @@ def test_nothing_is_invented(path: Path) -> None:
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
 def test_a_healthy_estate_has_nothing(path: Path) -> None:
     assert health_of(str(path)).ailments == ()
+
+
+@pytest.mark.parametrize("path", [*SICK, *HEALTHY], ids=lambda path: path.stem)
+def test_the_examination_is_as_it_is_stored(path: Path) -> None:
+    """Compare all that is found and counted; REWRITE_TRANSCRIPTS=1 writes it anew."""
+    health = health_of(str(path))
+    counts = f"{health.hosts} hosts, {health.gpus} GPUs, {health.vms} VMs; unread: {'; '.join(health.unread)}"
+    rows = [
+        f"{one.kind.name} {one.subject}: {one.says} | {one.owner} | {one.command}" for one in health.ailments
+    ]
+    beliefs = [f"{one.verdict.value}: {one.belief}: {one.seen}" for one in health.tried if one.seen]
+    text = "\n".join([counts, *rows, *beliefs]).replace(str(path), "ESTATE")
+    text = UNTIL_NOW.sub("for a time", text)
+    assert text == section(EXAMINED, path.stem, text)
 
 
 @pytest.mark.parametrize("estate", [*map(str, SICK), "mixed-fleet", "bare", "fleet-300x5-1200vms"])

@@ -26,7 +26,7 @@ CASES = sorted(path.name for path in FOLDER.glob("*.yaml"))
 
 
 def expected_of(path: Path) -> list[str]:
-    lines = path.read_text(encoding="latin-1").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     return [line.removeprefix("# ") for line in lines if line.startswith("# ")]
 
 

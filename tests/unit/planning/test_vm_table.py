@@ -15,6 +15,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.fakes.vm_settings import with_settings
+from tests.sections import section
 from vgpu_cfg.documents import build, dump, parse_text
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.model.desired import DesiredVm
@@ -34,6 +35,7 @@ from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, Numbers, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
 from vgpu_cfg.vsphere.wire.leaves import leaves_of, set_path
 
+BY_HAND = Path(__file__).with_name("by_hand.txt")
 PLAN_FILE_PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "plan-file.md"
 CLUSTER_LISTS: Mapping[str, Any] = {
     "drsVmConfig": vim.cluster.DrsVmConfigInfo,
@@ -274,6 +276,18 @@ def test_it_says_what_it_rests_on_and_how_it_is_done_by_hand(setting: VmSetting)
     if setting.carrier in (Carrier.CONFIG, Carrier.CLUSTER):
         value = wanted(setting)
         assert bool(setting.govc(value)) != bool(setting.client(value))
+
+
+def by_hand(setting: VmSetting) -> str:
+    """Return how a person sets each value of a setting: with govc, and in the vSphere Client."""
+    values = setting.values or (wanted(setting),)
+    return "; ".join(f"{value}: {' '.join(setting.govc(value)) or setting.client(value)}" for value in values)
+
+
+def test_what_a_person_does_by_hand_is_as_it_is_stored() -> None:
+    known = [one for one in VM_SETTINGS if one.carrier in (Carrier.CONFIG, Carrier.CLUSTER)]
+    text = "\n".join(f"{setting.key}: {by_hand(setting)}" for setting in known)
+    assert text == section(BY_HAND, "by hand", text)
 
 
 @rows
