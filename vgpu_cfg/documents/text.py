@@ -29,7 +29,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from vgpu_cfg.documents.limits import MOST_FILE_BYTES, read_bytes
+from vgpu_cfg.documents.limits import MOST_FILE_BYTES, did_you_mean, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -101,6 +101,14 @@ class Document:
         return node
 
 
+def _close_file(path: Path) -> str:
+    """Suggest the file next to an absent one whose name is closest, "" if there is none."""
+    try:
+        return did_you_mean(path.name, [one.name for one in path.parent.iterdir() if one.is_file()])
+    except OSError:
+        return ""
+
+
 def read_document(path: str | Path, *, name: str = "", lenient: bool = False) -> Document:
     """Read a YAML file; `name` is what complaints call it, the path by default.
 
@@ -112,8 +120,9 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
         raw = read_bytes(path, MOST_FILE_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
-        fault = DocumentFault(shown, 1, 1, f"cannot read the file: {reason}")
-        raise DocumentError([fault], remedy="check the path and your permissions") from error
+        hint = _close_file(Path(path)) if isinstance(error, FileNotFoundError) else ""
+        fault = DocumentFault(shown, 1, 1, f"cannot read the file: {reason}", hint)
+        raise DocumentError([fault], remedy=hint or "check the path and your permissions") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
