@@ -138,7 +138,10 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
     for vm in desired.vms:
         if vm.power is DesiredPower.OFF or not vm.gpus:
             continue
-        clusters = site.clusters_of(vm) if len(vm.clusters) == 1 else ()
+        clusters = site.clusters_of(vm) if len(vm.clusters) < 2 else ()
+        if not vm.clusters:
+            owners = {host.owner_moid for host in observed.hosts if host.gpus}
+            clusters = tuple(one for one in clusters if one.moid in owners)
         if len(clusters) != 1:
             message = "GPUs can be reserved in only one cluster, but the plan does not specify exactly one"
             findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "specify a single `cluster`")
