@@ -82,7 +82,7 @@ def test_exit_codes_and_texts_agree(
         assert "vm-02 is not in the plan file; in sync: 1 VM" in vgpu_cfg.done("apply", "plan.yaml").told
     if happens is elsewhere:
         assert "not at the location in the plan file: vm-02; in sync: 1 VM, 0 changes" in plan.told
-        assert "see the findings" in status.told
+        assert "VG333" in status.told
     if happens is template_gone:
         assert "could not be recreated: vm-02; in sync: 1 VM, 0 changes" in plan.told
     if happens is not drift:
