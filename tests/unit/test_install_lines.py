@@ -32,7 +32,7 @@ def test_the_ways_to_install_are_all_found() -> None:
             set(),
         ),
         ("Run `uv tool install\nx`.", ["uv tool install x"], {"x"}),
-        ("Run `uv tool install vgpu-cfg`.", ["uv tool install vgpu-cfg"], {"vgpu-cfg"}),
+        ("Run `uv tool install other-name`.", ["uv tool install other-name"], {"other-name"}),
         ("```sh\npip install --constraint constraints.txt . x\n```", None, {"x"}),
         ("Run `vgpu-cfg --help`.", [], set()),
     ],
