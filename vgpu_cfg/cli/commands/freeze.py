@@ -41,7 +41,7 @@ def freeze(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Block all vgpu-cfg changes at a vCenter until a date; --thaw ends the freeze early."""
+    """Block all vgpu-cfg changes in a vCenter until a date; --thaw ends the freeze early."""
     from vgpu_cfg.cli.flows import freeze_flow
 
     if thaw == (until is not None):
