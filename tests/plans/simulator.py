@@ -28,6 +28,7 @@ from vgpu_cfg.changes.change import (
     ManualStep,
     MarkVm,
     MoveVmToFolder,
+    PauseTraining,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -38,6 +39,7 @@ from vgpu_cfg.changes.change import (
     RemoveVmGroup,
     RenameVm,
     RestartService,
+    ResumeTraining,
     SetAttributes,
     SetClusterOption,
     SetCordon,
@@ -72,7 +74,15 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.execution.run.scheduler import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, HOST_KEY_KEY, kept_host_key, parse_mark, print_mark
+from vgpu_cfg.model.guests.guest import (
+    GUEST_MARK_KEY,
+    HOST_KEY_KEY,
+    PAUSED,
+    TRAINING_KEY,
+    kept_host_key,
+    parse_mark,
+    print_mark,
+)
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (
@@ -146,7 +156,7 @@ def carry_out(
 
 
 def _after(change: Change) -> set[str]:
-    return set(change.after) if isinstance(change, StageGuest) else set()
+    return set(change.behind)
 
 
 class _World:
@@ -305,6 +315,8 @@ class _World:
                 pass
             case StageGuest():
                 self._stage(self._vm(change.vm), change)
+            case PauseTraining() | ResumeTraining():
+                self._mark_training(self._vm(change.vm), change)
             case ManualStep():
                 raise AssertionError("a manual step is for a hand")
             case _:
@@ -348,6 +360,13 @@ class _World:
             mark_of(change.spec, change.modules, self.fingerprints, host_keys)
         )
         self._set_detail(vm, {"extra_config": extra | {GUEST_MARK_KEY: print_mark(staged)}})
+
+    def _mark_training(self, vm: Vm, change: PauseTraining | ResumeTraining) -> None:
+        """Mark the VM of a training that is paused until it is resumed."""
+        assert vm.is_on, f"{vm.name} is off"
+        extra = dict(vm.detail.extra_config if vm.detail else {})
+        is_paused = isinstance(change, PauseTraining) and change.is_marked
+        self._set_detail(vm, {"extra_config": extra | {TRAINING_KEY: PAUSED if is_paused else ""}})
 
     def _host_key(self, ref: VmRef, change: StageGuest) -> str:
         found = self.vms.get(ref.moid or self.made.get(ref.name, ""))

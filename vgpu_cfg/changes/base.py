@@ -31,6 +31,7 @@ from vgpu_cfg.changes.values import (
     extra_config_path,
 )
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.base import Ends
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 
@@ -184,6 +185,10 @@ class ChangeBase(Frozen):
     def staged(self) -> tuple[str, ...]:
         """The modules that it brings into a guest."""
         return ()
+
+    def ended_in(self, vm: Vm | None) -> Mapping[str, frozenset[Ends]]:
+        """Return the work it ends in its guest, by the module that ends it; `vm` is as it was read."""
+        return {}
 
     @property
     def extra_config(self) -> Mapping[str, str]:

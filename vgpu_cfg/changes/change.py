@@ -35,6 +35,7 @@ from vgpu_cfg.changes.kinds.manual_step import ManualStep
 from vgpu_cfg.changes.kinds.move_vm import MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.changes.kinds.power import PowerOffVm, PowerOnVm
 from vgpu_cfg.changes.kinds.restart_host import ColdBootHost, RebootHost, RestartService, ShutDownHost
+from vgpu_cfg.changes.kinds.training import PauseTraining, ResumeTraining
 from vgpu_cfg.changes.kinds.vcenter_option import SetVCenterOption
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "ManualStep",
     "MarkVm",
     "MoveVmToFolder",
+    "PauseTraining",
     "PowerOffVm",
     "PowerOnVm",
     "RebootHost",
@@ -61,6 +63,7 @@ __all__ = [
     "RemoveVmGroup",
     "RenameVm",
     "RestartService",
+    "ResumeTraining",
     "SetAttributes",
     "SetClusterOption",
     "SetCordon",
@@ -109,6 +112,8 @@ Change = Annotated[
     | SetCordon
     | AwaitCustomization
     | StageGuest
+    | PauseTraining
+    | ResumeTraining
     | SetReservation
     | ManualStep,
     Field(discriminator="kind"),

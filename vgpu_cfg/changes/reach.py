@@ -115,6 +115,7 @@ class Experience(StrEnum):
     GOES_WITH_VM = "removed with its VM"
     USB_LOST = "USB disconnected"
     TRAINING_ENDED = "running work ended"
+    TRAINING_PAUSED = "training paused on a checkpoint"
     NOT_REVERSIBLE = "cannot be undone"
     OPTION = "option changed"
 

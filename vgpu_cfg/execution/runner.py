@@ -39,6 +39,7 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
+from vgpu_cfg.execution.guests.access import OfGuest
 from vgpu_cfg.execution.guests.tools import GuestSession, GuestTools
 from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
@@ -129,7 +130,7 @@ class Run:
             )
         if self.hosts is None and any(is_for_hosts(change) for change in plan.changes):
             raise ValueError("a plan that prepares hosts requires `hosts`")
-        if self.guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
+        if self.guests is None and any(isinstance(change, OfGuest) for change in plan.changes):
             raise ValueError("a plan that sets up guests requires `guests`")
         if self.pass_canary is None and plan.canaries:
             raise ValueError("a plan with canaries requires `pass_canary`")

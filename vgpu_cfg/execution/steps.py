@@ -12,6 +12,8 @@ from vgpu_cfg.changes.change import (
     ChangeNetwork,
     CreateVm,
     ManualStep,
+    PauseTraining,
+    ResumeTraining,
     SetClusterOption,
     SetImage,
     SetVCenterOption,
@@ -19,6 +21,7 @@ from vgpu_cfg.changes.change import (
 )
 from vgpu_cfg.execution.guests.steps import stage_guest
 from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.guests.training import ask_training
 from vgpu_cfg.execution.hosts.images import set_image
 from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
 from vgpu_cfg.execution.hosts.session import HostSession
@@ -51,6 +54,10 @@ def make_step(
             if guests is None:
                 raise ValueError(f"{change.id} requires `guests`")
             return stage_guest(change, guests)
+        case PauseTraining() | ResumeTraining():
+            if guests is None:
+                raise ValueError(f"{change.id} requires `guests`")
+            return ask_training(change, guests)
         case _ if isinstance(change, _OfHosts):
             if hosts is None:
                 raise ValueError(f"{change.id} requires `hosts`")

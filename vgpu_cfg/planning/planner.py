@@ -394,7 +394,7 @@ class _Planning:
         )
         own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
         changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
-        changes = guests.order(changes)
+        changes = guests.order(changes, result.in_sync)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
             result.contests, changes, {resolved.name: resolved for resolved in resolved_vms}, self.findings

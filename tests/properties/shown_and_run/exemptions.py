@@ -75,6 +75,12 @@ EXEMPTIONS = (
         r"extraConfig\[vgpu_cfg\.guest\.host_key\]",
         "the public host key that the guest made and told",
     ),
+    Exemption(
+        SET,
+        r"extraConfig\[vgpu_cfg\.training\]",
+        "says that a run paused a training until it is resumed, which are steps of the plan",
+        "paused|",
+    ),
     Exemption(SET, r"extraConfig\[guestinfo\..*\]", "the guest's data for its first boot, packed"),
     # ----------------------------------------------------------- of a host
     Exemption("(Reboot|Shutdown)Host_Task", "force", "a constant: a host that is not empty refuses", "false"),

@@ -57,7 +57,7 @@ def told_by(change: Change) -> Iterator[Told]:
             yield from _told(change, _pinned(change), MAYBE)
         case "power_off_vm":
             yield from _told(change, [("PowerOffVM_Task", change["vm"]["name"], [])], 1)
-        case "stage_guest":
+        case "stage_guest" | "pause_training" | "resume_training":
             yield from _told(change, [(GUEST_SHELL, change["vm"]["name"], [])], MAYBE)
         case "change_host":
             moid = change["host"]["moid"]
@@ -124,7 +124,7 @@ def _calls(change: Change) -> Iterator[Call]:
         case "change_host":
             for method, leaves in _write(change["write"], change):
                 yield method, change["host"]["moid"], leaves
-        case "manual_step" | "await_customization":
+        case "manual_step" | "await_customization" | "pause_training" | "resume_training":
             return
         case _:
             yield from _of_host(change)

@@ -87,6 +87,7 @@ _HAPPENED_AS: Mapping[Experience, Collection[str]] = {
     _E.DISK_DETACHED: {"device detach"},
     _E.DISK_DELETED: {"disk delete"},
     _E.TRAINING_ENDED: {"process end"},
+    _E.TRAINING_PAUSED: {"process end"},
     _E.OPTION: {"cluster settings", "vcenter settings"},
 }
 _ENDS_A_GUEST = frozenset({"power_off_vm", "destroy_vm", "stage_guest"})

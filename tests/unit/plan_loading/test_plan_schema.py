@@ -34,6 +34,8 @@ GUEST_MODELS = [
     "MonitoringEntry",
     "TrafficEntry",
     "TrainingRoceEntry",
+    "UpdateEntry",
+    "CheckpointEntry",
     "SiteEntry",
     "ProxyEntry",
     "AptEntry",

@@ -79,6 +79,8 @@ ANSWERS: Mapping[str, str] = {
     "set_image": IMAGES,
     "change_network": PLAYED,
     "stage_guest": HERE,
+    "pause_training": HERE,
+    "resume_training": HERE,
     "manual_step": HERE,
 }
 """Where it is shown that a change of each kind is taken back, or told."""

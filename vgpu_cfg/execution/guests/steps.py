@@ -10,7 +10,7 @@ Belief: guest-values-last-while-running.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -20,7 +20,6 @@ from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.reckoning import how_to_approve
 from vgpu_cfg.errors import (
     GuestError,
-    GuestNotReady,
     Interrupted,
     LoginFailed,
     NotConfirmed,
@@ -28,6 +27,7 @@ from vgpu_cfg.errors import (
     Unreachable,
     VgpuCfgError,
 )
+from vgpu_cfg.execution.guests.access import InGuest, text_of
 from vgpu_cfg.execution.guests.reports import (
     FIRST_RUN,
     LOG_FILE,
@@ -40,7 +40,7 @@ from vgpu_cfg.execution.guests.reports import (
 )
 from vgpu_cfg.execution.guests.tools import GUEST_KEYS, GuestSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import HeldBack, Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.run.step import HeldBack, Step, StepResult, Waiting
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.guests.guest import (
@@ -57,7 +57,6 @@ from vgpu_cfg.model.guests.guest import (
     parse_mark,
     parse_report,
 )
-from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.parsers.guest_system import QUESTION, parse_guest_work
 from vgpu_cfg.ports import GuestShell
 
@@ -94,32 +93,19 @@ def stage_guest(change: StageGuest, guests: GuestSession) -> Step:
     return StepResult(vm_moid=staging.vm.moid, message=summary_of(report, change.modules))
 
 
-class _Staging:
+class _Staging(InGuest):
     """One guest on its way: its VM as last read, its last report, and when its time is up."""
 
     def __init__(self, change: StageGuest, guests: GuestSession) -> None:
+        super().__init__(change, guests, change.spec.wait_seconds)
         self._change = change
-        self._spec = change.spec
-        self._guests = guests
-        self._run = guests.run
-        self._options = guests.run.options
-        self._deadline = self._run.now() + change.spec.wait_seconds
         self._report: GuestReport | None = None
-        self._no_shell: GuestError | None = None
-        self._try_shell_after = float("-inf")
         self._mark = ""
         self._host_keys: Mapping[str, str] = {}
-        self.vm: Vm
 
     def begin(self) -> Waiting[None]:
         """See that the VM is this plan's and runs. Raises StalePlan."""
-        self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
-        if not self.vm.is_on:
-            raise StalePlan(
-                f"{self.vm.name} is {self.vm.power_state}; its guest can be set up only while it is running",
-                subject=self.vm.name,
-                remedy=PLAN_AGAIN,
-            )
+        yield from self.find()
         if self._change.with_clone:
             self._run.half_staged[self._spec.vm] = _SILENT
 
@@ -212,7 +198,7 @@ class _Staging:
         is_stated = False
         while self._run.now() < until:
             content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
-            report = parse_report(_text(content))
+            report = parse_report(text_of(content))
             if report is None or is_over(report):
                 return
             if not is_stated:
@@ -292,10 +278,6 @@ class _Staging:
             )
         self._run.half_staged.pop(self._spec.vm, None)
 
-    def note(self, message: str) -> None:
-        """Report to the observers of the run."""
-        self._run.note(self._change.id, message)
-
     # ------------------------------------------------------------- asking
 
     def _from_vcenter(self, word: str) -> Waiting[GuestReport | None]:
@@ -314,7 +296,7 @@ class _Staging:
         if shell is None:
             return None
         try:
-            return self._take(_text(shell.read_file(REPORT_FILE)), word)
+            return self._take(text_of(shell.read_file(REPORT_FILE)), word)
         except GuestError as error:
             self._lose_shell(error)
             return None
@@ -331,31 +313,6 @@ class _Staging:
             self.note(at)
         return report
 
-    def _in_shell(self, act: Callable[[GuestShell], T]) -> Waiting[T]:
-        """Do something in the guest's shell; a guest that is booting is waited for.
-
-        One that has been up for longer than a boot takes is given less time. Raises GuestError.
-        """
-        uptime = self.vm.detail.uptime_seconds if self.vm.detail is not None else None
-        is_booting = uptime is None or uptime < self._spec.wait_seconds
-        patience = self._spec.wait_seconds if is_booting else self._options.guest_silence_seconds
-        deadline = min(self._deadline, self._run.now() + patience)
-        while True:
-            try:
-                done = act(self._guests.shell(self._spec, self.vm))
-            except GuestNotReady as error:
-                if self._no_shell is None:
-                    self.note(f"the guest does not respond yet: {error.message}")
-                self._lose_shell(error)
-                if self._run.now() >= deadline:
-                    raise
-            else:
-                self._no_shell = None
-                return done
-            yield from self._pause(self._options.guest_retry_seconds)
-            # Its tools may tell its address only now.
-            self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
-
     def _try_shell(self) -> GuestShell | None:
         """Return the guest's shell, None where it does not answer; then it is left alone for a while."""
         if self._run.now() < self._try_shell_after:
@@ -367,11 +324,6 @@ class _Staging:
             return None
         self._no_shell = None
         return shell
-
-    def _lose_shell(self, error: GuestError) -> None:
-        self._guests.forget(self._spec.vm)
-        self._no_shell = error
-        self._try_shell_after = self._run.now() + self._options.guest_retry_seconds
 
     def _check_time(self) -> None:
         if self._run.now() < self._deadline:
@@ -394,17 +346,6 @@ class _Staging:
             remedy="use a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`, "
             "or set `guest.login` to a user in the template (docs/how-to/reach-guests.md)",
         )
-
-    def _pause(self, seconds: float) -> Waiting[None]:
-        yield from wait(seconds)
-        self._run.check_going_on()
-
-    def _settings(self) -> Mapping[str, str]:
-        return self.vm.detail.extra_config if self.vm.detail is not None else {}
-
-
-def _text(content: bytes | None) -> str:
-    return (content or b"").decode("utf-8", errors="replace")
 
 
 def _write(file: GuestFile, shell: GuestShell) -> None:

@@ -18,6 +18,7 @@ from vgpu_cfg.model.guests.guest import (
     GUEST_MARK_KEY,
     HOST_KEY_KEY,
     REPORT_KEY,
+    TRAINING_KEY,
     UNKNOWN,
     GuestSpec,
     kept_host_key,
@@ -26,7 +27,7 @@ from vgpu_cfg.model.guests.guest import (
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
-GUEST_KEYS = frozenset({REPORT_KEY, GUEST_MARK_KEY, HOST_KEY_KEY})
+GUEST_KEYS = frozenset({REPORT_KEY, GUEST_MARK_KEY, HOST_KEY_KEY, TRAINING_KEY})
 """Read with a VM. A reading shows only whether the VM has user data, which may hold secrets."""
 
 

@@ -31,6 +31,7 @@ from vgpu_cfg.changes.change import (
     PowerOffVm,
     PowerOnVm,
     RelocateVm,
+    ResumeTraining,
     StageGuest,
 )
 from vgpu_cfg.changes.plan import Canary
@@ -170,6 +171,8 @@ class Scheduler:
         """Whether a change finishes a host that is down, or a VM that was switched off for a while."""
         if change.host_moid in self._waves.moids_down and change.subject.kind == "host":
             return True
+        if isinstance(change, ResumeTraining):
+            return not any(self._index[need] in self._unmet for need in change.needs)
         if change.subject.kind != "vm":
             return False
         own = [one for one in self._changes if one.subject == change.subject]

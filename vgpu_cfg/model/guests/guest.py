@@ -31,6 +31,9 @@ GUEST_MARK_KEY = "vgpu_cfg.guest"
 
 The fingerprint of what writes host keys has theirs behind a dash.
 """
+TRAINING_KEY = "vgpu_cfg.training"
+"""The extraConfig key of a VM whose training a run has paused: `PAUSED` until a run has resumed it."""
+PAUSED = "paused"
 
 BEGUN = "begun"
 """The word of a mark whose guest was made for a plan, and has never been staged whole.

@@ -330,7 +330,7 @@ def parse_duration(value: object) -> int:
         raise ValueError(f"the duration {text} has no unit\nexample: {text}s or {text}m")
     seconds = int(found[1]) * _SECONDS[found[2]]
     if not _SHORTEST_WAIT <= seconds <= _LONGEST_WAIT:
-        raise ValueError(f"{text} is out of range for a guest's first boot\nuse 1m to 24h")
+        raise ValueError(f"{text} is out of range\nuse 1m to 24h")
     return seconds
 
 

@@ -20,6 +20,7 @@ from vgpu_cfg.model.plan_file.fields import (
 )
 from vgpu_cfg.model.plan_file.guest_values import (
     SHELL_VARIABLES,
+    Duration,
     Elastic,
     Image,
     Mounts,
@@ -102,6 +103,35 @@ class TrainingRoceEntry(Frozen):
     )
 
 
+class CheckpointEntry(Frozen):
+    """How a running training is asked to save before its workers are changed."""
+
+    before: Text = Field(
+        description="The shell command that makes the training save. It runs on every worker, in the "
+        "training's container and folder, and must not succeed before the checkpoint is complete.",
+        json_schema_extra={"x-takes-effect": NEXT_RUN.value},
+    )
+    timeout: Annotated[Duration, Kept(int)] = key("The time limit for saving.", NEXT_RUN, "10m", value=600)
+    resume: Literal["automatic", "manual"] = key(
+        "How the training continues after the changes. manual: use `train --resume`.",
+        NEXT_RUN,
+        value="automatic",
+    )
+
+
+class UpdateEntry(Frozen):
+    """How workers are changed while a training runs on them."""
+
+    max_unavailable: Count = key(
+        "How many workers are changed at the same time; workers on a host that is taken down count as one.",
+        NEXT_RUN,
+        value=1,
+    )
+    checkpoint: Stated[CheckpointEntry] = key(
+        "Pause the training on a checkpoint first, and resume it afterward.", NEXT_RUN, "it is not asked"
+    )
+
+
 class TrainingEntry(Frozen):
     """Which VMs of the plan train together, and with what."""
 
@@ -165,4 +195,7 @@ class TrainingEntry(Frozen):
         "GPU metrics, with a dashboard: true, or a mapping.", IN_GUEST, "none"
     )
     traffic: Stated[TrafficEntry] = key("Bandwidth limits for the management NIC.", IN_GUEST, "not limited")
+    update: Stated[UpdateEntry] = key(
+        "Change the workers one after the other.", NEXT_RUN, "in parallel, while the training runs"
+    )
     roce: TrainingRoceEntry = key("Marking of RDMA packets.", IN_GUEST, value=TrainingRoceEntry)

@@ -40,6 +40,7 @@ from vgpu_cfg.planning.guests.guest_checks import (
 )
 from vgpu_cfg.planning.guests.peers import Addresses, make_team
 from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
+from vgpu_cfg.planning.guests.rolling import launcher_of, roll
 from vgpu_cfg.planning.guests.site import is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import (
@@ -75,6 +76,7 @@ class GuestPlanner:
         findings: Findings,
     ) -> None:
         self.desired, self.options, self.findings = desired, options, findings
+        self._observed = observed
         self.team = make_team(desired, addresses)
         branches = host_branches(desired, observed)
         self.host_branch = {one.vm: branches.get(one.host_moid, "") for one in placements}
@@ -109,9 +111,15 @@ class GuestPlanner:
         self._restarts = pending_restarts(updates)
         return _beside_their_vms(changes, stages)
 
-    def order(self, changes: Sequence[Change]) -> list[Change]:
+    def order(self, changes: Sequence[Change], in_sync: list[str]) -> list[Change]:
         """Put guests in line, once it is clear which part of the plan is wanted."""
-        return order_stages(restart_steps(self._restarts, changes), self.team)
+        ordered = order_stages(restart_steps(self._restarts, changes), self.team)
+        launcher = launcher_of(self.team, self.desired, self._observed)
+        rolled = roll(ordered, self.team, self.specs, self._observed, launcher)
+        known = {one.id for one in ordered}
+        asked = {one.subject.name for one in rolled if one.id not in known}
+        in_sync[:] = [name for name in in_sync if name not in asked]
+        return rolled
 
     def _update(self, resolved: ResolvedVm, changes: Sequence[Change]) -> GuestUpdate | None:
         """Return a VM whose guest is to be looked at; None where there is nothing to stage or nowhere."""

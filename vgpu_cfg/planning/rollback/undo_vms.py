@@ -13,11 +13,13 @@ from vgpu_cfg.changes.change import (
     DestroyVm,
     MarkVm,
     MoveVmToFolder,
+    PauseTraining,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
     RelocateVm,
     RenameVm,
+    ResumeTraining,
     SetAttributes,
     SetTags,
     StageGuest,
@@ -52,6 +54,8 @@ OfVm = (
     | RelocateVm
     | AwaitCustomization
     | StageGuest
+    | PauseTraining
+    | ResumeTraining
 )
 _GONE = "the VM no longer exists"
 
@@ -85,8 +89,17 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
             return _folder_back(change, before, now, run)
         case RelocateVm():
             return _moved_back(change, before, now, run)
+        case PauseTraining():
+            return [_resumed(change)]
+        case ResumeTraining():
+            return ()
         case UpgradeVm() | AwaitCustomization() | StageGuest():
             return run.cannot(change, *change.for_good)
+
+
+def _resumed(change: PauseTraining) -> ResumeTraining:
+    again = change_id("resume training", change.vm.name)
+    return ResumeTraining(id=again, subject=change.subject, vm=change.vm, spec=change.spec)
 
 
 def _common(vm: Vm) -> dict[str, Any]:

@@ -37,6 +37,11 @@ def end_gpu_users(lab: Simulation, vm: VirtualMachine) -> None:
     _end(lab, vm, lambda one: one.uses_gpu)
 
 
+def end_training(lab: Simulation, vm: VirtualMachine, is_training: Callable[[Workload], bool]) -> None:
+    """End a training on one of its workers, as `train` does."""
+    _end(lab, vm, is_training)
+
+
 def _end(lab: Simulation, vm: VirtualMachine, ends: Callable[[Workload], bool]) -> None:
     guest = guest_of(vm)
     for one in [one for one in guest.workloads if ends(one)]:

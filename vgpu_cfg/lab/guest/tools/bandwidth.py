@@ -27,6 +27,7 @@ from vgpu_cfg.lab.guest.system.rdma import (
     rdma_nics,
 )
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
+from vgpu_cfg.lab.guest.tools.pausing import pause, resume
 from vgpu_cfg.lab.guest.tools.peers import complaint_about_script, version_of, why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state.inventory import VirtualMachine
@@ -278,6 +279,8 @@ def train(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """
     if TRAIN not in session.guest.files:
         return Result(127, err=b"sh: 1: train: not found\n")
+    if arguments and arguments[0] in ("--pause", "--resume"):
+        return pause(session, arguments) if arguments[0] == "--pause" else resume(session, arguments)
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
     if any(word.endswith("all_reduce_perf") for word in arguments):
         return all_reduce_perf(session, arguments, stdin)
