@@ -99,3 +99,49 @@ for _ in range(2):
 ray.get(tasks)
 """
 """It has tasks on both hosts that end only when they are ended, and says twice that it is up."""
+
+TRAINS = """
+import os, sys, time, torch, torch.distributed as dist
+torch.manual_seed(7)
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+assert size == 4, size
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+first = 0
+if os.path.exists("state.pt"):
+    state = torch.load("state.pt")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    first = state["step"]
+for step in range(first, int(sys.argv[1])):
+    random = torch.Generator().manual_seed(step * size + rank)
+    given = torch.randn(16, 8, generator=random)
+    loss = ((model(given) - given.sum(1, keepdim=True)) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    for one in model.parameters():
+        dist.all_reduce(one.grad)
+        one.grad /= size
+    optimizer.step()
+    whole = loss.detach().clone()
+    dist.all_reduce(whole)
+    if rank == 0:
+        with open("losses", "a") as file:
+            print(step, float(whole).hex(), file=file)
+    wanted = torch.tensor(float(os.path.exists("save")))
+    dist.all_reduce(wanted, op=dist.ReduceOp.MAX)
+    if wanted:
+        if os.environ["LOCAL_RANK"] == "0":
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
+            torch.save(state, "new.pt")
+            os.replace("new.pt", "state.pt")
+            with open("saved", "w") as file:
+                file.write(str(step + 1))
+        dist.barrier()
+        if os.environ["LOCAL_RANK"] == "0" and os.path.exists("save"):
+            os.remove("save")
+    time.sleep(0.05)
+dist.barrier()
+"""
+"""It trains a small model for so many steps, writes each loss, saves when asked, and continues from there."""
