@@ -384,5 +384,5 @@ def check_replaced(
                 what, where = f"the password for {module.server}", module.server
             case _:
                 continue
-        message = f"its current {what} remains valid until you revoke it"
+        message = f"{what}: the current one remains valid until you revoke it"
         findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")
