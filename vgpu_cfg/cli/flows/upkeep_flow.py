@@ -16,6 +16,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked
 from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
@@ -243,7 +244,7 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: 
     if output is OutputFormat.JSON:
         show.data(told)
     else:
-        show.lines(lambda width: render_absence(found, address, width))
+        show.lines(lambda width: render_absence(found, address, width, typed.completed_command))
 
 
 def _kept_reason(occasion: Occasion) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.text import Text
 
 from vgpu_cfg.planning.upkeep.absence import Absence
@@ -19,8 +21,13 @@ _COLUMNS = (
 _STYLES = {"": "", "warn": "yellow", "bad": "red"}
 
 
-def render_absence(found: Absence, server: str, width: int) -> list[Text]:
-    """Lay out a row for each VM with GPUs or NICs of the host, and the others in one line."""
+def render_absence(
+    found: Absence, server: str, width: int, completed: Callable[[str], str] = str
+) -> list[Text]:
+    """Lay out a row for each VM with GPUs or NICs of the host, and the others in one line.
+
+    `completed` adds the options of this command to the one that comes next.
+    """
     view = view_absence(found)
     lines = both_ends(Text(view.title, style="bold"), Text(server, style="dim"), width)
     if view.rows:
@@ -28,7 +35,7 @@ def render_absence(found: Absence, server: str, width: int) -> list[Text]:
     lines.append(Text(""))
     for label, words in view.lines:
         lines += hanging(label, words, width, indent=0)
-    return lines + hanging("DO", view.next_step, width, indent=0, style="bold")
+    return lines + hanging("DO", completed(view.next_step), width, indent=0, style="bold")
 
 
 def _cells(one: AbsenceRow) -> list[Cell]:
