@@ -500,7 +500,7 @@ class HostWriter(Protocol):
         ...
 
     def running_image_tasks(self, cluster_moid: str) -> tuple[str, ...]:
-        """Return the tasks of Lifecycle Manager that go on at a cluster, of all accounts."""
+        """Return Lifecycle Manager's running tasks of a cluster, of all accounts."""
         ...
 
     def change_network(self, change: ChangeNetwork) -> str:

@@ -72,7 +72,7 @@ def test_a_folder_that_is_not_there_is_told_before_anything(
     ran = vgpu_cfg(*words, VGPU_CFG_CONFIG=config(vgpu_cfg, at=at))
     assert ran.code == 5
     assert f"the folder for locks, {at!r}, does not exist" in ran.told
-    assert "correct `locks: {at: …}` of the context" in ran.told
+    assert "correct the context's `locks: {at: …}`" in ran.told
     assert vgpu_cfg.look("two-a100") == before
 
 

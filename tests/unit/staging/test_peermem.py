@@ -59,7 +59,7 @@ def test_dma_buf_takes_kernel_and_driver(
         guest.write(f"/boot/config-{kernel}", f"{line}\n")
     ran = guest.run(guest.stage(PeermemModule()), "check")
     assert (ran.status == 0) is told, ran
-    assert ran.why.startswith("GPU memory goes by dma-buf") is told
+    assert ran.why.startswith("GPU memory uses dma-buf") is told
     if told:
         assert guest.run(guest.stage(PeermemModule()), "apply").status == 0
         assert "modprobe nvidia-peermem" not in guest.calls()

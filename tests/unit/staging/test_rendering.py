@@ -124,11 +124,11 @@ def test_scripts_are_numbered_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("apply", "status", "why"),
     [
-        ("pkg_install jq", 1, "neither apt-get nor dnf is here, so jq cannot be installed"),
+        ("pkg_install jq", 1, "neither apt-get nor dnf is available, so jq cannot be installed"),
         (
             'fetch https://x/y "$STATE/y"',
             1,
-            "neither curl nor wget is here, so https://x/y cannot be downloaded",
+            "neither curl nor wget is available, so https://x/y cannot be downloaded",
         ),
         ('[ "$(free_gib "$ROOT/not/there/yet")" -ge 0 ]', 0, ""),
         ("fail no", 1, "no"),

@@ -303,9 +303,7 @@ def parse_variable_value(value: object) -> str:
         case str() if is_printed(value):
             return value
         case _:
-            raise ValueError(
-                "an environment variable must be a single line of text\nquote it without line breaks"
-            )
+            raise ValueError("an environment variable must be a single line of text\nremove its line breaks")
 
 
 def check_mount(text: str) -> str:

@@ -105,9 +105,7 @@ def parse_nic_address(value: object) -> str | None:
         parse_interface_address(value.replace("{k}", "1"))
         return value
     if value and not value[0].isdigit():
-        raise ValueError(
-            f"{value!r} is not dhcp, pool, or a valid address\nexample of an address: 10.111.0.21/24"
-        )
+        raise ValueError(f"{value!r} is not dhcp, pool, or a valid address\nexample address: 10.111.0.21/24")
     return parse_interface_address(value)
 
 

@@ -353,7 +353,7 @@ class Code(StrEnum):
     NOT_UNDONE = "VG555", "a rollback could not undo some of the changes", _W, _O
     NOT_UNDONE_ON_PURPOSE = "VG556", "a rollback intentionally left a change in place", _I, _O
     NO_WAY_BACK = "VG557", "a change in the plan cannot be rolled back", _W, _O
-    NO_FIRMWARE_TOOLS = "VG558", "a host lacks the tools to set its NICs' firmware", _E, _D
+    NO_FIRMWARE_TOOLS = "VG558", "a host lacks the tools to configure its NICs' firmware", _E, _D
     DEVICE_GROUP_ABSENT = "VG559", "no host offers the requested device group", _E, _D
     DEVICE_GROUP_UNLIKE = "VG560", "a device group does not match the plan's requirements", _E, _D
     UNEXPLAINED_MAINTENANCE = (

@@ -149,7 +149,7 @@ class Session:
                 raise NotFound(
                     f"the folder for locks, {self.alarm_folder!r}, does not exist",
                     subject=self.address,
-                    remedy="create it, or correct `locks: {at: …}` of the context: the inventory path of a "
+                    remedy="create it, or correct the context's `locks: {at: …}`: the inventory path of a "
                     "folder, such as /dc1/vm/vgpu-cfg",
                 )
             self._alarm_home = found

@@ -223,7 +223,7 @@ class VCenterHostWriter:
         return images.read_image_task(self._session, task)
 
     def running_image_tasks(self, cluster_moid: str) -> tuple[str, ...]:
-        """Return the tasks of Lifecycle Manager that go on at a cluster."""
+        """Return Lifecycle Manager's running tasks of a cluster."""
         return images.running_image_tasks(self._session, cluster_moid)
 
     def change_network(self, change: ChangeNetwork) -> str:

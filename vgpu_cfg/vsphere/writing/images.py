@@ -121,7 +121,7 @@ def read_image_task(session: Session, task: str) -> TaskUpdate:
 
 def running_image_tasks(session: Session, cluster_moid: str) -> tuple[str, ...]:
     """Return the tasks that go on at a cluster."""
-    what = "listing the tasks of Lifecycle Manager"
+    what = "listing Lifecycle Manager's tasks"
     asked = {"filter_spec": {"services": list(SERVICES), "status": ["PENDING", "RUNNING", "BLOCKED"]}}
     found = session.rest.call("POST", f"{TASKS}?action=list", asked, what) or {}
     return tuple(

@@ -96,7 +96,7 @@ def test_containerd_without_nerdctl_asks_for_a_hand(guest: Sandbox) -> None:
     guest.stand_in("apt-get", 'case "$*" in *" install "*) exit 100 ;; esac')
     module = ContainersModule(runtime="containerd")
     assert guest.apply(module, context_for(module)) == 20
-    assert "put nerdctl-full into the template" in guest.why
+    assert "add nerdctl-full to the template" in guest.why
 
 
 # ---- NVIDIA Container Toolkit ----
@@ -405,7 +405,7 @@ def test_without_a_framework_nothing_is_asked_of_the_image(guest: Sandbox) -> No
         ("Error: manifest for x not found: manifest unknown", f"nvcr.io has no image {IMAGE}"),
         ("pull access denied for x, unauthorized", f"nvcr.io refused {IMAGE}: the login has expired"),
         ("dial tcp 1.2.3.4:443: i/o timeout", "nvcr.io cannot be reached from the guest"),
-        ("something else", f"{IMAGE} could not be pulled: /var/log/vgpu-cfg.log says how"),
+        ("something else", f"{IMAGE} could not be pulled: see /var/log/vgpu-cfg.log in the guest"),
     ],
 )
 def test_why_an_image_did_not_come(guest: Sandbox, answer: str, why: str) -> None:

@@ -489,7 +489,7 @@ def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "what shall run?"),
+        ([], "no command"),
         (["--np"], "--np needs a number"),
         (["--np", "3", "x"], "--np 3 is more than the 2 slots"),
         (["--np", "0", "x"], "--np needs a number from 1 to 2, not 0"),

@@ -192,7 +192,7 @@ def test_an_elastic_training_leaves_workers_out(both: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pause"], "what shall run?"),
+        (["--pause"], "no command"),
         (["--resume", "true"], "--resume takes no command"),
         (["--pause", "--timeout", "0", "true"], "--timeout needs a number of seconds, not 0"),
         (["--pause", "--timeout"], "--timeout needs a number of seconds"),

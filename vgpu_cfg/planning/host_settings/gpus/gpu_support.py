@@ -27,7 +27,7 @@ _OBJECTIONS = {
         Code.NOT_SUPPORTED, PASSED_THROUGH, "remove it for this GPU, or set `use: vgpu`"
     ),
     NO_DRIVER: Objection(
-        Code.NO_HOST_DRIVER, NO_DRIVER, "set `driver` to the required version and its installation method"
+        Code.NO_HOST_DRIVER, NO_DRIVER, "set `driver` to the required version and installation method"
     ),
 }
 

@@ -180,7 +180,7 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
 def _what(fix: Fix) -> str:
     tried = "validated: no errors"
     if fix.is_outside and fix.lines:
-        return f"A change outside the plan file, and this edit of the plan file ({tried}):"
+        return f"A change outside the plan file, and this edit to the plan file ({tried}):"
     if fix.is_outside:
         return f"A change outside the plan file ({tried}):"
     if fix.needs_leave and fix.lines:
