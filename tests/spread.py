@@ -24,6 +24,8 @@ CASES = (
     "tests/unit/render/test_timeline.py",
 )
 """Files that look at the same cases: one worker reads the tables and plans each case once."""
+TRAININGS = ("tests/unit/staging/training/test_launcher.py", "tests/unit/staging/training/test_pausing.py")
+"""Files whose trainings are found among all processes of the machine: one worker, one after the other."""
 WHOLE = "tests/unit/"
 """Small files of quick tests: they come last, and each is a piece."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +47,8 @@ class Spread(LoadScopeScheduling):
         file, _, name = nodeid.partition("::")
         if file.startswith(CASES):
             return CASES[0]
+        if file in TRAININGS:
+            return TRAININGS[0]
         if file.startswith(BY_PARAMETER):
             return f"{file} {name.rpartition('[')[2]}"
         if file.startswith(WHOLE) or makes_once(ROOT / file):
