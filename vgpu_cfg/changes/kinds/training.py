@@ -60,7 +60,6 @@ class PauseTraining(_OfTraining):
     """Have the workers save by the command `hook`, within so many seconds, then stop the training."""
 
     face = Face("set", "training paused", done="training paused", sign=" ", is_task=False, stays_at_vm=True)
-    for_good = ("a paused training is not resumed by a rollback", "rerun `apply`, which resumes it")
 
     kind: Literal["pause_training"] = "pause_training"
     hook: str
@@ -105,7 +104,6 @@ class ResumeTraining(_OfTraining):
     """Start the paused training again from its checkpoint, `without` the workers of these names."""
 
     face = Face("set", "training resumed", done="training resumed", sign=" ", is_task=False, stays_at_vm=True)
-    for_good = ("a resumed training continues", "pause it with `train --pause`")
 
     kind: Literal["resume_training"] = "resume_training"
     without: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
