@@ -179,6 +179,30 @@ def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
     assert "esx-01 does not respond" in refused.diagnostics[0].message
 
 
+def test_what_stays_cordoned_is_named_with_the_command_that_returns_it() -> None:
+    observed = estate(1, {})
+
+    def cordoned(*pci_ids: str) -> Inventory:
+        cordons = tuple(Cordon(attribute=f"c{pci}", reason="Xid 79", pci_id=pci) for pci in pci_ids)
+        hosts = tuple(host.model_copy(update={"cordons": cordons}) for host in observed.hosts)
+        return observed.model_copy(update={"hosts": hosts})
+
+    def given_back(seen: Inventory, word: str) -> Plan:
+        return make_uncordon_plan(targets_of([word], seen), seen, load_catalog())
+
+    of_gpu, of_both = cordoned(A), cordoned("", A)
+    for seen, word, remedy in (
+        (of_gpu, "host:esx-01", f"`vgpu-cfg uncordon gpu:esx-01/{A}`"),
+        (of_both, "host:esx-01", f"`vgpu-cfg uncordon gpu:esx-01/{A}`"),
+        (of_both, f"gpu:esx-01/{A}", "`vgpu-cfg uncordon host:esx-01`"),
+    ):
+        (told,) = given_back(seen, word).diagnostics
+        assert (told.code, told.severity.value) == ("VG545", "warning"), word
+        assert remedy in told.remedy, word
+    for seen, word in ((of_gpu, f"gpu:esx-01/{A}"), (cordoned(""), "host:esx-01")):
+        assert findings(given_back(seen, word)) == [], word
+
+
 def test_a_host_is_meant_by_its_name_with_the_domain_or_without() -> None:
     rows = {name: {"gpus": [{"board": "A100", "pci": A}]} for name in ("esx-01.lab", "esx-02.lab")}
     observed = make_inventory({"hosts": rows})

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
@@ -147,8 +148,13 @@ def report_cordons(hosts: Iterable[Host], concerned: Container[str], findings: F
     """Report the cordons of the hosts, by moid, that a plan's VMs are on."""
     for host in hosts:
         for cordon in host.cordons if host.moid in concerned else ():
-            what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"
-            subject = Subject(kind="host", name=host.name, moid=host.moid)
-            message = f"{what} is cordoned: {cordon.words}; running VMs are not moved"
-            remedy = f"to return it to use, run `{uncordon(host, cordon)}`"
-            findings.add(Code.CORDON_IN_FORCE, subject, message, remedy)
+            report_cordon(host, cordon, findings)
+
+
+def report_cordon(host: Host, cordon: Cordon, findings: Findings, severity: Severity | None = None) -> None:
+    """Report that a host, or a GPU of it, is kept from new VMs, and how to return it."""
+    what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    message = f"{what} is cordoned: {cordon.words}; running VMs are not moved"
+    remedy = f"to return it to use, run `{uncordon(host, cordon)}`"
+    findings.add(Code.CORDON_IN_FORCE, subject, message, remedy, severity)

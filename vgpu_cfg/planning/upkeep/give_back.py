@@ -28,6 +28,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.moves.movables import OwnHost
 from vgpu_cfg.planning.moves.places import find_places
+from vgpu_cfg.planning.remedies.advice import report_cordon
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.drain import owner_text
 from vgpu_cfg.planning.upkeep.targets import Target, refuse_unclear
@@ -63,6 +64,9 @@ def make_uncordon_plan(
     changes: list[Change] = []
     for host, pci_ids in by_host(targets):
         opened = uncordon_host(host, pci_ids)
+        for cordon in host.cordons:
+            if cordon.pci_id not in pci_ids:
+                report_cordon(host, cordon, given.findings, Severity.WARNING)
         if drained is DrainedVms.WAIT:
             changes += [opened] if opened is not None else []
             given.tell_of_waiting(host, pci_ids)
