@@ -68,6 +68,7 @@ NOT_MADE_AGAIN = {
 """Cases in which VMs that are there could not be made today, and why."""
 NOT_MADE_AGAIN_AFTER = {
     "powered-off-vm-of-others": "a VM that is off has no room to be started",
+    "memory-is-there-of-an-unknown-board": "its profile is in no catalog",
     "host-mig-on-gpus-of-another-vm-approved": "it was approved that a VM that is off cannot start again",
     **dict.fromkeys(
         (
