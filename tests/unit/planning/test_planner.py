@@ -203,7 +203,7 @@ def test_what_one_vm_says_is_judged(change: dict[str, Any], code: str) -> None:
         ({"templates": {"ubuntu": {"hardware": 22}}}, "VG207"),
         ({"templates": {"ubuntu": {"cpus": 0}}}, None),
         ({"datastores": {"vsan": {"free_gib": 1}}}, "VG414"),
-        ({"datastores": {"vsan": {"accessible": False}}}, None),
+        ({"datastores": {"vsan": {"accessible": False}}}, "VG415"),  # the template's
         ({"clusters": {"gpu": {"drs": "fullyAutomated"}}}, "VG309"),
         ({"datacenters": ["dc1", "dc2"]}, "VG428"),
     ],

@@ -125,13 +125,19 @@ def test_a_vm_that_shall_be_off_reserves_nothing() -> None:
     assert planned(plan_for(off, begins=day(2), ends=day(3)), estate({})).changes == ()
 
 
-@pytest.mark.parametrize(
-    "row", [{"clusters": ("gpu", "other")}, {"clusters": ()}, {"gpus": ({"pin": "0000:21:00.0"},)}]
-)
+@pytest.mark.parametrize("row", [{"clusters": ("gpu", "other")}, {"gpus": ({"pin": "0000:21:00.0"},)}])
 def test_what_is_not_of_one_cluster_and_board_is_not_reserved(row: dict[str, Any]) -> None:
     plan = planned(plan_for(vm("v", FULL, **row), begins=day(2), ends=day(3)), estate({}))
     assert codes(plan) == ["VG268", "VG266"]
     assert plan.changes == ()
+
+
+def test_the_only_cluster_with_gpus_need_not_be_named() -> None:
+    plan = planned(plan_for(vm("v", FULL, clusters=()), begins=day(2), ends=day(3)), estate({}))
+    (change,) = plan.changes
+    assert isinstance(change, SetReservation)
+    assert change.reservation is not None
+    assert [(one.label, one.gpus) for one in change.reservation.holds] == [("gpu", 1)]
 
 
 def test_a_running_plan_stays_in_sync_when_others_reserve_and_may_not_grow() -> None:
