@@ -78,6 +78,13 @@ def one_added() -> Plan:
     return planned(three(), observe("hvd-01", "hvd-02"), fingerprints=PRINTS)
 
 
+def in_turn() -> Plan:
+    """Change the image of two workers one after the other, while their training is paused."""
+    update = {"checkpoint": {"before": "touch save"}}
+    changed = three(update=update, image="nvcr.io/nvidia/tensorflow:23.03-tf1-py3")
+    return planned(changed, observe("hvd-01", "hvd-02"), fingerprints=PRINTS)
+
+
 def in_trouble() -> tuple[Plan, Inventory]:
     observed = observe("hvd-01", "hvd-02", problem=True)
     return planned(three(), observed, fingerprints=PRINTS), observed

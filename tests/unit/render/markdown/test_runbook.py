@@ -103,6 +103,7 @@ PLANS = (
     samples.plan_of(RULE, GROUP),
     guest_samples.all_new(),
     guest_samples.one_added(),
+    guest_samples.in_turn(),
 )
 
 
