@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -21,11 +22,13 @@ def render_error(error: VgpuCfgError, width: int, *, of: str = "") -> list[Text]
     """
     lines: list[Text] = []
     if isinstance(error, DocumentError):
+        if len(error.faults) == 1:
+            (fault,) = error.faults
+            told = replace(fault, hint="") if error.remedy == fault.hint else fault
+            return [_fault_line(str(told)), *_labelled("DO", error.remedy, width)]
         lines = [_fault_line(str(fault)) for fault in error.shown]
         if error.left_out:
             lines.append(Text(f"and {counted(error.left_out, 'fault')} more"))
-        if len(error.faults) == 1:
-            return [*lines, *_labelled("DO", error.remedy, width)]
         hints = {fault.hint for fault in error.faults}
         remedy = _REMEDY if error.remedy in hints else error.remedy
         return [
