@@ -288,6 +288,8 @@ class ModeChanges:
             state = self._states[pci_id]
             if state.board_key != need.board_key or pci_id in self.flipped:
                 continue
+            if state.shared_as is need.sharing and not self._is_handed_out(pci_id):
+                continue  # it is in this mode, and full
             if why := self._why_kept(pci_id, need):
                 self.kept[pci_id] = why
                 continue
@@ -311,8 +313,6 @@ class ModeChanges:
         state = self._states[pci_id]
         if self._is_handed_out(pci_id):
             return "is in passthrough mode"
-        if state.shared_as is need.sharing:
-            return "is in use"
         if state.held or self._open[pci_id].vm_moids:
             return "is in use in another mode"
         others = any(
