@@ -97,8 +97,8 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
     else:
         message = "the plan does not include a network on which all training VMs have an address"
     remedy = (
-        "add NICs on a shared network with `ip: pool` or a fixed `ip`; DHCP addresses are not known in "
-        "advance"
+        "add a network with `subnet` and `pool` to `networks`, and `nics: [{network: NAME, ip: pool}]` to "
+        "each worker; DHCP addresses are not known in advance"
     )
     findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
 
