@@ -130,7 +130,7 @@ class Played:
         if step.source:
             printed = step.run if step.source == SCREEN else step.source
             whole = (
-                rf"vgpu-cfg {re.escape(_folded(printed))}(?!\S| -)"
+                rf"vgpu-cfg {re.escape(_folded(printed))}(?![^\s`]| -)"
                 if step.source == SCREEN
                 else re.escape(printed)
             )
