@@ -69,6 +69,7 @@ NOT_MADE_AGAIN = {
 NOT_MADE_AGAIN_AFTER = {
     "powered-off-vm-of-others": "a VM that is off has no room to be started",
     "memory-is-there-of-an-unknown-board": "its profile is in no catalog",
+    "pin-of-a-vm-that-is-off": "two VMs have one GPU, and one of them runs",
     "host-mig-on-gpus-of-another-vm-approved": "it was approved that a VM that is off cannot start again",
     **dict.fromkeys(
         (

@@ -17,11 +17,12 @@ from tests.plans.planned import FOLDER, desired_of, inventory_of, options_of, pl
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.suggestion import FixKind
-from vgpu_cfg.documents import dump, read_document
+from vgpu_cfg.documents import Edit, dump, read_document
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.suggestions.candidate import PlanSource, with_flags
+from vgpu_cfg.suggestions.candidate import Candidate, PlanSource, with_flags
+from vgpu_cfg.suggestions.proposals import together
 from vgpu_cfg.suggestions.search import Found, Search
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -190,3 +191,22 @@ def test_the_docs_count_what_helps() -> None:
     assert [int(line.rstrip("| ").rpartition("| ")[2]) for line in page[start : start + 5]] == list(
         rows.values()
     )
+
+
+def test_one_edit_of_several_lines_may_set_lists() -> None:
+    common = Edit(("networks",), [{"name": "rdma"}])
+    ideas = [
+        Candidate(
+            FixKind.FILE,
+            f"{line} with a NIC",
+            edits=(Edit(("vms", at, "nics"), [{}]), common),
+            of=line,
+            alike="x",
+        )
+        for at, line in enumerate(("a", "b"))
+    ]
+    assert [edit.loc for edit in together(ideas).edits] == [
+        ("vms", 0, "nics"),
+        ("networks",),
+        ("vms", 1, "nics"),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from vgpu_cfg.documents import Edit
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate
 from vgpu_cfg.suggestions.proposals.acts_in_vcenter import propose_acts_in_vcenter
@@ -37,14 +38,17 @@ def propose(situation: Situation) -> Iterator[Candidate]:
     for idea in ideas.values():
         if idea.alike:
             alike.setdefault((idea.kind, idea.cost, idea.alike), []).append(idea)
-    whole = [_together(same) for same in alike.values() if len({idea.of for idea in same}) > 1]
+    whole = [together(same) for same in alike.values() if len({idea.of for idea in same}) > 1]
     yield from (idea for idea in whole if len(idea.edits) >= MOST_PARTS)
     yield from ideas.values()
     yield from (idea for idea in whole if len(idea.edits) < MOST_PARTS)
 
 
-def _together(ideas: Sequence[Candidate]) -> Candidate:
+def together(ideas: Sequence[Candidate]) -> Candidate:
     """Return one edit of several lines as one idea: each alone would leave the errors of the others."""
     lines = fold_names(list(dict.fromkeys(idea.of for idea in ideas)))
-    edits = tuple(dict.fromkeys(edit for idea in ideas for edit in idea.edits))
-    return replace(ideas[0], says=f"{lines} {ideas[0].alike}", edits=edits, of="", alike="")
+    edits: list[Edit] = []  # an edit's value may be a list, so that it has no hash
+    for edit in (edit for idea in ideas for edit in idea.edits):
+        if edit not in edits:
+            edits.append(edit)
+    return replace(ideas[0], says=f"{lines} {ideas[0].alike}", edits=tuple(edits), of="", alike="")
