@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import BaseModel, ValidationError
 
-from vgpu_cfg.documents.limits import did_you_mean
+from vgpu_cfg.documents.limits import by_word, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import FROM_FILE
@@ -214,9 +214,8 @@ def _value_hint(value: object, wanted: list[str]) -> str:
     return ""
 
 
-_MEANT = {
-    word: key
-    for key, words in {
+_MEANT = by_word(
+    {
         "memory": "ram mem memory_gb memory_mb",
         "cpus": "vcpu cores num_cpus numcpus",
         "gpus": "vgpu vgpus accelerator accelerators",
@@ -228,9 +227,8 @@ _MEANT = {
         "power": "powerstate power_state powered_on autostart state",
         "attributes": "owner notes note description annotation contact",
         "name: train-{01..04}": "count replicas instances",
-    }.items()
-    for word in words.split()
-}
+    }
+)
 """Words of other tools and of the vSphere Client for keys that are spelled otherwise."""
 
 

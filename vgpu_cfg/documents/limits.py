@@ -13,7 +13,7 @@ import gzip
 import io
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -110,6 +110,11 @@ def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     folded = {choice.casefold(): choice for choice in sorted(set(known))}
     close = difflib.get_close_matches(typed, folded, most, _CLOSE)
     return [folded[one] for one in close if one[:1] == typed[:1] or one in typed or typed in one[1:]]
+
+
+def by_word(meanings: Mapping[str, str]) -> dict[str, str]:
+    """Return the meaning of each word: {"cpus": "vcpu cores"} gives "cpus" for both words."""
+    return {word: meant for meant, words in meanings.items() for word in words.split()}
 
 
 def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from vgpu_cfg.documents import close_to
+from vgpu_cfg.documents import by_word, close_to
 
-_COMMANDS = {
-    word: meant
-    for meant, words in {
+_COMMANDS = by_word(
+    {
         "apply": "create deploy start run up",
         "cordon": "disable block",
         "destroy": "delete remove rm down",
@@ -30,12 +29,10 @@ _COMMANDS = {
         "--help": "help",
         "--version": "version",
         "": "undo rollback revert",
-    }.items()
-    for word in words.split()
-}
-_OPTIONS = {
-    word: meant
-    for meant, words in {
+    }
+)
+_OPTIONS = by_word(
+    {
         "--dry-run": "--check --noop --what-if",
         "--only": "--target --limit --vm --host --cluster",
         "--output": "--json --format",
@@ -43,9 +40,8 @@ _OPTIONS = {
         "--set": "--var",
         "--user": "--username",
         "--yes": "--force --auto-approve --no-confirm --assume-yes",
-    }.items()
-    for word in words.split()
-}
+    }
+)
 
 
 def meant_command(word: str, known: Collection[str]) -> str:
