@@ -337,11 +337,11 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
             else f"{host_name} should have at most {most} of these VMs: {names}"
         )
         severity = None if is_must else Severity.INFO
-        for resolved in [one for one in resolved_vms if _has_way(one)]:
-            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *with_way(resolved, message), severity)
-        for resolved in resolved_vms if not any(map(_has_way, resolved_vms)) else ():
-            remedy = "move one manually, or specify more hosts"
-            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
+        movable = [one for one in resolved_vms if _has_way(one)]
+        by_hand = message, "move one manually, or specify more hosts"
+        for resolved in movable or resolved_vms:
+            way = with_way(resolved, message) if movable else by_hand
+            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *way, severity)
 
 
 def _has_way(resolved: ResolvedVm) -> bool:
