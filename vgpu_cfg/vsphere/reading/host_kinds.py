@@ -2,11 +2,14 @@
 
 Hosts of one ESXi build with the same boards under the same driver give the same answers, so one of them is
 asked for all. The driver itself shows in no bulk property; the names and memory it gives the GPUs identify
-it.
+it. Questions are skipped if the answer could not matter (`Spared`).
 
-The parts of a vendor's device group, as a host reports it: each part's kind, and its device.
+DirectPath profiles (DirectPathProfileManager of the vSphere API 9.0.0.0) are asked of each host: `consumed`
+and `remaining` are of powered-on VMs, `unusedReservation` are units that are reserved and not assigned to any
+powered-on VM. No vCenter that has such profiles was seen.
 
-Belief: same-build-same-profiles, vgpus-for-each-hardware-version, group-nic-component-type, group-nic-names.
+Belief: same-build-same-profiles, vgpus-for-each-hardware-version, group-nic-component-type, group-nic-names,
+passthrough-reports-system-id, directpath-capacity.
 """
 
 from __future__ import annotations
@@ -19,12 +22,21 @@ from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, GroupPart, Host, ProfileInfo
+from vgpu_cfg.errors import NotRecorded
+from vgpu_cfg.model.observed.inventory import (
+    Connection,
+    DeviceGroupInfo,
+    DirectPathCapacity,
+    GroupPart,
+    Host,
+    PciDevice,
+    ProfileInfo,
+)
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
-from vgpu_cfg.vsphere.reading.spared import Spared
+from vgpu_cfg.vsphere.reading.sharing import board_of, infer_sharing, prefixes_of
 from vgpu_cfg.vsphere.reading.vms import dvx, hardware_version, nics, passthroughs, vgpus
 from vgpu_cfg.vsphere.wire.collector import Item
-from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import is_host_silent, is_not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -84,6 +96,67 @@ class KnownKinds:
     newest: dict[Kind, int] = field(default_factory=dict)
     limits: dict[Kind, Mapping[int, int]] = field(default_factory=dict)
     kinds: dict[Kind, KindFacts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """The questions that a kind can skip: its `profiles`, unless they are None, and its device groups.
+
+    If only the content and free room of GPUs are shown, a profile that no host of a kind lists as startable
+    has room on none of them, and what runs is known. Doubtful cases are asked: boards without such a profile,
+    GPUs whose board or whose sharing is not known. Device groups are asked if a GPU of a baseboard with
+    NVSwitches may have lost its peers; for others they show that there may be a bridge, and not between which
+    GPUs.
+    """
+
+    profiles: tuple[ProfileInfo, ...] | None = None
+    device_groups: bool = False
+
+
+def spared_of(alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]]) -> Spared:
+    """Say what need not be asked of hosts of one kind; `vms` are those that run, by their host's moid."""
+    if any(board_of(gpu.pci) is None for host in alike for gpu in host.gpus):
+        return Spared()
+    return Spared(
+        _listed(alike, vms),
+        device_groups=not any(_may_lack_peers(host, vms.get(host.moid, ())) for host in alike),
+    )
+
+
+def _listed(alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]]) -> tuple[ProfileInfo, ...] | None:
+    """Return the profiles that hosts list as startable, and those that run; None where that leaves doubts."""
+    names: dict[str, None] = {}
+    shared: list[PciDevice] = []
+    for host in alike:
+        here = {vm.moid: vm for vm in vms.get(host.moid, ())}
+        details = [vm.detail for vm in here.values() if vm.detail is not None]
+        names.update(dict.fromkeys(host.creatable_profiles))
+        names.update((device.profile, None) for detail in details for device in detail.vgpus)
+        gpus = [gpu for gpu in infer_sharing(host, here).gpus if not gpu.is_passthrough]
+        if any(gpu.sharing is None for gpu in gpus):
+            return None
+        shared += (gpu.pci for gpu in gpus)
+    told = {prefix for name in names if (prefix := _prefix(name))}
+    if any(told.isdisjoint(prefixes_of(pci)) for pci in shared):
+        return None
+    return tuple(ProfileInfo(name=name) for name in names)
+
+
+def _prefix(profile: str) -> str:
+    try:
+        return VgpuProfile.parse(profile).prefix
+    except ValueError:
+        return ""
+
+
+def _may_lack_peers(host: Host, vms: Sequence[Vm]) -> bool:
+    """Whether a GPU that NVSwitches join to others is idle, and others of its host may not be."""
+    boards = [board for gpu in host.gpus if not gpu.vm_moids and (board := board_of(gpu.pci)) is not None]
+    return (
+        len(host.gpus) > 1
+        and any(board.is_nvswitch for board in boards)
+        and (any(gpu.vm_moids for gpu in host.gpus) or any(vm.detail and vm.detail.vgpus for vm in vms))
+    )
 
 
 def managers_of(item: Item) -> Item:
@@ -239,6 +312,19 @@ def read_system_ids(session: Session, hosts: Sequence[Host], computes: Mapping[s
     return {moid: system_id for moid, system_id in ids.items() if system_id}
 
 
+_LISTS = ("pciPassthrough", "sriov")
+
+
+def system_id_of(target: Any) -> str:
+    """Return the system id that a `ConfigTarget` names, "" where it names none.
+
+    Every entry of `pciPassthrough`, the functions that are handed out, and of `sriov`, the NICs that can have
+    virtual functions, names it; a recorded host has it in the second list before anything is handed out.
+    """
+    entries = (entry for name in _LISTS for entry in getattr(target, name, None) or ())
+    return next((str(entry.systemId) for entry in entries if getattr(entry, "systemId", None)), "")
+
+
 def _profiles(
     session: Session, item: Item, known: tuple[ProfileInfo, ...] | None
 ) -> tuple[ProfileInfo, ...] | None:
@@ -358,3 +444,61 @@ def _told_by(devices: list[Any]) -> dict[str, Any]:
     for nic in nics(devices):
         return {"pci_id": nic.function, "device_class": nic.dvx_class}
     return {}
+
+
+DIRECT_PATH_API = "9.0.0.0"
+
+
+def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple[DirectPathCapacity, ...]]:
+    """Return, by host, the capacity of each DirectPath profile of a vGPU type.
+
+    Hosts without an answer are absent. One round trip for the manager of profiles and one for these; where
+    there are any, one for each connected host with GPUs, some at once.
+    """
+    if not session.speaks(DIRECT_PATH_API):
+        return {}
+    asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
+    if not asked:
+        return {}
+    every = vim.DirectPathProfileManager.FilterSpec()
+    try:
+        # The session's own roots are those of the oldest version, which has no such manager.
+        content: Any = vim.ServiceInstance("ServiceInstance", session.stub).RetrieveContent()
+        manager = content.directPathProfileManager
+        if manager is None:
+            return {}
+        profiles = [one for one in manager.ListDirectPathProfiles(every) or () if _vgpu_profile(one)]
+        told = session.each(lambda host: _capacity(session, manager, host, profiles), asked)
+        return {host.moid: capacity for host, capacity in told}
+    except (vmodl.MethodFault, NotRecorded):
+        return {}
+
+
+def _capacity(
+    session: Session, manager: Any, host: Host, profiles: list[Any]
+) -> tuple[DirectPathCapacity, ...]:
+    if not profiles:
+        return ()
+    types = vim.DirectPathProfileManager
+    answer = manager.QueryDirectPathProfileCapacity(
+        types.TargetHost(host=vim.HostSystem(host.moid, session.stub)),
+        [types.CapacityQueryById(id=profile.id) for profile in profiles],
+    )
+    return tuple(
+        DirectPathCapacity(
+            name=one.profile.name,
+            vgpu_profile=_vgpu_profile(one.profile),
+            consumed=one.consumed,
+            remaining=one.remaining,
+            unused_reservation=one.unusedReservation,
+        )
+        for one in answer or ()
+        if isinstance(one, types.CapacityInfo) and _vgpu_profile(one.profile)
+    )
+
+
+def _vgpu_profile(profile: Any) -> str:
+    """Return the vGPU type of a DirectPath profile, "" if it is of another kind of device."""
+    config = profile.deviceConfig
+    is_vgpu = isinstance(config, vim.DirectPathProfileManager.VmiopDirectPathConfig)
+    return str(config.vgpuProfile) if is_vgpu else ""

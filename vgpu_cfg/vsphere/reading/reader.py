@@ -28,14 +28,15 @@ from vgpu_cfg.vsphere.history.collectors import read_origins
 from vgpu_cfg.vsphere.host_facts.passes import narrowed, preparable
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
-from vgpu_cfg.vsphere.reading.again import unchanged
-from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KnownKinds,
+    Spared,
     managers_of,
+    read_direct_path,
     read_kinds,
     read_max_hardware_versions,
     read_system_ids,
+    spared_of,
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, mark_nics
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
@@ -51,10 +52,9 @@ from vgpu_cfg.vsphere.reading.privileges import (
     vmodl_name,
 )
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing, prefixes_of
-from vgpu_cfg.vsphere.reading.spared import Spared, spared_of
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
-from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
+from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark, unchanged
 from vgpu_cfg.vsphere.wire.collector import (
     Item,
     Paths,

@@ -1,6 +1,11 @@
-"""A VM's properties: power, owner mark and, in detail, its hardware as plain values.
+"""A VM's properties as plain values: power, owner mark, manager and, in detail, hardware and guest.
 
-vCenter's data on a guest from its tools (vim `GuestInfo`), as plain values.
+vCenter gives each version of a VM's configuration a name of its own: "each change to the configuration
+updates this value" (VirtualMachineConfigInfo.changeVersion, vSphere API reference). A detail of the same
+version needs no second reading, except for the parts outside of the configuration (`moving`).
+
+Belief: edits-move-change-version, guest-values-move-change-version, vm-operator-marks-vms,
+bosh-names-its-deployment, eam-marks-agents.
 """
 
 from __future__ import annotations
@@ -17,10 +22,12 @@ from vgpu_cfg.model.observed.vm import (
     AFFINITY_KEY,
     MARK_PLAN_KEY,
     MARK_VM_KEY,
+    NAMESPACED_NAME_KEY,
     DiskController,
     DvxDevice,
     GuestNicSeen,
     GuestSeen,
+    Manager,
     OwnerMark,
     PassthroughDevice,
     PowerState,
@@ -36,7 +43,6 @@ from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.reading.hosts import pci_address
-from vgpu_cfg.vsphere.reading.managers import manager_of
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.tags import custom_attributes
@@ -123,6 +129,35 @@ def owner_mark(item: Item) -> OwnerMark | None:
     if plan is None or not plan.value:
         return None
     return OwnerMark.parse(str(plan.value), "" if vm is None else str(vm.value))
+
+
+VM_OPERATOR = "com.vmware.vcenter.wcp"
+
+
+AGENT_MANAGER = "com.vmware.vim.eam"
+
+
+_BOSH = ("director", "deployment")
+"""The custom attributes by which BOSH's vSphere CPI names who deployed a VM, and with what."""
+
+
+def manager_of(item: Item, attributes: Mapping[str, str]) -> Manager | None:
+    """Return the product that manages a VM, by its extension (vim `ManagedByInfo`) or other marks."""
+    managed_by = item.get("config.managedBy")
+    extension = getattr(managed_by, "extensionKey", None) or ""
+    named = item.get(extra_config_path(NAMESPACED_NAME_KEY))
+    namespace, slash, _ = str(named.value if named is not None else "").partition("/")
+    if slash and namespace:
+        return Manager(product="VM Operator", group=f"namespace {namespace}")
+    if extension == VM_OPERATOR:
+        return Manager(product="VM Operator")
+    if extension == AGENT_MANAGER:
+        return Manager(product="ESX Agent Manager", is_agent=True)
+    if extension:
+        return Manager(product=f"the extension {extension}")
+    if all(attributes.get(name) for name in _BOSH):
+        return Manager(product="BOSH", group=f"deployment {attributes['deployment']}")
+    return None
 
 
 def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail | None:
@@ -423,3 +458,36 @@ def _addresses(net: Any) -> Iterable[str]:
     for one in config.ipAddress or ():
         if one.state not in _GONE:
             yield f"{one.ipAddress}/{one.prefixLength}"
+
+
+_GUEST_KEYS = "guestinfo."
+"""The prefixes of keys that a guest writes by itself; whether the version moves then is undocumented."""
+
+
+def unchanged(items: Iterable[Item], before: Mapping[str, Vm]) -> dict[str, VmDetail]:
+    """Return the details of those VMs whose configuration is as it was read before, by their moids.
+
+    A VM that was switched, or moved to another host, is read again regardless of its version: devices show
+    the assigned hardware.
+    """
+    found = {}
+    for item in items:
+        vm = before.get(item.moid)
+        if vm is None or vm.detail is None or not _is_as_it_was(item, vm, vm.detail):
+            continue
+        fields = moving(item)
+        is_still = all(getattr(vm.detail, name) == value for name, value in fields.items())
+        found[item.moid] = vm.detail if is_still else vm.detail.model_copy(update=fields)
+    return found
+
+
+def _is_as_it_was(item: Item, vm: Vm, detail: VmDetail) -> bool:
+    version = item.get("config.changeVersion", "")
+    return (
+        bool(version)
+        and version == detail.change_version
+        and item.get("config.instanceUuid", "") == vm.instance_uuid
+        and item.moid_of("runtime.host") == vm.host_moid
+        and str(item.get("runtime.powerState", "")) == vm.power_state.value
+        and not any(key.startswith(_GUEST_KEYS) for key in detail.extra_config)
+    )

@@ -24,8 +24,8 @@ from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import CONSOLIDATED_CLONE, LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of
+from vgpu_cfg.vsphere.reading.host_kinds import system_id_of
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.leaves import set_path
 from vgpu_cfg.vsphere.wire.session import Session

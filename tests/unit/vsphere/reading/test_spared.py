@@ -8,7 +8,7 @@ from vgpu_cfg.catalog import PciId, load_catalog
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.observed.vm import VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.vsphere.reading.spared import spared_of
+from vgpu_cfg.vsphere.reading.host_kinds import spared_of
 
 A100, H100_SXM, NOBODYS = "A100", "H100XM", ""
 A100_VGPU, H100_VGPU = "grid_a100-10c", "nvidia_h100xm-80c"

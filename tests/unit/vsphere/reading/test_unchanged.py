@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.vsphere.reading.again import unchanged
+from vgpu_cfg.vsphere.reading.vms import unchanged
 from vgpu_cfg.vsphere.wire.collector import Item
 
 DETAIL = VmDetail(change_version="v7", cpus=16, uptime_seconds=60, extra_config={"numa.nodeAffinity": "0"})

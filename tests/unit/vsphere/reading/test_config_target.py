@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.vsphere.wire.config_target import system_id_of
+from vgpu_cfg.vsphere.reading.host_kinds import system_id_of
 
 ID = "5d3a1c6e-7e1f-4b34-a6cd-001b21aa10f0"
 FUNCTION = vim.host.PciDevice(id="0000:24:00.0")
