@@ -11,8 +11,8 @@ from typing import Any
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.ports import Clock
+from vgpu_cfg.vsphere.reading.tags import fields_for, type_of
 from vgpu_cfg.vsphere.wire.collector import Item, renewing
-from vgpu_cfg.vsphere.wire.custom_fields import fields_for, type_of
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 

@@ -1,15 +1,17 @@
-"""Reading of tags: categories with their tags, and those of VMs. Each id that is listed is asked about.
+"""Tags and custom attributes: their definitions at a vCenter, and those that objects have.
 
-Reading of custom attributes: their names are in `availableField`, their texts in `customValue`.
+Each id of a tag that is listed is asked about. The names of an object's attributes are in `availableField`,
+their texts in `customValue`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from vgpu_cfg.model.observed.tags import VM_TYPE, Tag, TagCategory
-from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.rest import ids_of, list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -94,3 +96,19 @@ def custom_attributes(item: Item) -> Mapping[str, str]:
     names = {field.key: field.name for field in item.get("availableField") or ()}
     texts = {value.key: str(getattr(value, "value", None) or "") for value in item.get("customValue") or ()}
     return {names[key]: text for key, text in texts.items() if key in names and text}
+
+
+_FIELDS = (Paths("vim.CustomFieldsManager", ("field",)),)
+
+
+def fields_for(session: Session, manager: Any, *kinds: str) -> Iterator[Any]:
+    """Yield the definitions that objects of some types can have, in one round trip."""
+    for item in collect_from(session, _FIELDS, [Start("vim.CustomFieldsManager", str(manager._moId))]):
+        for field in item.get("field") or ():
+            if type_of(field) in ("", "ManagedEntity", *kinds):
+                yield field
+
+
+def type_of(field: Any) -> str:
+    """Return the type that an attribute is defined for, "" for every one."""
+    return getattr(field.managedObjectType, "_wsdlName", "") or ""

@@ -14,7 +14,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.vsphere.wire.custom_fields import fields_for
+from vgpu_cfg.vsphere.reading.tags import fields_for
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 

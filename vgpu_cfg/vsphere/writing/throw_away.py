@@ -11,9 +11,8 @@ from pyVmomi import vim
 
 from vgpu_cfg.vsphere.history.collectors import held, pages, read_origins
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts
-from vgpu_cfg.vsphere.reading.tags import read_categories
+from vgpu_cfg.vsphere.reading.tags import fields_for, read_categories
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_all, collect_from, renewing
-from vgpu_cfg.vsphere.wire.custom_fields import fields_for
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks, user_of
 from vgpu_cfg.vsphere.wire.session import Session
