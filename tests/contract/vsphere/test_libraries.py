@@ -9,7 +9,7 @@ from tests.contract.conftest import running_vcsim, vcenter_at
 from tests.contract.test_govc import MakeGovc
 from tests.contract.vcenters import VCenter, fresh, lab_vcenter
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.reading.libraries import TEMPLATES, read_library_items
+from vgpu_cfg.vsphere.reading.own_items import TEMPLATES, read_library_items
 from vgpu_cfg.vsphere.wire.session import Session
 
 OVF = """<?xml version="1.0" encoding="UTF-8"?>

@@ -39,10 +39,13 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
     spared_of,
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, mark_nics
-from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
-from vgpu_cfg.vsphere.reading.libraries import read_library_items
-from vgpu_cfg.vsphere.reading.licences import read_licences
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_held, read_locks
+from vgpu_cfg.vsphere.reading.own_items import (
+    read_customization_specs,
+    read_key_providers,
+    read_library_items,
+    read_licences,
+)
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
     KnownRoles,
@@ -159,8 +162,6 @@ class VCenterReader:
             has_kinds=scope.kinds,
         )
         if scope.customization_specs:
-            from vgpu_cfg.vsphere.reading.customization_specs import read_customization_specs
-
             specs = read_customization_specs(session, scope.customization_specs)
             inventory = inventory.model_copy(update={"customization_specs": specs})
         if scope.key_providers:

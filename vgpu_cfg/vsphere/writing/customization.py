@@ -16,7 +16,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.errors import StalePlan
-from vgpu_cfg.vsphere.reading.customization_specs import find_spec
+from vgpu_cfg.vsphere.reading.own_items import find_spec
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
