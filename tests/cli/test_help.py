@@ -279,7 +279,7 @@ def test_a_plan_that_fits_loads_no_solver_no_reasons_and_no_reading_that_it_does
         "vgpu_cfg.planning.remedies.refusals",
         "vgpu_cfg.planning.pool.gpus",
         "vgpu_cfg.planning.drift",
-        "vgpu_cfg.vsphere.history.happened",
+        "vgpu_cfg.vsphere.history.events",
         "vgpu_cfg.vsphere.host_facts.reader",
         "vgpu_cfg.vsphere.reading.gpu_use",
     )

@@ -78,5 +78,5 @@ def test_a_mark_that_is_written_along_is_no_difference(vgpu_cfg: CommandLine) ->
 
 def test_in_sync_no_event_is_asked_for(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("plan.yaml", PLAN))
-    monkeypatch.setattr("vgpu_cfg.vsphere.history.happened.read_past", None)
+    monkeypatch.setattr("vgpu_cfg.vsphere.history.events.read_past", None)
     assert "in sync" in vgpu_cfg.done("status", "plan.yaml").out

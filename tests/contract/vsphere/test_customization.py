@@ -20,7 +20,7 @@ from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.writing.customization import filled_spec
+from vgpu_cfg.vsphere.writing.specs import filled_spec
 
 ESTATE = """
 about: specifications that guests are customised by

@@ -9,12 +9,12 @@ The round trips of each group, of a host that answers everything:
     OWNERS    1
     LICENCE   1
 
-So all of them are 10 on ESXi 7.0 U2 to 8.0, and 11 on 9.0.
+So all of them are 10 on ESXi 7.0 U2 to 8.0, and 11 on 9.0. A depot is one more: `read_depots`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,8 @@ from vgpu_cfg.errors import (
     Unreachable,
     VCenterError,
 )
-from vgpu_cfg.model.observed.host_facts import FactGroup, KernelSetting, SoftwarePackage
+from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup, KernelSetting, SoftwarePackage
+from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.wire.collector import Item
@@ -234,3 +235,36 @@ def asking(what: str, subject: str) -> Iterator[None]:
                 remedy="read it in the host's shell",
             ) from fault
         raise to_error(fault, what, subject) from fault
+
+
+_LIST = "software sources vib list"
+
+
+def read_depots(
+    session: Session, wanted: Mapping[str, Sequence[str]]
+) -> Mapping[str, Mapping[str, DepotLook]]:
+    """Return by host (moid) the content of each of its depots, or the error; raises LOST errors.
+
+    `esxcli software sources vib list` lists the VIBs of a depot (ESXi Installation and Setup 7.0) and changes
+    nothing. It reaches what the host reaches: its own datastores, and addresses that its firewall permits.
+    """
+
+    def looked(moid: str) -> Mapping[str, DepotLook]:
+        esxcli = Esxcli(session, moid)
+        return {depot: _look(esxcli, depot) for depot in wanted[moid]}
+
+    return dict(session.each(looked, wanted))
+
+
+def _look(esxcli: Esxcli, depot: str) -> DepotLook:
+    try:
+        rows = parse_records(f"esxcli {_LIST}", esxcli.call(_LIST, (("depot", depot),)))
+    except LOST:
+        raise
+    except (NotOffered, NotPermitted, UnreadableOutput) as error:
+        return DepotLook(unread=error.message)
+    except VCenterError as error:
+        return DepotLook(refused=error.message)
+    packages = (SoftwarePackage(name=row.get("Name", ""), version=row.get("Version", "")) for row in rows)
+    unsigned = (row.get("Name", "") for row in rows if row.get("AcceptanceLevel") == "CommunitySupported")
+    return DepotLook(packages=tuple(packages), unsigned=tuple(unsigned))

@@ -1,14 +1,14 @@
-"""Places in the inventory: names, paths, datacenters, and the destinations of VMs."""
+"""Places in the inventory: names, paths, datacenters, clusters with their rules, and destinations of VMs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.inventory import (
     Cluster,
     Datastore,
@@ -19,9 +19,12 @@ from vgpu_cfg.model.observed.inventory import (
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
+from vgpu_cfg.planning.vms.settings.table import overrides
 from vgpu_cfg.ports import HostScope
-from vgpu_cfg.vsphere.reading.sharing import vm_overrides
 from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.leaves import leaves_of
 
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
 
@@ -279,3 +282,26 @@ def _host_groups(found: Iterable[Any]) -> Iterable[HostGroup]:
     for group in found:
         if isinstance(group, vim.cluster.HostGroup):
             yield HostGroup(name=group.name, host_moids=tuple(str(host._moId) for host in group.host))
+
+
+def vm_overrides(configuration: Any) -> tuple[VmOverrides, ...]:
+    """Return a cluster's settings for single VMs, as far as the VMs' table has them.
+
+    Source: vSphere API reference, ClusterConfigInfoEx.drsVmConfig and dasVmConfig.
+    """
+    leaves: dict[str, dict[str, SettingValue]] = {}
+    for name in (DRS_LIST, HA_LIST):
+        for moid, entry in override_entries(configuration, name):
+            found = leaves.setdefault(moid, {})
+            found |= {f"{name}.{path}": value for path, value in leaves_of(entry)}
+            # Only where it says so is DRS off for the VM (vSphere API reference, ClusterDrsVmConfigInfo).
+            if name == DRS_LIST:
+                found.setdefault(f"{name}.enabled", True)
+    said = {moid: tuple(overrides(found)) for moid, found in leaves.items()}
+    return tuple(VmOverrides(vm_moid=moid, settings=settings) for moid, settings in said.items() if settings)
+
+
+def override_entries(configuration: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of one of a cluster's lists, each with the moid of its VM."""
+    for entry in getattr(configuration, name, None) or ():
+        yield str(entry.key._moId), entry

@@ -340,19 +340,19 @@ class VCenterReader:
 
     def read_past(self, scope: PastScope) -> Past:
         """Read vCenter's events of some VMs, hosts and clusters."""
-        from vgpu_cfg.vsphere.history.happened import read_past
+        from vgpu_cfg.vsphere.history.events import read_past
 
         return read_past(self._session, scope)
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events show."""
-        from vgpu_cfg.vsphere.history.maintenance import read_maintenance
+        from vgpu_cfg.vsphere.history.events import read_maintenance
 
         return read_maintenance(self._session, host_moids, lambda: read_held(self._session))
 
     def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
         """Return depots' content by host: a round trip for each depot of a host, and one for each host."""
-        from vgpu_cfg.vsphere.host_facts.depots import read_depots
+        from vgpu_cfg.vsphere.host_facts.questions import read_depots
 
         return read_depots(self._session, wanted)
 
@@ -376,7 +376,7 @@ class VCenterReader:
 
     def read_customization(self, vm_moid: str) -> CustomizationSeen:
         """Return how far the customisation of a VM's guest is."""
-        from vgpu_cfg.vsphere.history.customization import read_customization
+        from vgpu_cfg.vsphere.history.events import read_customization
 
         return read_customization(self._session, vm_moid)
 
@@ -667,7 +667,7 @@ class RecordedReader:
 
     def read_past(self, scope: PastScope) -> Past:  # noqa: ARG002 - a recording has no events
         """Return nothing: a recording holds no events."""
-        from vgpu_cfg.vsphere.history.happened import NOT_RECORDED
+        from vgpu_cfg.vsphere.history.events import NOT_RECORDED
 
         return Past(unread=NOT_RECORDED)
 

@@ -43,7 +43,8 @@ from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing import alarms, attributes, images, network_writer
+from vgpu_cfg.vsphere.writing import attributes, images, network_writer
+from vgpu_cfg.vsphere.writing.alarms import clear_alarm, raise_alarm
 from vgpu_cfg.vsphere.writing.host_managers import (
     as_type_of,
     graphics_config,
@@ -84,11 +85,11 @@ class VCenterHostWriter:
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
         """Make this plan's alarm on the host; one that is there gets this reason."""
-        alarms.raise_alarm(self._session, host_moid, plan, reason)
+        raise_alarm(self._session, host_moid, plan, reason)
 
     def clear_alarm(self, host_moid: str, plan: str) -> None:
         """Remove this plan's alarm from the host, if it is there."""
-        alarms.clear_alarm(self._session, host_moid, plan)
+        clear_alarm(self._session, host_moid, plan)
 
     def enter_maintenance(self, host_moid: str, vsan: str | None, timeout_seconds: int) -> str:
         """Enter maintenance mode; DRS moves running VMs, powered-off ones stay.

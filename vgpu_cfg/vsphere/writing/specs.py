@@ -1,30 +1,34 @@
-"""A VmSpec in vSphere's words: one ConfigSpec with everything a VM needs.
+"""A VM's settings in vSphere's words: its ConfigSpec, its cluster's overrides, its guest's customization.
 
 All that the API takes at once goes at once: a clone that carries its devices, reservation
 and firmware is one task where one setting after the other would be ten.
 
-A host's system id, asked when a fixed passthrough device is made and the plan does not know it.
-
-A host reports its system id with the functions that are passed through and with its SR-IOV NICs, so that of a
-host without such a NIC is unknown before the plan has handed out the first function.
+Belief: spec-is-sent-back-as-read, customization-spec-format, ha-override-is-sent-whole,
+overrides-for-new-vms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_interface
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, SetDiskPolicy, VmSpec
-from vgpu_cfg.errors import NotFound
+from vgpu_cfg.errors import NotFound, StalePlan
 from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import CONSOLIDATED_CLONE, LINKED_CLONE
+from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.reading.host_kinds import system_id_of
+from vgpu_cfg.vsphere.reading.own_items import find_spec
+from vgpu_cfg.vsphere.reading.places import override_entries
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.leaves import set_path
@@ -129,6 +133,9 @@ def with_system_ids(
 ) -> VmSpec:
     """Return a spec whose fixed passthrough devices name their host's system id; without a host, the VM's.
 
+    A host reports it with the functions that are passed through and with its SR-IOV NICs: of a host without
+    such a NIC it is unknown before the plan has handed out the first function.
+
     Raises NotFound where the host does not report it: then nothing of it is passed through.
     """
     lacking = [edit for edit in spec.devices if edit.lacks_system]
@@ -161,3 +168,96 @@ def _system_id(session: Session, host_moid: str) -> str:
     with translated("reading the system ID of a host", host_moid):
         target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
     return system_id_of(target)
+
+
+_Customization: Any = vim.vm.customization
+
+
+def filled_spec(session: Session, asked: Customization, vm: str) -> Any:
+    """Return the vim `CustomizationSpec` of a VM: the one of that name, read again, with the plan's values.
+
+    All other fields are sent back as vCenter returned them, encrypted passwords too. Of a Linux the name
+    servers are those of the whole guest, of a Windows those of each adapter: so govc has it. Adapters are in
+    the order of their PCI slots (vSphere API reference, CustomizationAdapterMapping), which no request names.
+    Raises StalePlan if the specification is another one.
+    """
+    with translated(f"reading the customization specification {asked.spec}", vm):
+        item = find_spec(session, asked.spec)
+    if item is None or (item.info.changeVersion or "") != asked.change_version:
+        became = "was deleted" if item is None else "was changed"
+        raise StalePlan(
+            f"the customization specification {asked.spec} {became} after planning",
+            subject=vm,
+            remedy="plan again, and review the changes",
+        )
+    spec = item.spec
+    named = _Customization.FixedName(name=asked.host_name)
+    if asked.kind == "windows":
+        spec.identity.userData.computerName = named
+    else:
+        spec.identity.hostName = named
+        if asked.sets_domain:
+            spec.identity.domain = asked.domain
+        if asked.dns:
+            spec.globalIPSettings.dnsServerList = list(asked.dns)
+    mappings = list(spec.nicSettingMap or ())
+    for index, nic in enumerate(asked.nics):
+        if index == len(mappings):
+            mappings.append(_Customization.AdapterMapping(adapter=_Customization.IPSettings()))
+        if nic.ip:
+            _fill(mappings[index].adapter, nic, asked)
+    spec.nicSettingMap = mappings
+    return spec
+
+
+def _fill(adapter: Any, nic: NicCustomization, asked: Customization) -> None:
+    """Give an adapter its address, and no other gateway than that of its network."""
+    if nic.ip == "dhcp":
+        adapter.ip = _Customization.DhcpIpGenerator()
+        adapter.subnetMask, adapter.gateway = None, []
+    else:
+        address = ip_interface(nic.ip)
+        adapter.ip = _Customization.FixedIp(ipAddress=str(address.ip))
+        adapter.subnetMask = str(address.netmask)
+        adapter.gateway = [nic.gateway] if nic.gateway else []
+    if asked.kind == "windows" and asked.dns:
+        adapter.dnsServerList = list(asked.dns)
+
+
+_CONFIGURATION = (Paths("vim.ClusterComputeResource", ("configurationEx",)),)
+_LISTS: Mapping[str, tuple[Any, Any]] = {
+    DRS_LIST: (vim.cluster.DrsVmConfigSpec, vim.cluster.DrsVmConfigInfo),
+    HA_LIST: (vim.cluster.DasVmConfigSpec, vim.cluster.DasVmConfigInfo),
+}
+"""The lists of a cluster's configuration, with the types of their edits and of their entries."""
+
+
+def override_specs(
+    session: Session, cluster_moid: str, wanted: Mapping[str, Mapping[str, SettingValue]]
+) -> Any:
+    """Return the ConfigSpecEx that sets DRS and HA overrides of VMs; the current ones are read first.
+
+    An existing override is edited: its other fields (isolation response, restart delays) stay.
+    Source: vSphere API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConfigSpec.
+    """
+    found = collect_from(session, _CONFIGURATION, [Start("vim.ClusterComputeResource", cluster_moid)])
+    configuration = found[0].get("configurationEx") if found else None
+    spec = vim.cluster.ConfigSpecEx()
+    for name, (edit_type, info_type) in _LISTS.items():
+        there = dict(override_entries(configuration, name))
+        edits = []
+        for moid, settings in wanted.items():
+            leaves = [
+                (path.removeprefix(f"{name}."), value)
+                for setting, chosen in rows_of(settings)
+                for path, value in setting.on_wire(chosen).items()
+                if path.startswith(f"{name}.")
+            ]
+            if leaves:
+                info = there.get(moid) or info_type(key=vim.VirtualMachine(moid))
+                for path, value in leaves:
+                    set_path(info, path, value)
+                edits.append(edit_type(operation="edit" if moid in there else "add", info=info))
+        if edits:
+            setattr(spec, f"{name}Spec", edits)
+    return spec

@@ -28,11 +28,17 @@ from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
-from vgpu_cfg.vsphere.writing.customization import filled_spec
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.locks import disabled_alarm
-from vgpu_cfg.vsphere.writing.overrides import override_specs
-from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec, with_system_ids
+from vgpu_cfg.vsphere.writing.specs import (
+    clone_spec,
+    config_spec,
+    filled_spec,
+    needed_api,
+    override_specs,
+    scratch_spec,
+    with_system_ids,
+)
 from vgpu_cfg.vsphere.writing.tasks import TaskWatch
 
 NO_REASON = "vCenter did not complete this for every tag"

@@ -10,7 +10,7 @@ from pyVmomi import vim, vmodl
 from tests.unit.lab.rig import Rig
 from tests.unit.vsphere.scripted import NOON, content, item, reading, session_on, typed
 from vgpu_cfg.model.observed.past import Past, PastScope
-from vgpu_cfg.vsphere.history.happened import NOT_ALLOWED, NOT_KEPT, TOO_MANY, read_past
+from vgpu_cfg.vsphere.history.events import NOT_ALLOWED, NOT_KEPT, TOO_MANY, read_past
 from vgpu_cfg.vsphere.wire.session import Session
 
 VM = vim.VirtualMachine("vm-1")
