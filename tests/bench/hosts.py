@@ -36,8 +36,8 @@ from vgpu_cfg.settings.secrets import SecretStore
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 

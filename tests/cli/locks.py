@@ -14,7 +14,7 @@ from vgpu_cfg.lab.state.inventory import Alarm, LabState
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.locks import LockHolder, LockName, parse_lock
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 
 ANNA = LockHolder(
     run="a11a00000001",

@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Alarm, Datacenter, PastEvent
 from vgpu_cfg.lab.state.roles import ADMIN, Permission, Role
 from vgpu_cfg.model.locks import HEAD
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 
 pytestmark = pytest.mark.enable_socket
 

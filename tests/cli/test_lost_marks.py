@@ -16,7 +16,7 @@ from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.locks import LockHolder, LockName
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 ESTATE = "lab:two-hosts-roce"

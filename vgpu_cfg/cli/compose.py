@@ -174,8 +174,8 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     from vgpu_cfg.execution import one_is_enough
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
-    from vgpu_cfg.vsphere.writing.locks import VCenterLocks
     from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
     from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
@@ -209,7 +209,7 @@ def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
     from vgpu_cfg.contact.tools import Tools
     from vgpu_cfg.execution import one_is_enough
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
-    from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+    from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
     from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
     from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
     from vgpu_cfg.vsphere.writing.writer import VCenterWriter

@@ -20,7 +20,7 @@ from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.collector import Start, collect_all
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 SINCE = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -26,8 +26,8 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.secrets import SecretStore
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\nallow: [network]\n"

@@ -1,10 +1,17 @@
-"""The alarm that says why a host is in maintenance mode: what triggers it, and how it is found again.
+"""Alarms of vgpu-cfg at vCenter: the locks of runs, and the reason why a host is in maintenance mode.
 
-An alarm belongs to one host and one plan. Entering maintenance mode turns it yellow, leaving it
+Locks are alarms of one folder, of which no two can have one name. CreateAlarm refuses a name that exists
+(`DuplicateName`, vSphere API reference): the first request wins. The alarm is disabled and triggers nothing.
+`lastModifiedTime` is vCenter's own and moves when it is reconfigured: that is the heartbeat. All are on one
+folder, the root unless the settings name another, so that their names are compared whether vCenter compares
+them in all of its inventory or on one object alone.
+
+A host's alarm belongs to one host and one plan. Entering maintenance mode turns it yellow, leaving it
 green; it is made before the host enters. vCenter's own alarms are built of the same expressions
 (event type, object type, status). How long a name may be is unproven.
 
-Belief: maintenance-alarm-warns.
+Belief: alarm-names-are-unique, alarm-names-are-unique-at-once, alarms-are-visible-at-once, alarm-time-moves,
+disabled-alarm-expression, maintenance-alarm-warns.
 """
 
 from __future__ import annotations
@@ -14,9 +21,122 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
+from vgpu_cfg.errors import NotPermitted
+from vgpu_cfg.model.freeze import FREEZE_NAME, Freeze
+from vgpu_cfg.model.locks import BEAT_SECONDS, LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.vsphere.reading.locks import read_locks
+from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
 from vgpu_cfg.vsphere.wire.session import Session
+
+
+class VCenterLocks:
+    """A LockKeeper on a session."""
+
+    def __init__(self, session: Session, beat_seconds: float = BEAT_SECONDS) -> None:
+        self._session = session
+        self.beat_seconds = beat_seconds
+
+    @property
+    def server(self) -> str:
+        """How the vCenter is addressed."""
+        return self._session.address
+
+    @property
+    def place(self) -> str:
+        """The folder of the locks, in words."""
+        return self._session.alarm_folder or "the root folder of vCenter"
+
+    def read(self) -> Locks:
+        """Read all locks; three round trips."""
+        return read_locks(self._session)
+
+    def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
+        """Return the missing privileges for locks, or for removing some; one round trip.
+
+        An account that may not ask that of the folder has none of them: each role with any privilege
+        includes reading.
+        """
+        home = str(self._session.alarm_home._moId)
+        needed = (REMOVE_LOCK,) if to_remove else LOCK.privileges
+        try:
+            return read_missing_privileges(self._session, {home: needed}).get(home, ())
+        except NotPermitted:
+            return needed
+
+    def make(self, name: LockName, holder: LockHolder) -> str | None:
+        """Make a lock and return its moid; None where one of that name exists. One round trip.
+
+        Raises NotPermitted where the account may not.
+        """
+        return self._make(f"creating the lock on {name}", _spec(name, holder, 0))
+
+    def freeze(self, freeze: Freeze) -> bool:
+        """Keep a freeze; False where there is one. One round trip. Raises NotPermitted."""
+        return self._make("creating the freeze", disabled_alarm(FREEZE_NAME, freeze.text)) is not None
+
+    def _make(self, doing: str, spec: Any) -> str | None:
+        manager = alarm_manager(self._session)
+        home = self._session.alarm_home
+        with translated(doing, str(home._moId)):
+            try:
+                return str(manager.CreateAlarm(home, spec)._moId)
+            except vim.fault.DuplicateName:
+                return None
+
+    def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
+        """Say that the run goes on; False where the lock has gone. One round trip."""
+        with translated("refreshing the lock", moid):
+            try:
+                vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(_spec(name, holder, beats))
+            except vmodl.fault.ManagedObjectNotFound:
+                return False
+        return True
+
+    def running_tasks(self, account: str) -> tuple[str, ...]:
+        """Name the tasks that an account has begun, and that go on; one round trip."""
+        with translated("reading running tasks", self._session.address):
+            return running_tasks(self._session.service_content, account)
+
+    def remove(self, moid: str) -> None:
+        """Remove a lock, if it is there. One round trip. Raises NotPermitted where the account may not."""
+        with translated("removing the lock", moid), contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
+            vim.alarm.Alarm(moid, self._session.stub).RemoveAlarm()
+
+
+def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
+    return disabled_alarm(name.text, lock_text(name, holder, beats))
+
+
+def alarm_manager(session: Session) -> Any:
+    """Return vCenter's manager of alarms. Raises NotOffered where it has none."""
+    manager = session.service_content.alarmManager
+    if manager is None:
+        raise not_offered("this vCenter does not support alarms", session.address)
+    return manager
+
+
+def disabled_alarm(name: str, description: str) -> Any:
+    """Return an alarm that informs people: vCenter asks for an expression, which never triggers."""
+    return vim.alarm.AlarmSpec(
+        name=name,
+        description=description,
+        enabled=False,
+        expression=vim.alarm.OrAlarmExpression(
+            expression=[
+                vim.alarm.EventAlarmExpression(
+                    eventType=vim.event.EnteredMaintenanceModeEvent,
+                    objectType=vim.HostSystem,
+                    status="yellow",
+                )
+            ]
+        ),
+        setting=vim.alarm.AlarmSetting(toleranceRange=0, reportingFrequency=0),
+    )
+
 
 _NAMES = (Paths("vim.HostSystem", ("name",)), Paths("vim.alarm.Alarm", ("info.name",)))
 
@@ -83,14 +203,6 @@ def alarm_spec(name: str, reason: str) -> Any:
 
 def _when(event: Any, status: str) -> Any:
     return vim.alarm.EventAlarmExpression(eventType=event, objectType=vim.HostSystem, status=status)
-
-
-def alarm_manager(session: Session) -> Any:
-    """Return vCenter's manager of alarms. Raises NotOffered where it has none."""
-    manager = session.service_content.alarmManager
-    if manager is None:
-        raise not_offered("this vCenter does not support alarms", session.address)
-    return manager
 
 
 def _names(session: Session, host_moid: str, alarms: tuple[str, ...]) -> dict[str, str]:

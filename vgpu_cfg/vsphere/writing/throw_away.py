@@ -16,8 +16,7 @@ from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_all, collect_f
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks, user_of
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.alarms import alarm_manager
-from vgpu_cfg.vsphere.writing.locks import disabled_alarm
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager, disabled_alarm
 
 _VM_NAMES = (Paths("vim.VirtualMachine", ("name",)),)
 

@@ -26,10 +26,9 @@ from vgpu_cfg.vsphere.reading.tags import ASSOCIATIONS
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.alarms import alarm_manager
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager, disabled_alarm
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current
-from vgpu_cfg.vsphere.writing.locks import disabled_alarm
 from vgpu_cfg.vsphere.writing.specs import (
     clone_spec,
     config_spec,

@@ -23,7 +23,7 @@ from vgpu_cfg.errors import NotFound, NotPermitted
 from vgpu_cfg.model.freeze import Freeze
 from vgpu_cfg.model.locks import LockHolder, LockName
 from vgpu_cfg.model.reservations import Reservation, ReservedGpus
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
+from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 TASK = vim.Task("task-7")
