@@ -32,6 +32,8 @@ from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
 from vgpu_cfg.vsphere.wire.session import Session
 
+_ENTERS = (vim.event.EnteredMaintenanceModeEvent, "yellow")
+
 
 class VCenterLocks:
     """A LockKeeper on a session."""
@@ -103,8 +105,7 @@ class VCenterLocks:
 
     def remove(self, moid: str) -> None:
         """Remove a lock, if it is there. One round trip. Raises NotPermitted where the account may not."""
-        with translated("removing the lock", moid), contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
-            vim.alarm.Alarm(moid, self._session.stub).RemoveAlarm()
+        _remove(self._session, moid, "removing the lock", moid)
 
 
 def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
@@ -121,21 +122,29 @@ def alarm_manager(session: Session) -> Any:
 
 def disabled_alarm(name: str, description: str) -> Any:
     """Return an alarm that informs people: vCenter asks for an expression, which never triggers."""
+    return _alarm(name, description, _ENTERS, enabled=False)
+
+
+def _alarm(name: str, description: str, *events: tuple[Any, str], enabled: bool) -> Any:
+    """Return an alarm that takes a status at each of these events of a host."""
     return vim.alarm.AlarmSpec(
         name=name,
         description=description,
-        enabled=False,
+        enabled=enabled,
         expression=vim.alarm.OrAlarmExpression(
             expression=[
-                vim.alarm.EventAlarmExpression(
-                    eventType=vim.event.EnteredMaintenanceModeEvent,
-                    objectType=vim.HostSystem,
-                    status="yellow",
-                )
+                vim.alarm.EventAlarmExpression(eventType=event, objectType=vim.HostSystem, status=status)
+                for event, status in events
             ]
         ),
         setting=vim.alarm.AlarmSetting(toleranceRange=0, reportingFrequency=0),
     )
+
+
+def _remove(session: Session, moid: str, doing: str, subject: str) -> None:
+    """Remove an alarm; one that has gone since it was read is gone, as asked. One round trip."""
+    with translated(doing, subject), contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
+        vim.alarm.Alarm(moid, session.stub).RemoveAlarm()
 
 
 _NAMES = (Paths("vim.HostSystem", ("name",)), Paths("vim.alarm.Alarm", ("info.name",)))
@@ -154,7 +163,8 @@ def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> Non
     """
     manager = alarm_manager(session)
     names = _names(session, host_moid, ())
-    spec = alarm_spec(alarm_name(plan, names.get(host_moid, host_moid)), reason)
+    name = alarm_name(plan, names.get(host_moid, host_moid))
+    spec = _alarm(name, reason, _ENTERS, (vim.event.ExitMaintenanceModeEvent, "green"), enabled=True)
     with translated("creating the alarm", host_moid):
         try:
             manager.CreateAlarm(vim.HostSystem(host_moid), spec)
@@ -176,33 +186,8 @@ def clear_alarm(session: Session, host_moid: str, plan: str) -> None:
     wanted = alarm_name(plan, names.get(host_moid, host_moid))
     for moid in alarms:
         if names.get(moid) == wanted:
-            # One that went since it was listed is gone, as asked.
-            with (
-                translated("removing the alarm", host_moid),
-                contextlib.suppress(vmodl.fault.ManagedObjectNotFound),
-            ):
-                vim.alarm.Alarm(moid, session.stub).RemoveAlarm()
+            _remove(session, moid, "removing the alarm", host_moid)
             return
-
-
-def alarm_spec(name: str, reason: str) -> Any:
-    """Return the alarm that is yellow while the host is in maintenance mode."""
-    return vim.alarm.AlarmSpec(
-        name=name,
-        description=reason,
-        enabled=True,
-        expression=vim.alarm.OrAlarmExpression(
-            expression=[
-                _when(vim.event.EnteredMaintenanceModeEvent, "yellow"),
-                _when(vim.event.ExitMaintenanceModeEvent, "green"),
-            ]
-        ),
-        setting=vim.alarm.AlarmSetting(toleranceRange=0, reportingFrequency=0),
-    )
-
-
-def _when(event: Any, status: str) -> Any:
-    return vim.alarm.EventAlarmExpression(eventType=event, objectType=vim.HostSystem, status=status)
 
 
 def _names(session: Session, host_moid: str, alarms: tuple[str, ...]) -> dict[str, str]:
