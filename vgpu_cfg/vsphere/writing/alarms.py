@@ -1,7 +1,7 @@
-"""Alarms of vgpu-cfg at vCenter: the locks of runs, and the reason why a host is in maintenance mode.
+"""Alarms of vgpu-cfg at vCenter: locks, reservations, and the reason why a host is in maintenance mode.
 
-Locks are alarms of one folder, of which no two can have one name. CreateAlarm refuses a name that exists
-(`DuplicateName`, vSphere API reference): the first request wins. The alarm is disabled and triggers nothing.
+Locks and reservations are alarms of one folder, of which no two can have one name. CreateAlarm refuses a name
+that exists (`DuplicateName`, vSphere API reference): the first request wins. The alarm triggers nothing.
 `lastModifiedTime` is vCenter's own and moves when it is reconfigured: that is the heartbeat. All are on one
 folder, the root unless the settings name another, so that their names are compared whether vCenter compares
 them in all of its inventory or on one object alone.
@@ -25,6 +25,7 @@ from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.model.freeze import FREEZE_NAME, Freeze
 from vgpu_cfg.model.locks import BEAT_SECONDS, LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
@@ -110,6 +111,30 @@ class VCenterLocks:
 
 def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
     return disabled_alarm(name.text, lock_text(name, holder, beats))
+
+
+def write_reservation(session: Session, reservation: Reservation | None, alarm: str) -> bool:
+    """Make, change or remove a reservation in one call; `alarm` is the moid of the current one, "" for none.
+
+    Returns False if another of its name was made meanwhile, or if the current one has gone.
+    """
+    manager = alarm_manager(session)
+    home = session.alarm_home
+    kept = vim.alarm.Alarm(alarm, session.stub) if alarm else None
+    with translated("writing the reservation", alarm or str(home._moId)):
+        try:
+            if reservation is None:
+                if kept is not None:
+                    kept.RemoveAlarm()
+                return kept is not None
+            spec = disabled_alarm(reservation.alarm_name, reservation.text)
+            if kept is None:
+                manager.CreateAlarm(home, spec)
+            else:
+                kept.ReconfigureAlarm(spec)
+        except (vim.fault.DuplicateName, vmodl.fault.ManagedObjectNotFound):
+            return False
+    return True
 
 
 def alarm_manager(session: Session) -> Any:

@@ -1,16 +1,11 @@
-"""Turn a change into a vCenter task. A writer can change things; a reader cannot.
-
-Reservations at vCenter: like locks, disabled alarms of their folder.
-
-Assigning tags to a VM and removing them: several in one call, whose answer lists the failures.
-"""
+"""Turn a change into a vCenter task, or carry it out at once. A writer can change things; a reader cannot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.changes.change import CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, MakeFromScratch
@@ -26,7 +21,7 @@ from vgpu_cfg.vsphere.reading.tags import ASSOCIATIONS
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.alarms import alarm_manager, disabled_alarm
+from vgpu_cfg.vsphere.writing.alarms import write_reservation
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.specs import (
@@ -269,30 +264,6 @@ class VCenterWriter:
 
 def _moid(task: Any) -> str:
     return str(task._moId)
-
-
-def write_reservation(session: Session, reservation: Reservation | None, alarm: str) -> bool:
-    """Make, change or remove a reservation in one call; `alarm` is the moid of the current one, "" for none.
-
-    Returns False if another of its name was made meanwhile, or if the current one has gone.
-    """
-    manager = alarm_manager(session)
-    home = session.alarm_home
-    kept = vim.alarm.Alarm(alarm, session.stub) if alarm else None
-    with translated("writing the reservation", alarm or str(home._moId)):
-        try:
-            if reservation is None:
-                if kept is not None:
-                    kept.RemoveAlarm()
-                return kept is not None
-            spec = disabled_alarm(reservation.alarm_name, reservation.text)
-            if kept is None:
-                manager.CreateAlarm(home, spec)
-            else:
-                kept.ReconfigureAlarm(spec)
-        except (vim.fault.DuplicateName, vmodl.fault.ManagedObjectNotFound):
-            return False
-    return True
 
 
 def set_vm_tags(session: Session, vm_moid: str, detach: Sequence[str], attach: Sequence[str]) -> None:
