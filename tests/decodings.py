@@ -9,11 +9,10 @@ import pytest
 from pyVmomi import VmomiSupport, vmodl
 from pyVmomi.SoapAdapter import SoapResponseDeserializer, SoapStubAdapterBase
 
-from vgpu_cfg.vsphere.wire import kept, stub
-from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, UnreadableAnswer
-from vgpu_cfg.vsphere.wire.kept import Moid, Read
+from vgpu_cfg.vsphere.wire import decoding, stub
+from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, Moid, Read, UnreadableAnswer
 
-KEPT = kept.__name__
+KEPT = decoding.__name__
 PAGE: Any = vmodl.query.PropertyCollector.RetrieveResult
 
 

@@ -351,7 +351,7 @@ def open_session(
         outage.is_called_off = stopped.is_set
     wire = until_stopped(logged(transport, connection, connection.server), connection.server)
     if reads_only:
-        from vgpu_cfg.vsphere.wire.reading_only import ReadingOnly
+        from vgpu_cfg.vsphere.wire.wrapped import ReadingOnly
 
         wire = ReadingOnly(wire)
     with Session(
@@ -372,7 +372,7 @@ def logged(transport: Transport, connection: Connection, server: str) -> Transpo
     """Return a wire whose requests are listed in the file that the user named; else the same one."""
     if connection.log_calls is None:
         return transport
-    from vgpu_cfg.vsphere.wire.call_log import Logged
+    from vgpu_cfg.vsphere.wire.wrapped import Logged
 
     return Logged(transport, server, connection.log_calls)
 

@@ -13,7 +13,7 @@ from functools import cache
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.vsphere.wire.collector import Paths
-from vgpu_cfg.vsphere.wire.kept import Kept
+from vgpu_cfg.vsphere.wire.decoding import Kept
 
 HOST = "vim.HostSystem"
 COMPUTE = "vim.ComputeResource"

@@ -15,7 +15,7 @@ from dataclasses import replace
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, NAMESPACED_NAME_KEY
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.wire.collector import Paths
-from vgpu_cfg.vsphere.wire.kept import Kept, Shape
+from vgpu_cfg.vsphere.wire.decoding import Kept, Shape
 
 _DEVICE = "vim.vm.device"
 _CARD = f"{_DEVICE}.VirtualEthernetCard"

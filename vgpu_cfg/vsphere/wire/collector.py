@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.errors import TooMuch
+from vgpu_cfg.vsphere.wire.decoding import Read, Shape
 from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
 from vgpu_cfg.vsphere.wire.flight import Ahead
-from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.stub import Answer
 

@@ -19,9 +19,8 @@ from pyVmomi.SoapAdapter import SoapStubAdapterBase
 from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire.allowances import PATIENCE, patient
-from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, UnreadableAnswer
+from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, Read, Shape, UnreadableAnswer
 from vgpu_cfg.vsphere.wire.flight import travelling
-from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 Answer = tuple[int, bytes]

@@ -12,8 +12,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 from tests.decodings import Judged, is_refused_by_both, stub_of
 from tests.unit.vsphere.soap_answers import ENVELOPE, VERSION, fault
 from vgpu_cfg.vsphere.reading.passes import OF_HOSTS, OF_VMS
-from vgpu_cfg.vsphere.wire.decoding import Decoder, UnreadableAnswer
-from vgpu_cfg.vsphere.wire.kept import Moid
+from vgpu_cfg.vsphere.wire.decoding import Decoder, Moid, UnreadableAnswer
 
 ENTITIES: Any = VmomiSupport.GetVmodlType("vim.ManagedEntity[]")
 

@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.errors import NotPermitted
-from vgpu_cfg.vsphere.wire.reading_only import ReadingOnly
+from vgpu_cfg.vsphere.wire.wrapped import ReadingOnly
 
 
 class Wire:
