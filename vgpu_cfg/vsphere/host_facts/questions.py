@@ -246,7 +246,7 @@ def read_depots(
     """Return by host (moid) the content of each of its depots, or the error; raises LOST errors.
 
     `esxcli software sources vib list` lists the VIBs of a depot (ESXi Installation and Setup 7.0) and changes
-    nothing. It reaches what the host reaches: its own datastores, and addresses that its firewall permits.
+    nothing. It has the reach of the host: its own datastores, and addresses that its firewall permits.
     """
 
     def looked(moid: str) -> Mapping[str, DepotLook]:

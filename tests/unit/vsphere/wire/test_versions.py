@@ -93,7 +93,7 @@ def test_one_root_that_is_used_is_newer_than_the_oldest_version_and_is_asked_for
         for name in newer
         if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))
     }
-    assert used == {("direct_path.py", "directPathProfileManager")}
+    assert used == {("host_kinds.py", "directPathProfileManager")}
 
 
 @pytest.mark.parametrize(
