@@ -22,8 +22,6 @@ PLACE = ("--in=training", "--datastore=LocalDS_0", "--cluster=DC0_C0", "--networ
 DIFFERS = {
     "user-events": "it has no LogUserEvent",
     "nic-keys-are-lowest-free": "it counts the keys of all devices",
-    "clone-honours-config-spec": "it ignores `config` in a clone",
-    "clone-accepts-instance-uuid": "it ignores `config` in a clone",
     "extra-config-is-copied": "a clone has none of it",
     "old-change-version-is-rejected": "it ignores the change version",
     "power-on-moves-change-version": "only a reconfiguration moves it",

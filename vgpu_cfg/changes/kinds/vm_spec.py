@@ -1,6 +1,6 @@
 """A request to a VM: vSphere's ConfigSpec as plain values, device by device.
 
-Each describes its manual steps and the privileges it needs. Options of govc are those of its release 0.52;
+Each describes its manual steps and the privileges it needs. Options of govc are those of its release 0.56;
 requests that it cannot express are left to the vSphere Client.
 """
 

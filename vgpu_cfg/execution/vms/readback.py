@@ -1,7 +1,7 @@
 """Compare a VM with a request that the server accepted.
 
-A clone may come back without CPU, memory, firmware or extraConfig (vcsim v0.52.0 drops all of these), so the
-request is compared with the VM, and the difference is a new request.
+A clone may come back without CPU, memory, firmware or extraConfig (vcsim up to 0.52 drops all of these), so
+the request is compared with the VM, and the difference is a new request.
 """
 
 from __future__ import annotations
