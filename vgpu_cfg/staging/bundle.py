@@ -10,25 +10,37 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests import modules as gpu
 from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestFile, GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
-from vgpu_cfg.staging.modules.gpus import cuda, driver, licence, nccl, nouveau, toolkit
-from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, site, time, traffic, users
-from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, peermem, roce
-from vgpu_cfg.staging.modules.training import (
-    containers,
-    image,
-    launcher,
-    monitoring,
-    rank,
-    registry,
-    shared_folder,
-    ssh_mesh,
-    worker,
-)
+from vgpu_cfg.staging.modules.gpus.cuda import stage_cuda
+from vgpu_cfg.staging.modules.gpus.driver import stage_driver
+from vgpu_cfg.staging.modules.gpus.licence import stage_licence
+from vgpu_cfg.staging.modules.gpus.nccl import stage_nccl
+from vgpu_cfg.staging.modules.gpus.nouveau import stage_nouveau
+from vgpu_cfg.staging.modules.gpus.toolkit import stage_toolkit
+from vgpu_cfg.staging.modules.machine.host_name import stage_host_name
+from vgpu_cfg.staging.modules.machine.hosts import stage_hosts
+from vgpu_cfg.staging.modules.machine.limits import stage_limits
+from vgpu_cfg.staging.modules.machine.network import stage_network
+from vgpu_cfg.staging.modules.machine.site import stage_site
+from vgpu_cfg.staging.modules.machine.time import stage_time
+from vgpu_cfg.staging.modules.machine.traffic import stage_traffic
+from vgpu_cfg.staging.modules.machine.users import stage_users
+from vgpu_cfg.staging.modules.rdma.nic_firmware import stage_nic_firmware
+from vgpu_cfg.staging.modules.rdma.ofed import stage_ofed
+from vgpu_cfg.staging.modules.rdma.peermem import stage_peermem
+from vgpu_cfg.staging.modules.rdma.roce import stage_roce
+from vgpu_cfg.staging.modules.training.containers import stage_containers
+from vgpu_cfg.staging.modules.training.image import stage_image
+from vgpu_cfg.staging.modules.training.launcher import stage_launcher
+from vgpu_cfg.staging.modules.training.monitoring import stage_monitoring
+from vgpu_cfg.staging.modules.training.rank import stage_rank
+from vgpu_cfg.staging.modules.training.registry import stage_registry
+from vgpu_cfg.staging.modules.training.shared_folder import stage_shared_folder
+from vgpu_cfg.staging.modules.training.ssh_mesh import stage_ssh_mesh
+from vgpu_cfg.staging.modules.training.worker import stage_worker
 from vgpu_cfg.staging.rendering import STATE_FOLDER, Staged, StagingContext, compose, render, script_path
 
 RUNNER = "/usr/local/sbin/vgpu-cfg-stage"
@@ -103,62 +115,62 @@ def modules_list(spec: GuestSpec) -> str:
     return "\n".join([f"spec {spec.digest}", *lines, ""])
 
 
-def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
+def stage_module(module: GuestModule, context: StagingContext) -> Staged:
     """Turn one module into files and the halves of its script. Raises `GuestError`."""
     match module:
         case kinds.HostNameModule():
-            return host_name.stage(module, context)
+            return stage_host_name(module, context)
         case kinds.UsersModule():
-            return users.stage(module, context)
+            return stage_users(module, context)
         case kinds.HostsModule():
-            return hosts.stage(module, context)
+            return stage_hosts(module)
         case kinds.NetworkModule():
-            return network.stage(module, context)
+            return stage_network(module)
         case kinds.SiteModule():
-            return site.stage(module, context)
+            return stage_site(module, context)
         case kinds.TimeModule():
-            return time.stage(module, context)
+            return stage_time(module)
         case training.SshMeshModule():
-            return ssh_mesh.stage(module, context)
+            return stage_ssh_mesh(module, context)
         case kinds.NouveauModule():
-            return nouveau.stage(module, context)
+            return stage_nouveau()
         case kinds.DriverModule():
-            return driver.stage(module, context)
+            return stage_driver(module)
         case kinds.LicenceModule():
-            return licence.stage(module, context)
+            return stage_licence(module, context)
         case kinds.OfedModule():
-            return ofed.stage(module, context)
+            return stage_ofed(module, context)
         case kinds.PeermemModule():
-            return peermem.stage(module, context)
+            return stage_peermem(module)
         case kinds.NicFirmwareModule():
-            return nic_firmware.stage(module, context)
+            return stage_nic_firmware(module)
         case kinds.RoceModule():
-            return roce.stage(module, context)
-        case gpu.CudaModule():
-            return cuda.stage(module, context)
-        case gpu.NcclModule():
-            return nccl.stage(module, context)
+            return stage_roce(module, context)
+        case kinds.CudaModule():
+            return stage_cuda(module)
+        case kinds.NcclModule():
+            return stage_nccl(module)
         case kinds.LimitsModule():
-            return limits.stage(module, context)
+            return stage_limits(module)
         case kinds.TrafficModule():
-            return traffic.stage(module, context)
+            return stage_traffic(module, context)
         case kinds.SharedFolderModule():
-            return shared_folder.stage(module, context)
+            return stage_shared_folder(module, context)
         case training.ContainersModule():
-            return containers.stage(module, context)
+            return stage_containers(module)
         case training.ToolkitModule():
-            return toolkit.stage(module, context)
+            return stage_toolkit(module)
         case training.RegistryModule():
-            return registry.stage(module, context)
+            return stage_registry(module, context)
         case training.ImageModule():
-            return image.stage(module, context)
+            return stage_image(module, context)
         case training.WorkerModule():
-            return worker.stage(module, context)
+            return stage_worker(module, context)
         case training.RankModule():
-            return rank.stage(module, context)
+            return stage_rank(module, context)
         case training.LauncherModule():
-            return launcher.stage(module, context)
+            return stage_launcher(module, context)
         case training.MonitoringModule():
-            return monitoring.stage(module, context)
+            return stage_monitoring(module, context)
         case _:
             assert_never(module)

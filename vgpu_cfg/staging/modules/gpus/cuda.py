@@ -15,7 +15,7 @@ from vgpu_cfg.model.guests.downloads import CUDA_KEYRINGS, CUDA_RPM_KEYS
 from vgpu_cfg.model.guests.modules import CudaModule
 from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, check_cuda_version, check_url, package_kind
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, render, source_file
 
 DRIVERS = (
     *(
@@ -32,7 +32,7 @@ DRIVERS = (
 """The packages in NVIDIA's repository that would replace the vGPU's own guest driver."""
 
 
-def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_cuda(module: CudaModule) -> Staged:
     """Install the toolkit unless its folder is there, and write its PATH."""
     version = values.asserted(check_cuda_version, "the CUDA Toolkit version", module.version)
     repository = values.asserted(check_url, "the CUDA repository", module.repository)

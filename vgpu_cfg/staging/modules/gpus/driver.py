@@ -7,12 +7,12 @@ import re
 from vgpu_cfg.model.guests.modules import DriverModule
 from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves
+from vgpu_cfg.staging.rendering import Staged, halves
 
 _BRANCH = re.compile(r"[0-9]{3,4}")
 
 
-def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_driver(module: DriverModule) -> Staged:
     """Install the package where no driver of a branch that the host takes is there."""
     for branch in (*module.branches, *module.refused):
         if not _BRANCH.fullmatch(branch):

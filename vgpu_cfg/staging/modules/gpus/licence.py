@@ -12,7 +12,7 @@ from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, secret_fi
 _FEATURE_TYPES = (0, 1, 2, 4)
 
 
-def stage(module: LicenceModule, context: StagingContext) -> Staged:
+def stage_licence(module: LicenceModule, context: StagingContext) -> Staged:
     """Write both and wait, within bounds, until every GPU says that it is licensed."""
     token = context.secret(module.token, "the client configuration token").strip()
     if module.feature_type not in _FEATURE_TYPES:

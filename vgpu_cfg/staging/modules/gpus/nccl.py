@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import requested_options
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, render, source_file
 
 PROGRAM = "/opt/vgpu-cfg/nccl-env"
 _NEAR_TO_FAR = ("PIX", "PXB", "PHB", "SYS")
 """NCCL_NET_GDR_LEVEL's own words; it has none for another root complex of one node, which PHB takes in."""
 
 
-def stage(module: NcclModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_nccl(module: NcclModule) -> Staged:
     """Write the program, and the unit that runs it at every boot; run it now."""
     program = render(
         "nccl-env.sh.j2",

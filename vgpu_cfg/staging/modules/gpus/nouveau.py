@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.guests.modules import NouveauModule
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 _BLACKLIST = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 
-def stage(module: NouveauModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_nouveau() -> Staged:
     """Write the blacklist and the initramfs; a restart is due only where nouveau runs and does not let go."""
     return halves("nouveau.sh.j2", source_file("blacklist-nouveau.conf", _BLACKLIST))

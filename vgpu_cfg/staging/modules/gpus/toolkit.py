@@ -11,7 +11,7 @@ from vgpu_cfg.model.guests.downloads import TOOLKIT, check_pin
 from vgpu_cfg.model.guests.training_modules import ToolkitModule
 from vgpu_cfg.model.plan_file.guest_values import check_url
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render
+from vgpu_cfg.staging.rendering import Staged, render
 from vgpu_cfg.staging.runtimes import SERVICES
 
 CONFIGURATIONS = {
@@ -24,7 +24,7 @@ _PACKAGES = (TOOLKIT, f"{TOOLKIT}-base", "libnvidia-container-tools", "libnvidia
 """All four have the toolkit's version, and the package managers would take the newest of each."""
 
 
-def stage(module: ToolkitModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
+def stage_toolkit(module: ToolkitModule) -> Staged:
     """Install the toolkit and configure the runtime; Apptainer's --nv needs neither."""
     repository = values.asserted(check_url, "the toolkit's repository", module.repository)
     version = values.asserted(check_pin, "the toolkit's version", module.version) if module.version else ""

@@ -7,7 +7,7 @@ from vgpu_cfg.staging import values
 from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 
-def stage(module: HostNameModule, context: StagingContext) -> Staged:
+def stage_host_name(module: HostNameModule, context: StagingContext) -> Staged:
     """Write the name; where no address of the plan goes by it, the loopback does."""
     name = values.host_name(module.host_name)
     full = values.domain_name(f"{name}.{module.domain}") if module.domain else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.modules import HostsModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 
-def stage(module: HostsModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_hosts(module: HostsModule) -> Staged:
     """Write the block; the file is rewritten in place, since containers have it mounted."""
     lines = [
         " ".join([values.address(entry.address), *(values.domain_name(name) for name in entry.names)])

@@ -9,14 +9,14 @@ import re
 
 from vgpu_cfg.model.guests.modules import LimitsModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 _SIZE = re.compile(r"([0-9]{1,10}) ?([KMGT])(i?B)?", re.IGNORECASE)
 _KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}
 _LIMITS = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
 
 
-def stage(module: LimitsModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_limits(module: LimitsModule) -> Staged:
     """Write the limits of logins and of services, and /dev/shm's size now and in /etc/fstab."""
     kib = kib_of(module.shared_memory) if module.shared_memory else 0
     return halves(

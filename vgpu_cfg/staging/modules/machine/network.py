@@ -11,10 +11,10 @@ from __future__ import annotations
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.model.guests.modules import NetworkModule
 from vgpu_cfg.staging.netplan import keyfile, link_file, network_config, nic_arguments
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 
-def stage(module: NetworkModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_network(module: NetworkModule) -> Staged:
     """Write netplan's file, or NetworkManager's where netplan is not; apply it where it is not so yet."""
     files = [
         source_file("network.yaml", write_foreign({"network": network_config(module.nics)})),

@@ -35,7 +35,7 @@ _DISTRIBUTIONS = (
 _ALWAYS_DIRECT = ("localhost", "127.0.0.1", "::1")
 
 
-def stage(module: SiteModule, context: StagingContext) -> Staged:
+def stage_site(module: SiteModule, context: StagingContext) -> Staged:
     """Write the site's settings, and remove its earlier ones. Raises `GuestError`."""
     proxy = [] if module.proxy is None else [(ENVIRONMENT, "proxy.env"), (_APT_PROXY, "apt-proxy.conf")]
     plain = dict(_runtime_files(module)) | (dict(_drop_ins(module)) if module.proxy is not None else {})

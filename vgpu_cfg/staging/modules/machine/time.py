@@ -9,12 +9,12 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.modules import TimeModule
 from vgpu_cfg.model.plan_file.guest_values import check_time_server
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 _HEAD = "# Written by vgpu-cfg, from `guest.time` of the plan file.\n"
 
 
-def stage(module: TimeModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_time(module: TimeModule) -> Staged:
     """Write the file of whichever is there, start it anew where it changed, and wait until it follows."""
     servers = [values.asserted(check_time_server, "an NTP server", one) for one in module.servers]
     # The clock is stepped at the start however far it is off; where it drifts later, it is slewed.

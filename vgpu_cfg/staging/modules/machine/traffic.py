@@ -17,7 +17,7 @@ FILES = {
 }
 
 
-def stage(module: TrafficModule, context: StagingContext) -> Staged:
+def stage_traffic(module: TrafficModule, context: StagingContext) -> Staged:
     """Write the classes and the unit that sets them at each boot."""
     if not 0 < module.control_mbps < module.link_mbps:
         raise GuestError(

@@ -10,7 +10,7 @@ from vgpu_cfg.staging import values
 from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
 
 
-def stage(module: UsersModule, context: StagingContext) -> Staged:
+def stage_users(module: UsersModule, context: StagingContext) -> Staged:
     """Make the accounts; an account's other keys stay, and no account is removed."""
     users = accounts(module, context)
     sudoers = "".join(

@@ -10,13 +10,13 @@ import re
 from vgpu_cfg.model.guests.modules import NicFirmwareModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import nic_arguments
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves
+from vgpu_cfg.staging.rendering import Staged, halves
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_]+")
 
 
-def stage(module: NicFirmwareModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_nic_firmware(module: NicFirmwareModule) -> Staged:
     """Set what differs; what then waits for the next boot needs the host's power cycle: a manual step."""
     parameters = sorted((name, value) for name, value in module.parameters.items())
     for name, value in parameters:

@@ -18,7 +18,7 @@ _MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")
 """MLNX_OFED_LINUX-5.8-6.0.4.2-ubuntu22.04-x86_64.tgz; `ofed_info -s` begins alike."""
 
 
-def stage(module: OfedModule, context: StagingContext) -> Staged:
+def stage_ofed(module: OfedModule, context: StagingContext) -> Staged:
     """Install the stack where it is missing."""
     package = values.package(module.package) if module.package else ""
     suffix = package_kind(package)

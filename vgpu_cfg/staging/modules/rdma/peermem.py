@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.modules import PeermemModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, source_file
+from vgpu_cfg.staging.rendering import Staged, halves, source_file
 
 
-def stage(module: PeermemModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+def stage_peermem(module: PeermemModule) -> Staged:
     """Load nvidia-peermem now and at every boot where dma-buf does not do, built anew if it must be."""
     return halves(
         "peermem.sh.j2",

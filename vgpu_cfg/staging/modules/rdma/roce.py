@@ -13,7 +13,7 @@ from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, s
 PROGRAM = "/usr/local/sbin/vgpu-cfg-roce"
 
 
-def stage(module: RoceModule, context: StagingContext) -> Staged:
+def stage_roce(module: RoceModule, context: StagingContext) -> Staged:
     """Write a program and the unit that runs it at every boot, and run it now."""
     if not (0 <= module.dscp <= 63 and 0 <= module.priority <= 7):
         raise GuestError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import ContainersModule
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render
+from vgpu_cfg.staging.rendering import Staged, render
 from vgpu_cfg.staging.runtimes import COMMANDS, SERVICES, STORES
 
 
-def stage(module: ContainersModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
+def stage_containers(module: ContainersModule) -> Staged:
     """Install the runtime and start it; an installed one is used, whatever its source."""
     words = {
         "runtime": module.runtime,

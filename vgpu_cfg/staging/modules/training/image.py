@@ -24,7 +24,7 @@ def pulled_name(image: str, digest: str) -> str:
     return checked_image(f"{folder}{slash}{last.partition(':')[0]}@{digest}", "training.image")
 
 
-def stage(module: ImageModule, context: StagingContext) -> Staged:
+def stage_image(module: ImageModule, context: StagingContext) -> Staged:
     """Pull or load the image, and run a probe in it once per image."""
     image = checked_image(module.image, "training.image")
     worker = context.spec.get(WorkerModule)

@@ -26,7 +26,7 @@ FILES = {
 """The installed files of the module, by permissions."""
 
 
-def stage(module: LauncherModule, context: StagingContext) -> Staged:
+def stage_launcher(module: LauncherModule, context: StagingContext) -> Staged:
     """Write the launcher. Raises `GuestError` for a name that a host file or an environment cannot carry."""
     if not module.workers:
         raise GuestError(

@@ -61,7 +61,7 @@ PRIORITY_COUNTERS = ("rx_bytes", "tx_bytes", "rx_pause", "tx_pause", "rx_discard
 """Counters of ports, as `ethtool -S` names them: of all, and by priority (`rx_prio3_pause`)."""
 
 
-def stage(module: MonitoringModule, context: StagingContext) -> Staged:
+def stage_monitoring(module: MonitoringModule, context: StagingContext) -> Staged:
     """Write the units of the exporters, or of Prometheus and Grafana with all that they read."""
     unknown = sorted(set(module.images) - set(MONITORING_IMAGES))
     if unknown:

@@ -15,7 +15,7 @@ FOLDER = "/opt/vgpu-cfg"
 """The container path of the files staged for training: they are mounted at the same path."""
 
 
-def stage(module: RankModule, context: StagingContext) -> Staged:
+def stage_rank(module: RankModule, context: StagingContext) -> Staged:
     """Write what starts a process. Raises `GuestError` for a name that an environment cannot carry."""
     texts = {
         f"{FOLDER}/rank": (render("train/rank.sh.j2"), "755"),

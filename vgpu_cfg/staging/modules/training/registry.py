@@ -12,7 +12,7 @@ from vgpu_cfg.staging.runtimes import COMMANDS
 SECRET = "registry-password"  # noqa: S105 - the name of a file
 
 
-def stage(module: RegistryModule, context: StagingContext) -> Staged:
+def stage_registry(module: RegistryModule, context: StagingContext) -> Staged:
     """Log in; done again whenever a password is brought. Raises `GuestError` where it is not known."""
     password = context.secret(module.password, f"the password for {module.server}")
     words = {

@@ -14,7 +14,7 @@ from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_fi
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
 
 
-def stage(module: SharedFolderModule, context: StagingContext) -> Staged:
+def stage_shared_folder(module: SharedFolderModule, context: StagingContext) -> Staged:
     """Export the folder, or mount it. Raises `GuestError` for a path or an address that neither can carry."""
     path = values.asserted(check_folder, "a shared folder", module.path).rstrip("/")
     if module.role == "server":

@@ -35,7 +35,7 @@ HOST_KEYS = tuple(f"/etc/ssh/ssh_host_{kind}_key" for kind in ("ed25519", "ecdsa
 UNIT = "vgpu-cfg-mesh.service"
 
 
-def stage(module: SshMeshModule, context: StagingContext) -> Staged:
+def stage_ssh_mesh(module: SshMeshModule, context: StagingContext) -> Staged:
     """Write the mesh's folder, and an sshd of its own on the guest where no container has one.
 
     Raises `GuestError` for a name, an address or a user that these files cannot carry.

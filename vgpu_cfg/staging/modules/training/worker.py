@@ -10,7 +10,7 @@ from vgpu_cfg.staging.runtimes import COMMANDS, CONTAINER, LOGS_FOLDER, run_comm
 START = "/opt/vgpu-cfg/worker-start"
 
 
-def stage(module: WorkerModule, context: StagingContext) -> Staged:
+def stage_worker(module: WorkerModule, context: StagingContext) -> Staged:
     """Write the unit and its program; it is restarted only if these changed."""
     files = container_files(
         CONTAINER,
