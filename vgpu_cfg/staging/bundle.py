@@ -1,7 +1,4 @@
-"""The bundle of a guest: the manifest, each module's script and files, the runner and its unit.
-
-The file of `staging.modules` that turns each module of a guest into files and a script.
-"""
+"""The bundle of a guest: the manifest, each module's script and files, the runner and its unit."""
 
 from __future__ import annotations
 
@@ -14,33 +11,29 @@ from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestFile, GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
-from vgpu_cfg.staging.modules.gpus.cuda import stage_cuda
-from vgpu_cfg.staging.modules.gpus.driver import stage_driver
-from vgpu_cfg.staging.modules.gpus.licence import stage_licence
-from vgpu_cfg.staging.modules.gpus.nccl import stage_nccl
-from vgpu_cfg.staging.modules.gpus.nouveau import stage_nouveau
-from vgpu_cfg.staging.modules.gpus.toolkit import stage_toolkit
-from vgpu_cfg.staging.modules.machine.host_name import stage_host_name
-from vgpu_cfg.staging.modules.machine.hosts import stage_hosts
-from vgpu_cfg.staging.modules.machine.limits import stage_limits
-from vgpu_cfg.staging.modules.machine.network import stage_network
-from vgpu_cfg.staging.modules.machine.site import stage_site
-from vgpu_cfg.staging.modules.machine.time import stage_time
-from vgpu_cfg.staging.modules.machine.traffic import stage_traffic
-from vgpu_cfg.staging.modules.machine.users import stage_users
-from vgpu_cfg.staging.modules.rdma.nic_firmware import stage_nic_firmware
-from vgpu_cfg.staging.modules.rdma.ofed import stage_ofed
-from vgpu_cfg.staging.modules.rdma.peermem import stage_peermem
-from vgpu_cfg.staging.modules.rdma.roce import stage_roce
-from vgpu_cfg.staging.modules.training.containers import stage_containers
-from vgpu_cfg.staging.modules.training.image import stage_image
-from vgpu_cfg.staging.modules.training.launcher import stage_launcher
-from vgpu_cfg.staging.modules.training.monitoring import stage_monitoring
-from vgpu_cfg.staging.modules.training.rank import stage_rank
-from vgpu_cfg.staging.modules.training.registry import stage_registry
-from vgpu_cfg.staging.modules.training.shared_folder import stage_shared_folder
-from vgpu_cfg.staging.modules.training.ssh_mesh import stage_ssh_mesh
-from vgpu_cfg.staging.modules.training.worker import stage_worker
+from vgpu_cfg.staging.modules.containers import stage_containers, stage_image, stage_registry, stage_worker
+from vgpu_cfg.staging.modules.gpus import (
+    stage_cuda,
+    stage_driver,
+    stage_licence,
+    stage_nouveau,
+    stage_toolkit,
+)
+from vgpu_cfg.staging.modules.launcher import stage_launcher, stage_rank
+from vgpu_cfg.staging.modules.machine import (
+    stage_host_name,
+    stage_hosts,
+    stage_limits,
+    stage_time,
+    stage_users,
+)
+from vgpu_cfg.staging.modules.monitoring import stage_monitoring
+from vgpu_cfg.staging.modules.nccl import stage_nccl
+from vgpu_cfg.staging.modules.network import stage_network, stage_traffic
+from vgpu_cfg.staging.modules.rdma import stage_nic_firmware, stage_ofed, stage_peermem, stage_roce
+from vgpu_cfg.staging.modules.shared_folder import stage_shared_folder
+from vgpu_cfg.staging.modules.site import stage_site
+from vgpu_cfg.staging.modules.ssh_mesh import stage_ssh_mesh
 from vgpu_cfg.staging.rendering import STATE_FOLDER, Staged, StagingContext, compose, render, script_path
 
 RUNNER = "/usr/local/sbin/vgpu-cfg-stage"

@@ -20,7 +20,7 @@ from vgpu_cfg.model.guests.guest import HEADER, JOINED, GuestFile, GuestSpec, cl
 from vgpu_cfg.model.guests.guestinfo import MOST_BYTES, pack
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
 from vgpu_cfg.staging.bundle import RUNNER
-from vgpu_cfg.staging.modules.machine.users import accounts
+from vgpu_cfg.staging.modules.machine import accounts
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.rendering import StagingContext
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.staging.sandbox import Ran, Sandbox
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
-from vgpu_cfg.staging.modules.gpus.nccl import gpudirect_level
+from vgpu_cfg.staging.modules.nccl import gpudirect_level
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 ens192\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0

@@ -9,7 +9,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import LimitsModule, NicFirmwareModule, OfedModule, RoceModule
 from vgpu_cfg.staging.bundle import stage_module
-from vgpu_cfg.staging.modules.machine.limits import kib_of
+from vgpu_cfg.staging.modules.machine import kib_of
 
 MAC = "b8:3f:d2:00:00:01"
 NIC = GuestNic(mac=MAC, mtu=9000)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
-import pkgutil
 import subprocess
 
 import pytest
@@ -17,7 +15,6 @@ from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.shells.keys import PlanKeyRing
-from vgpu_cfg.staging import modules
 from vgpu_cfg.staging.rendering import (
     Staged,
     compose,
@@ -220,13 +217,6 @@ def test_what_is_written_is_read_as_the_same(data: dict[str, object]) -> None:
 )
 def test_text_stays_text_for_readers_of_any_version(text: str) -> None:
     assert read_foreign(write_foreign({text: text}), "x") == {text: text}
-
-
-@pytest.mark.parametrize("kind", MODULE_ORDER)
-def test_every_kind_of_module_has_a_file_of_its_own(kind: str) -> None:
-    found = pkgutil.walk_packages(modules.__path__, f"{modules.__name__}.")
-    (name,) = (one.name for one in found if one.name.endswith(f".{kind.replace('-', '_')}"))
-    assert callable(importlib.import_module(name).stage)
 
 
 @pytest.mark.parametrize("odd", ["\x1b[31m", "\x00", "\x7f", "\x85", "\u2028", "\ufeff", "\x0b"])

@@ -1,1 +1,1 @@
-"""The output of each guest module: one file per kind, by subject, each with `stage(module, context)`."""
+"""The output of each guest module, by subject: its files, and the halves of its script."""

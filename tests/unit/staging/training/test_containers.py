@@ -16,7 +16,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
-from vgpu_cfg.staging.modules.training.image import pulled_name
+from vgpu_cfg.staging.modules.containers import pulled_name
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 Runtime = Literal["docker", "containerd", "apptainer"]

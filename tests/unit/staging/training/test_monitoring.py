@@ -19,7 +19,7 @@ from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
 from vgpu_cfg.staging.alerts import ALERTS, alert_rules
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
-from vgpu_cfg.staging.modules.training.monitoring import (
+from vgpu_cfg.staging.modules.monitoring import (
     HARDWARE_COUNTERS,
     PORT_COUNTERS,
     PRIORITY_COUNTERS,

@@ -11,7 +11,7 @@ from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import WorkerModule
-from vgpu_cfg.staging.modules.training.shared_folder import unit_name
+from vgpu_cfg.staging.modules.shared_folder import unit_name
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 UNIT = "/etc/systemd/system/vgpu-cfg-worker.service"

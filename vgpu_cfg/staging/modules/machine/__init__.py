@@ -1,3 +1,0 @@
-"""Name, logins, network and limits of a guest, whatever its purpose."""
-
-from __future__ import annotations

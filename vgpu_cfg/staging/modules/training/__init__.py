@@ -1,3 +1,0 @@
-"""Joint training of guests: containers, data, the mesh, the launcher, monitoring."""
-
-from __future__ import annotations
