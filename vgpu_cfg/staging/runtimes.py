@@ -1,7 +1,11 @@
-"""The commands of the three container runtimes, and the path of an image without a daemon.
+"""The three container runtimes: their commands, and the systemd unit that runs a container.
 
 nerdctl accepts docker's arguments, and drives containerd; Apptainer has arguments of its own, has no daemon
 and shares network, processes and shared memory with the guest anyway.
+
+A script makes the container anew at each start, because its devices differ from guest to guest and from boot
+to boot: every GPU's device is named, or a container loses them at the next `systemctl daemon-reload`
+(NVIDIA/nvidia-container-toolkit issue 48), and an RDMA device is added if there is one.
 
 Belief: container-commands, container-error-texts.
 """
@@ -9,12 +13,13 @@ Belief: container-commands, container-error-texts.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import WorkerModule
-from vgpu_cfg.staging.container_unit import checked_image, checked_path
-from vgpu_cfg.staging.rendering import StagingContext
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.rendering import StagingContext, quote_sh, render
 
 CONTAINER = "vgpu-cfg-worker"
 """The name of the container in which training runs."""
@@ -25,6 +30,8 @@ IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
 STORES = {"docker": "/var/lib/docker", "containerd": "/var/lib/containerd", "apptainer": IMAGES_FOLDER}
 """Each runtime's folder of images, unless the template sets another."""
 
+UNITS_FOLDER = "/opt/vgpu-cfg/containers"
+
 LOGS_FOLDER = "/var/log/vgpu-cfg"
 """The folder in which `train` gathers the output of ranks."""
 
@@ -34,6 +41,43 @@ _OWN_MOUNTS = (
     ("/etc/hosts", True),
     (LOGS_FOLDER, False),
 )
+
+
+def container_files(
+    name: str,
+    *,
+    command: str,
+    words: Sequence[str],
+    description: str,
+    gpus: bool = False,
+    rdma: bool = False,
+    folder: str = "",
+) -> dict[str, tuple[str, str]]:
+    """Return the files of a container by path, with their permissions; `words` run it in the foreground.
+
+    `folder` is made before: not every runtime creates the sources of mounts.
+    """
+    image_at = next((at for at, word in enumerate(words) if word == "--entrypoint"), len(words))
+    if command == "apptainer":
+        image_at = 2  # after `apptainer exec`: devices need no word there
+    options, rest = words[:image_at], words[image_at:]
+    script = render(
+        "container-run.sh.j2",
+        name=name,
+        command=command,
+        options=" ".join(map(quote_sh, options)),
+        rest=" ".join(map(quote_sh, rest)),
+        gpus=gpus and command != "apptainer",
+        folder=folder,
+        rdma=rdma and command != "apptainer",
+    )
+    service = (
+        "docker.service" if command == "docker" else "containerd.service" if command == "nerdctl" else ""
+    )
+    unit = render(
+        "container.service.j2", description=description, script=f"{UNITS_FOLDER}/{name}", service=service
+    )
+    return {f"{UNITS_FOLDER}/{name}": (script, "755"), f"/etc/systemd/system/{name}.service": (unit, "644")}
 
 
 def image_file(image: str) -> str:
@@ -58,16 +102,16 @@ def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[st
                 subject=where,
                 remedy="use another target",
             )
-        pairs.append((checked_path(source, where), checked_path(target, where)))
+        pairs.append((values.mount_path(source, where), values.mount_path(target, where)))
     shared = context.spec.get(SharedFolderModule)
     if shared is not None and all(target != shared.path for _, target in pairs):
-        pairs.append((shared.path, checked_path(shared.path, "training.shared_folder")))
+        pairs.append((shared.path, values.mount_path(shared.path, "training.shared_folder")))
     return tuple(pairs)
 
 
 def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
     """Return the words that start the container in the foreground with a shell that is given a script."""
-    image = checked_image(worker.image, "training.image")
+    image = values.image_name(worker.image, "training.image")
     if worker.runtime == "apptainer":
         return [*_apptainer(worker, context), image_file(image), "/bin/sh"]
     words = [COMMANDS[worker.runtime], "run", "--rm", "--name", CONTAINER]

@@ -12,9 +12,12 @@ from collections.abc import Callable, Collection
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.plan_file.guest_values import (
+    check_image,
     check_package,
     check_public_key,
+    check_registry,
     check_sha256,
+    check_shell_variable,
     check_user,
     package_kind,
 )
@@ -24,6 +27,7 @@ _DOMAIN = re.compile(rf"{_HOST_NAME.pattern}(\.{_HOST_NAME.pattern})*")
 _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DRIVER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_UNSAFE_IN_PATHS = re.compile(r"[\x00-\x1f\x7f:,]")
 
 
 def refuse(what: str, text: str, remedy: str) -> GuestError:
@@ -114,7 +118,49 @@ def cidr(text: str) -> str:
     return str(made)
 
 
+def variable_name(text: str, where: str) -> str:
+    """Return the name of an environment variable."""
+    return asserted(check_shell_variable, where, text)
+
+
+def image_name(text: str, where: str) -> str:
+    """Return a container image's name, with its registry, tag or digest."""
+    return asserted(check_image, where, text)
+
+
+def registry_host(text: str, where: str) -> str:
+    """Return a registry's host name, with its port where it has one."""
+    return asserted(check_registry, where, text)
+
+
+def mount_path(text: str, where: str) -> str:
+    """Return an absolute path that a mount can carry: anything but ':', ',' and control characters."""
+    if not text.startswith("/") or _UNSAFE_IN_PATHS.search(text) or "/../" in f"{text}/":
+        raise _refused(text, where, "use an absolute path without ':', ',', '..', or control characters")
+    return text
+
+
+def network(text: str, where: str) -> str:
+    """Return an address or a network."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise _refused(text, where, "specify an address or a network, such as 10.111.0.0/24") from None
+    return text
+
+
+def port(number: int, where: str) -> int:
+    """Return a TCP port."""
+    if not 0 < number < 65536:
+        raise _refused(str(number), where, "specify a port from 1 to 65535")
+    return number
+
+
 def _matching(pattern: re.Pattern[str], what: str, text: str, remedy: str) -> str:
     if not pattern.fullmatch(text):
         raise refuse(what, text, remedy)
     return text
+
+
+def _refused(text: str, where: str, remedy: str) -> GuestError:
+    return GuestError(f"invalid value for {where}: {text!r}", subject=where, remedy=remedy)

@@ -50,7 +50,6 @@ from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.bundle import bundle_files, stage_module
 from vgpu_cfg.staging.cloud_init import metadata, user_data
-from vgpu_cfg.staging.container_unit import checked_network, checked_port, checked_variable
 from vgpu_cfg.staging.export import FORMATS
 from vgpu_cfg.staging.rendering import quote_sh, quote_systemd
 from vgpu_cfg.staging.values import package_of
@@ -221,9 +220,9 @@ REFUSED: dict[str, Callable[[], object] | GuestModule] = {
     "path of a mount": WorkerModule(image=IMAGE, mounts=("/srv/a,b:/data",)),
     "clients of a shared folder": SharedFolderModule(role="server", clients=(SIGNS,)),
     "server of a shared folder": SharedFolderModule(role="client", server=SIGNS),
-    "port": lambda: checked_port(0, "training.port"),
-    "network": lambda: checked_network(SIGNS, "training.network"),
-    "variable of a unit": lambda: checked_variable(SIGNS, "training.environment"),
+    "port": lambda: values.port(0, "training.port"),
+    "network": lambda: values.network(SIGNS, "training.network"),
+    "variable of a unit": lambda: values.variable_name(SIGNS, "training.environment"),
     "worker's image": WorkerModule(image=SIGNS),
     "worker's mount": WorkerModule(image=IMAGE, mounts=("/srv:/opt/vgpu-cfg",)),
     "variable": RankModule(environment={SIGNS: "1"}),

@@ -15,7 +15,7 @@ from typing import Any
 from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.clouds import write_dstack, write_skypilot
 from vgpu_cfg.staging.export.kubernetes import write_kubernetes
-from vgpu_cfg.staging.export.launchers import write_horovod, write_mpi, write_torchrun
+from vgpu_cfg.staging.export.launchers import write_horovod, write_mpi, write_tf_config, write_torchrun
 from vgpu_cfg.staging.export.parts import (
     Exported,
     ExportOptions,
@@ -26,7 +26,6 @@ from vgpu_cfg.staging.export.parts import (
     yaml_of,
 )
 from vgpu_cfg.staging.export.slurm import write_slurm
-from vgpu_cfg.staging.export.tf_config import write_tf_config
 
 
 def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:

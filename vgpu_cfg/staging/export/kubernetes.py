@@ -45,21 +45,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.kubernetes_names import (
-    CLUSTER,
-    ESXI_HOST,
-    GPU,
-    GPU_PROFILE,
-    HOSTNAME,
-    PLAN,
-    PREFERRED_TOPOLOGY,
-    PREFIX,
-    QUEUE,
-    ROLE,
-    label_value,
-    object_name,
-    queue_of,
-)
 from vgpu_cfg.staging.export.parts import (
     RANK,
     SETTINGS_FOLDER,
@@ -67,8 +52,21 @@ from vgpu_cfg.staging.export.parts import (
     ExportOptions,
     header,
     real_memory_mib,
+    text_of,
     yaml_of,
 )
+
+PREFIX = "vgpu-cfg"
+PLAN, ROLE, GPU_PROFILE = f"{PREFIX}/plan", f"{PREFIX}/role", f"{PREFIX}/gpu-profile"
+"""Keys of node labels."""
+CLUSTER, ESXI_HOST, HOSTNAME = f"{PREFIX}/cluster", f"{PREFIX}/esxi-host", "kubernetes.io/hostname"
+"""Keys of node labels that say where a node is, from the widest to the narrowest; every node has the last."""
+GPU = "nvidia.com/gpu"
+"""The resource by which NVIDIA's device plugin counts GPUs."""
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label by which a job asks for a LocalQueue of Kueue."""
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+"""The annotation by which pods ask to be close together, up to a node label."""
 
 _API = "kueue.x-k8s.io/v1beta2"
 _TRAINER_API = "trainer.kubeflow.org/v1alpha1"
@@ -403,3 +401,18 @@ def _pod(host_list: HostList, command: list[str], container: str, *, is_worker: 
 
 def _folder_type(path: str) -> str:
     return "Directory" if path == _INFINIBAND else "DirectoryOrCreate"
+
+
+def label_value(text: str) -> str:
+    """Make the value of a label."""
+    return text_of(text, "-_.")
+
+
+def object_name(text: str, *, longest: int = 50) -> str:
+    """Make the name of an object: small letters, digits and hyphens, as of a DNS label (RFC 1123)."""
+    return text_of(text.lower(), "-", longest=longest) or "plan"
+
+
+def queue_of(host_list: HostList) -> str:
+    """Name the plan's queue."""
+    return object_name(host_list.plan)

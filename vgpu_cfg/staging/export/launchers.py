@@ -1,31 +1,36 @@
-"""torchrun's command on each worker (docs.pytorch.org, "torchrun (Elastic Launch)").
+"""Launchers' files for a plan: torchrun's commands, host files of Horovod and Open MPI, and TF_CONFIG.
 
-Every node has its rank, and the first one is the master: with c10d a rank would be given by chance, and the
-master's address be what its host name resolves to (torch/distributed/run.py). Options are written with
-underscores, which torchrun takes in every version; with hyphens only since 2.0. The command that starts a
-rank on the worker with NCCL's settings starts torchrun, whose processes inherit them.
+torchrun (docs.pytorch.org, "torchrun (Elastic Launch)"): every node has its rank, and the first one is the
+master: with c10d a rank would be given by chance, and the master's address be what its host name resolves to
+(torch/distributed/run.py). Options are written with underscores, which torchrun accepts in every version;
+with hyphens only since 2.0. The command that starts a rank on the worker with NCCL's settings starts
+torchrun, whose processes inherit them.
 
-Host files of Horovod and of Open MPI: a line for each worker, with its slots.
+Host files have a line `NAME slots=N` for each worker. Horovod reads the first word and the text after the
+first `=`, so a line may hold nothing else (horovod/runner/common/util/hosts.py, parse_host_files, 0.28.1);
+Open MPI accepts comments too, which are omitted for that reason (docs.open-mpi.org, "Scheduling processes
+across hosts").
 
-Both read `NAME slots=N`. Horovod takes the first word and the text after the first `=`, so a line may hold
-nothing else (horovod/runner/common/util/hosts.py, parse_host_files, 0.28.1); Open MPI takes comments too,
-which are left out for that reason (docs.open-mpi.org, "Scheduling processes across hosts").
+TF_CONFIG is one JSON for each worker, for TensorFlow's MultiWorkerMirroredStrategy
+(tf.distribute.cluster_resolver.TFConfigClusterResolver): `cluster.worker` lists `host:port` of all, the same
+everywhere, and `task` identifies the reader. Worker 0 is the chief.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import RANK, Exported, ExportOptions, header, with_port
 
-DEFAULT_PORT = 29400
+TORCHRUN_PORT = 29400
 _SCRIPT = "train.py"
 
 
 def write_torchrun(host_list: HostList, options: ExportOptions) -> Exported:
     """Write one shell script for each worker; what follows its name on the command line goes to torchrun."""
-    first, port = host_list.workers[0].peer_address, options.port or DEFAULT_PORT
+    first, port = host_list.workers[0].peer_address, options.port or TORCHRUN_PORT
     files = {
         f"torchrun-{host.host_name}.sh": _script(host_list, host, rank, first, port)
         for rank, host in enumerate(host_list.workers)
@@ -72,3 +77,28 @@ def write_mpi(host_list: HostList, _options: ExportOptions) -> Exported:
 
 def _lines(host_list: HostList) -> str:
     return "".join(f"{host.host_name} slots={host.slots}\n" for host in host_list.workers)
+
+
+TF_CONFIG_PORT = 12345
+"""TensorFlow names no default; this is the port of its documents' examples."""
+
+
+def write_tf_config(host_list: HostList, options: ExportOptions) -> Exported:
+    """Write what each worker's environment variable TF_CONFIG holds."""
+    port = options.port or TF_CONFIG_PORT
+    workers = [with_port(host.peer_address, port) for host in host_list.workers]
+    files = {
+        f"tf-config-{host.host_name}.json": json.dumps(
+            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        )
+        + "\n"
+        for index, host in enumerate(host_list.workers)
+    }
+    first = next(iter(files))
+    return Exported(
+        files,
+        (
+            f'on {host_list.workers[0].host_name}: export TF_CONFIG="$(cat {first})"',
+            "one process per VM, with access to all of the VM's GPUs",
+        ),
+    )

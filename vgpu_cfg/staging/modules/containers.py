@@ -9,7 +9,6 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ImageModule, RegistryModule, WorkerModule
 from vgpu_cfg.model.plan_file.guest_values import check_registry_user
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import checked_image, checked_registry, container_files
 from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
 from vgpu_cfg.staging.runtimes import (
     COMMANDS,
@@ -17,6 +16,7 @@ from vgpu_cfg.staging.runtimes import (
     LOGS_FOLDER,
     SERVICES,
     STORES,
+    container_files,
     image_file,
     run_command,
 )
@@ -45,7 +45,7 @@ def stage_registry(module: RegistryModule, context: StagingContext) -> Staged:
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
-        "server": checked_registry(module.server, "training.registry.server"),
+        "server": values.registry_host(module.server, "training.registry.server"),
         "user": values.asserted(check_registry_user, "a registry's user", module.user),
         "secret": SECRET,
     }
@@ -69,12 +69,12 @@ def pulled_name(image: str, digest: str) -> str:
     if not digest:
         return image
     folder, slash, last = name.rpartition("/")
-    return checked_image(f"{folder}{slash}{last.partition(':')[0]}@{digest}", "training.image")
+    return values.image_name(f"{folder}{slash}{last.partition(':')[0]}@{digest}", "training.image")
 
 
 def stage_image(module: ImageModule, context: StagingContext) -> Staged:
     """Pull or load the image, and run a probe in it once per image."""
-    image = checked_image(module.image, "training.image")
+    image = values.image_name(module.image, "training.image")
     worker = context.spec.get(WorkerModule)
     registry = image.split("/", 1)[0] if "/" in image else ""
     pulled = pulled_name(image, module.digest_pin)

@@ -17,7 +17,6 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import checked_image, checked_port, checked_variable
 from vgpu_cfg.staging.netplan import requested_options
 from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render, source_file
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
@@ -53,7 +52,7 @@ def enters(context: StagingContext) -> bool:
 def container_words(worker: WorkerModule, context: StagingContext) -> dict[str, object]:
     """Return the values with which a template enters the worker's container; each caller uses these."""
     return {
-        "image": checked_image(worker.image, "training.image"),
+        "image": values.image_name(worker.image, "training.image"),
         "runtime": worker.runtime,
         "container": CONTAINER,
         "words": exec_command(worker, context),
@@ -64,7 +63,7 @@ def container_words(worker: WorkerModule, context: StagingContext) -> dict[str, 
 def environment_file(module: RankModule) -> str:
     """Return the plan file's training command, to be read by a shell."""
     lines = [
-        f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
+        f"export {values.variable_name(name, 'training.environment')}={quote_sh(value)}\n"
         for name, value in sorted(module.environment.items())
     ]
     return "".join(
@@ -109,7 +108,7 @@ def stage_launcher(module: LauncherModule, context: StagingContext) -> Staged:
             enters=enters(context),
             mounts=mounts_entered(context),
             framework=module.framework,
-            port=checked_port(module.port, "training.port"),
+            port=values.port(module.port, "training.port"),
             workers=module.workers,
             own=own if module.runs_work else (),
             asked=" ".join(

@@ -1,23 +1,25 @@
-"""GPU monitoring: exporters on workers, Prometheus and Grafana on the head, all pinned.
+"""GPU monitoring: exporters on workers, Prometheus with its alert rules and Grafana on the head, all pinned.
 
 The nvidia-smi method writes its values under the names that DCGM exporter uses, so one dashboard shows both.
+The alerts' metrics are DCGM's (dcgm_fields.h), node exporter's, and those of `rdma-metrics`. Their thresholds
+are choices.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.model.guests.training_modules import MonitoringModule
+from vgpu_cfg.model.verification import OF_PROGRAMS
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.alerts import alert_rules
-from vgpu_cfg.staging.container_unit import checked_image, checked_port, container_files
 from vgpu_cfg.staging.dashboard import dashboard
 from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
-from vgpu_cfg.staging.runtimes import COMMANDS
+from vgpu_cfg.staging.runtimes import COMMANDS, container_files
 
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file
@@ -71,7 +73,7 @@ def stage_monitoring(module: MonitoringModule, context: StagingContext) -> Stage
             remedy=f"use one of {', '.join(MONITORING_IMAGES)}",
         )
     images = {
-        name: checked_image(image, f"training.monitoring.images.{name}")
+        name: values.image_name(image, f"training.monitoring.images.{name}")
         for name, image in {**MONITORING_IMAGES, **module.images}.items()
     }
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
@@ -212,7 +214,7 @@ def scrape_configuration(module: MonitoringModule) -> str:
             else values.domain_name(target.address)
         )
         place = f"[{address}]" if ":" in address else address
-        port = checked_port(target.port, f"the metrics port of {target.vm}")
+        port = values.port(target.port, f"the metrics port of {target.vm}")
         job = {DCGM_PORT: "gpu", NODE_PORT: "node"}.get(port, f"port-{port}")
         jobs.setdefault(job, []).append({"targets": [f"{place}:{port}"], "labels": {"vm": target.vm}})
     return write_foreign(
@@ -226,3 +228,90 @@ def scrape_configuration(module: MonitoringModule) -> str:
 
 def _is_address(text: str) -> bool:
     return ":" in text or text.replace(".", "").isdigit()
+
+
+_XID = "DCGM_FI_DEV_XID_ERRORS"
+
+
+class Alert(NamedTuple):
+    """A rule: it fires once `expr` has held `lasts` long; `summary` is for people, with labels."""
+
+    name: str
+    expr: str
+    lasts: str
+    severity: str
+    summary: str
+
+
+_GPU = "GPU {{ $labels.gpu }} of {{ $labels.vm }}"
+_PORT = "{{ $labels.device }} of {{ $labels.vm }}"
+ALERTS = (
+    Alert(
+        "GpuXid",
+        f"{_XID} > 0 unless ({' or '.join(f'{_XID} == {number}' for number in sorted(OF_PROGRAMS))})",
+        "0s",
+        "warning",
+        f"{_GPU} reported Xid {{{{ $value }}}}; look it up with vgpu-cfg explain",
+    ),
+    Alert(
+        "GpuRemapFailed",
+        "DCGM_FI_DEV_ROW_REMAP_FAILURE > 0",
+        "0s",
+        "critical",
+        f"{_GPU} cannot repair its memory; have it replaced",
+    ),
+    Alert(
+        "GpuRemapPending",
+        "DCGM_FI_DEV_ROW_REMAP_PENDING > 0",
+        "0s",
+        "warning",
+        f"{_GPU} will repair its memory at the next reset; restart the VM in a maintenance window",
+    ),
+    Alert(
+        "GpuMemoryErrors",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL > 0",
+        "0s",
+        "critical",
+        f"{_GPU} had {{{{ $value }}}} uncorrectable memory errors since the driver was loaded",
+    ),
+    Alert("GpuHot", "DCGM_FI_DEV_GPU_TEMP > 85", "15m", "warning", f"{_GPU} is above 85 degrees"),
+    Alert(
+        "RdmaDrops",
+        "increase(vgpu_cfg_port_rx_discards_phy_total[10m]) > 0",
+        "0s",
+        "warning",
+        f"{_PORT} dropped packets; check PFC on the switch port",
+    ),
+    Alert(
+        "RdmaTimeouts",
+        "increase(vgpu_cfg_rdma_local_ack_timeout_err_total[10m]) > 0",
+        "0s",
+        "warning",
+        f"{_PORT} waited for lost packets; check the link and the switch",
+    ),
+    Alert(
+        "RdmaLinkPaused",
+        "increase(vgpu_cfg_port_rx_global_pause_total[10m]) > 0",
+        "0s",
+        "warning",
+        f"{_PORT} was paused for all traffic; set PFC for one priority instead",
+    ),
+    Alert(
+        "ExporterDown", "up == 0", "10m", "warning", "{{ $labels.instance }} of {{ $labels.vm }} is silent"
+    ),
+)
+
+
+def alert_rules() -> dict[str, Any]:
+    """Return the rule file as Prometheus reads it."""
+    rules = [
+        {
+            "alert": one.name,
+            "expr": one.expr,
+            "for": one.lasts,
+            "labels": {"severity": one.severity},
+            "annotations": {"summary": one.summary},
+        }
+        for one in ALERTS
+    ]
+    return {"groups": [{"name": "vgpu-cfg", "rules": rules}]}

@@ -15,7 +15,6 @@ from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import NetworkModule, TrafficModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import checked_port
 from vgpu_cfg.staging.netplan import keyfile, link_file, network_config, nic_arguments
 from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
 
@@ -55,7 +54,7 @@ def stage_traffic(module: TrafficModule, context: StagingContext) -> Staged:
         "link": module.link_mbps,
         "control": module.control_mbps,
         "rest": module.link_mbps - module.control_mbps,
-        "ports": sorted({checked_port(port, "training.traffic") for port in module.control_ports}),
+        "ports": sorted({values.port(port, "training.traffic") for port in module.control_ports}),
     }
     named = [
         (path, f"traffic/{number}", mode) for number, (path, (_, mode)) in enumerate(TRAFFIC_FILES.items(), 1)

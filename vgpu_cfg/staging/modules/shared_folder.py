@@ -8,7 +8,6 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.model.plan_file.guest_values import check_folder
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import checked_network
 from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
@@ -48,7 +47,7 @@ def unit_name(path: str) -> str:
 
 
 def _server(module: SharedFolderModule, path: str, vm: str) -> Staged:
-    clients = tuple(checked_network(client, f"the clients of {path} on {vm}") for client in module.clients)
+    clients = tuple(values.network(client, f"the clients of {path} on {vm}") for client in module.clients)
     if not clients:
         raise GuestError(
             "a shared folder without clients would be open to everyone",

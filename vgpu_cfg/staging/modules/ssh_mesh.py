@@ -14,7 +14,6 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.guest import DERIVED
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_unit import checked_port
 from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
 
 FOLDER = "/etc/vgpu-cfg/mesh"
@@ -43,7 +42,7 @@ def stage_ssh_mesh(module: SshMeshModule, context: StagingContext) -> Staged:
     user = values.user_name(module.user)
     peers = tuple(_checked(peer) for peer in module.peers)
     ports = sorted(
-        {checked_port(module.port, "training.port"), checked_port(module.host_port, "the guest's SSH port")}
+        {values.port(module.port, "training.port"), values.port(module.host_port, "the guest's SSH port")}
     )
     is_derived = context.host_keys.get(module.vm) == DERIVED
     mesh = context.keys.mesh_key()

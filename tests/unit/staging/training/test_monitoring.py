@@ -17,12 +17,13 @@ from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
-from vgpu_cfg.staging.alerts import ALERTS, alert_rules
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
 from vgpu_cfg.staging.modules.monitoring import (
+    ALERTS,
     HARDWARE_COUNTERS,
     PORT_COUNTERS,
     PRIORITY_COUNTERS,
+    alert_rules,
     scrape_configuration,
 )
 
