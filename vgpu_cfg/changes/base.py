@@ -14,12 +14,13 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import (
     Edit,
+    HostRef,
     Impact,
     Placement,
     Row,
@@ -373,3 +374,29 @@ def all_needed(ids: Iterable[str], needs: Mapping[str, Iterable[str]]) -> set[st
             found.add(change_id)
             waiting += needs[change_id]
     return found
+
+
+class HostChangeBase(ChangeBase):
+    """A change to one host. `wave` names the group of hosts that share a limit on how many are down."""
+
+    host: HostRef
+    wave: str = ""
+
+    @property
+    def works_on_host(self) -> str:
+        return self.host.moid
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """Return nothing for intermediate steps."""
+        return ()
+
+
+def setting_rows(
+    targets: Iterable[SettingTarget], tables: Tables, *, is_shown_before: bool = True
+) -> tuple[tuple[str, str, str], ...]:
+    """Return settings as the rows of a table: what, before, after."""
+    return tuple(
+        (tables.setting_label(target), (target.before or "") if is_shown_before else "", target.value)
+        for target in targets
+    )

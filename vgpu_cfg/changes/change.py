@@ -15,28 +15,26 @@ from pydantic import Field
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.kinds.change_host import ChangeHost
 from vgpu_cfg.changes.kinds.change_network import ChangeNetwork
-from vgpu_cfg.changes.kinds.cluster_rules import (
+from vgpu_cfg.changes.kinds.cluster import (
     RemoveRule,
     RemoveVmGroup,
     SetClusterOption,
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetVCenterOption,
 )
-from vgpu_cfg.changes.kinds.configure_vm import MarkVm, ReconfigureVm, UpgradeVm
+from vgpu_cfg.changes.kinds.configure_vm import MarkVm, ReconfigureVm, SetAttributes, SetTags, UpgradeVm
 from vgpu_cfg.changes.kinds.create_vm import CreateVm
 from vgpu_cfg.changes.kinds.destroy_vm import DestroyVm
-from vgpu_cfg.changes.kinds.guest import AwaitCustomization, StageGuest
+from vgpu_cfg.changes.kinds.guest import AwaitCustomization, PauseTraining, ResumeTraining, StageGuest
 from vgpu_cfg.changes.kinds.image import RemediateHost, SetImage
 from vgpu_cfg.changes.kinds.keep_out import SetCordon, SetReservation
-from vgpu_cfg.changes.kinds.label_vm import SetAttributes, SetTags
 from vgpu_cfg.changes.kinds.maintenance import EnterMaintenance, ExitMaintenance
 from vgpu_cfg.changes.kinds.manual_step import ManualStep
 from vgpu_cfg.changes.kinds.move_vm import MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.changes.kinds.power import PowerOffVm, PowerOnVm
 from vgpu_cfg.changes.kinds.restart_host import ColdBootHost, RebootHost, RestartService, ShutDownHost
-from vgpu_cfg.changes.kinds.training import PauseTraining, ResumeTraining
-from vgpu_cfg.changes.kinds.vcenter_option import SetVCenterOption
 
 __all__ = [
     "KINDS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.need import Need, Needed
+from vgpu_cfg.changes.privileges import Need, Needed
 from vgpu_cfg.changes.tables import VmRows
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.model.observed.host_facts import HostAttribute

@@ -1,27 +1,23 @@
-"""A plan: changes, findings, places, and the order in which changes wait for each other.
-
-Facts about a plan's VMs on a host that does not respond: last state, hosts that can start them.
-
-Unknown facts of hosts: settings that nothing reports, and their possible impact.
-"""
+"""A plan: changes, findings, places, unknown facts, and the effects on other VMs and hosts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, Literal, Self
 
 from pydantic import Field
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.reach import Disturbed
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import HostRef, Impact, Placement, Subject, is_nothing
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -265,3 +261,49 @@ def _without_change_version(change: dict[str, object]) -> dict[str, object]:
     if isinstance(spec, dict):
         return change | {"spec": {key: value for key, value in spec.items() if key != "change_version"}}
     return change
+
+
+def disturbed_by(change: Change, observed: Inventory, own: Collection[str]) -> tuple[Disturbed, ...]:
+    """List the effects of a change; `own` are the moids of the plan's VMs."""
+    return tuple(change.disturbs(Reach(change.id, observed, own)))
+
+
+def all_disturbed(
+    changes: Iterable[Change], observed: Inventory, own: Collection[str]
+) -> tuple[Disturbed, ...]:
+    """List what changes disturb, in their order; `own` are the moids of the plan's VMs."""
+    return tuple(one for change in changes for one in disturbed_by(change, observed, own))
+
+
+def lacking(disturbed: Iterable[Disturbed], given: Collection[Approval]) -> Iterator[Disturbed]:
+    """Yield what needs an approval that was not given; of running work the guest is asked."""
+    known = {None, Approval.TRAINING, *given}
+    return (one for one in disturbed if one.needs not in known)
+
+
+def how_to_approve(approval: Approval) -> str:
+    """Say how an approval is given, in the plan file or with the command."""
+    return f"add `allow: [{approval}]` to the plan file, or use --allow {approval}"
+
+
+def reckoned(
+    plan: Plan,
+    observed: Inventory,
+    disturbed: tuple[Disturbed, ...],
+    *,
+    vms: Collection[str | None],
+    hosts: Collection[str | None],
+) -> Plan:
+    """Return a plan with its effects, and how many hosts and VMs are untouched.
+
+    `vms` and `hosts` are the moids that it is about.
+    """
+    reached = {one.subject.moid for one in disturbed}
+    others = [vm for vm in observed.vms if not vm.is_template and vm.moid not in vms]
+    return plan.model_copy(
+        update={
+            "disturbed": disturbed,
+            "untouched_vms": sum(vm.moid not in reached for vm in others),
+            "untouched_hosts": sum(host.moid not in {*hosts, *reached} for host in observed.hosts),
+        }
+    )

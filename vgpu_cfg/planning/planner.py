@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.plan import Diagnostic, LostHost, Plan, PlanTarget
+from vgpu_cfg.changes.plan import (
+    Diagnostic,
+    LostHost,
+    Plan,
+    PlanTarget,
+    all_disturbed,
+    how_to_approve,
+    lacking,
+    reckoned,
+)
 from vgpu_cfg.changes.reach import Disturbed
-from vgpu_cfg.changes.reckoning import all_disturbed, how_to_approve, lacking, reckoned
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.need import READ_ONLY, Place
+from vgpu_cfg.changes.privileges import READ_ONLY, Place
 from vgpu_cfg.model.wording import shown
 from vgpu_cfg.planning.privileges.roles import Role, Target
 

@@ -25,8 +25,8 @@ from tests.properties.witness.plans import (
 )
 from tests.properties.witness.playing import played
 from tests.properties.witness.stage import Shown, Stage, Witnessed
+from vgpu_cfg.changes.plan import disturbed_by
 from vgpu_cfg.changes.reach import Disturbed, Experience
-from vgpu_cfg.changes.reckoning import disturbed_by
 from vgpu_cfg.planning.vms.lookup import resolved_vm
 from vgpu_cfg.render.markdown import comment, runbook
 
@@ -134,7 +134,7 @@ def test_a_row_that_is_left_out_or_made_up_is_missed(
     mutant = TABLE[name]
     assert played(stage, mutant.case) == []
     monkeypatch.setattr(
-        "vgpu_cfg.changes.reckoning.disturbed_by", lambda *given: tuple(mutant.mutate(disturbed_by(*given)))
+        "vgpu_cfg.changes.plan.disturbed_by", lambda *given: tuple(mutant.mutate(disturbed_by(*given)))
     )
     assert mutant.fault in {one.kind for one in played(stage, mutant.case)}
 

@@ -7,8 +7,8 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.changes.change import DestroyVm, RelocateVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.plan import disturbed_by
 from vgpu_cfg.changes.reach import Experience
-from vgpu_cfg.changes.reckoning import disturbed_by
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.collection import Findings

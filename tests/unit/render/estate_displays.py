@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.render import samples
 from tests.unit.render.display import Display
-from vgpu_cfg.changes.need import Place
+from vgpu_cfg.changes.privileges import Place
 from vgpu_cfg.changes.suggestion import AsFound, Fate, Fix, FixKind, FixPart, Left, OtherVm, Suggestion
 from vgpu_cfg.model.compatibility import BranchPlan, BranchVerdict, FitsBranch, StackPart, VmStack
 from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateRow, TemplateState

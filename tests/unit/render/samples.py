@@ -22,7 +22,7 @@ from vgpu_cfg.changes.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.cluster import VmOverride
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location
 from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec

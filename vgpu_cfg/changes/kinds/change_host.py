@@ -15,11 +15,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import Face
+from vgpu_cfg.changes.base import Face, HostChangeBase
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach, users_of
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, HostRef, Placement, Row, SettingTarget, set_to, wire_text

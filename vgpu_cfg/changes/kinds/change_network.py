@@ -12,8 +12,8 @@ from pydantic import Field
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach, users_of, users_of_switch
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, changed, edit_value, plain, plain_rows

@@ -16,8 +16,8 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import GPU_TOPIC, Edit, Placement, Row, VmRef, edit_value, is_nothing, plain

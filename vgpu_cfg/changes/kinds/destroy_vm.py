@@ -10,8 +10,8 @@ from pydantic import Field
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase, Face, Restart
+from vgpu_cfg.changes.base import ChangeBase, Face, HostChangeBase, Restart, setting_rows
 from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase, setting_rows
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, plain, plain_rows, set_to

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase, Face
+from vgpu_cfg.changes.base import ChangeBase, Face, HostChangeBase
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, plain, plain_rows

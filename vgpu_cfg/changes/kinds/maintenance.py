@@ -8,11 +8,10 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase, Down, Face, Timing
+from vgpu_cfg.changes.base import ChangeBase, Down, Face, HostChangeBase, Timing, setting_rows
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase, setting_rows
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, is_nothing, plain

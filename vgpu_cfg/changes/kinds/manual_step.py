@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from vgpu_cfg.changes.base import ChangeBase, Face
+from vgpu_cfg.changes.base import ChangeBase, Face, setting_rows
 from vgpu_cfg.changes.by_hand import Part, is_command
-from vgpu_cfg.changes.kinds.host_base import setting_rows
-from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, SettingTarget, edit_value, plain, plain_rows

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.by_hand import Part, command
-from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.privileges import Need, Needed
 from vgpu_cfg.changes.tables import VmRows
 from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, table_rows, wire_text
 from vgpu_cfg.model.frozen import Frozen

@@ -14,7 +14,7 @@ from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.need import Need
+    from vgpu_cfg.changes.privileges import Need
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.doctor.trials import Step
     from vgpu_cfg.planning.findings.options import PlanOptions

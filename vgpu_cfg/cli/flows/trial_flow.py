@@ -270,8 +270,7 @@ def refuse_missing(experiments: Sequence[Experiment], bench: Bench) -> None:
 
     Optional privileges are not checked.
     """
-    from vgpu_cfg.changes.need import Needed, Place
-    from vgpu_cfg.changes.privileges import TRIAL_ALARMS
+    from vgpu_cfg.changes.privileges import TRIAL_ALARMS, Needed, Place
     from vgpu_cfg.planning.doctor.trials import needs_of
 
     tools, at = bench.tools, {Place.ROOT: bench.tools.things.root_moid}

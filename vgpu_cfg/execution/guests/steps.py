@@ -17,7 +17,7 @@ from typing import TypeVar
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.kinds.guest import ended_text
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
-from vgpu_cfg.changes.reckoning import how_to_approve
+from vgpu_cfg.changes.plan import how_to_approve
 from vgpu_cfg.errors import (
     GuestError,
     Interrupted,

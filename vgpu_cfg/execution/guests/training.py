@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from vgpu_cfg.changes.change import PauseTraining, ResumeTraining
-from vgpu_cfg.changes.kinds.training import TRAIN
+from vgpu_cfg.changes.kinds.guest import TRAIN
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.guests.access import InGuest, text_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from vgpu_cfg.changes.base import HostChangeBase
 from vgpu_cfg.changes.change import Change, ColdBootHost, RebootHost, RemediateHost, RestartService
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.report import LeftBehind, LeftState
 from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.errors import (

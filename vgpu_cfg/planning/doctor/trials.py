@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.changes import privileges as table
-from vgpu_cfg.changes.need import Need
+from vgpu_cfg.changes.privileges import Need
 from vgpu_cfg.planning.doctor.throw_away import TrialMark
 
 

@@ -16,9 +16,9 @@ from typing import assert_never
 from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import CreateVm
-from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.privileges import Need, Needed
 from vgpu_cfg.model.desired import DesiredPlan, TemplateSource
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from vgpu_cfg.changes.need import READ_ONLY, Need, Needed, Place
+from vgpu_cfg.changes.privileges import READ_ONLY, Need, Needed, Place
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.privileges.of_commands import Command

@@ -27,8 +27,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
+from vgpu_cfg.changes.plan import Plan, all_disturbed, reckoned
 from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact, Subject

@@ -18,7 +18,7 @@ from vgpu_cfg.changes.change import (
     SetVCenterOption,
 )
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.cluster import VmOverride
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster

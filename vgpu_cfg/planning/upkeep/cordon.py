@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.changes.change import Change, SetCordon
-from vgpu_cfg.changes.plan import Plan, PlanTarget
-from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
+from vgpu_cfg.changes.plan import Plan, PlanTarget, all_disturbed, reckoned
 from vgpu_cfg.changes.values import Edit, HostRef, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute

@@ -27,8 +27,7 @@ from vgpu_cfg.changes.change import (
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
 from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.power import NumaPin
-from vgpu_cfg.changes.plan import Plan, PlanTarget
-from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
+from vgpu_cfg.changes.plan import Plan, PlanTarget, all_disturbed, reckoned
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, Host

@@ -21,8 +21,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.changes.need import READ_ONLY
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.privileges import READ_ONLY
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.suggestion import AsFound, Suggestion
 from vgpu_cfg.knowledge.check_pages import CheckPage

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from vgpu_cfg.changes.reckoning import lacking
+from vgpu_cfg.changes.plan import lacking
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval

@@ -16,7 +16,7 @@ from tests.sections import left_over, section
 from tests.unit.planning.test_rollback_of_cases import after
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes import privileges as table
-from vgpu_cfg.changes.need import READ_ONLY, Need, Needed
+from vgpu_cfg.changes.privileges import READ_ONLY, Need, Needed
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.hosts.needed import shell_access
 from vgpu_cfg.planning.planner import make_plan

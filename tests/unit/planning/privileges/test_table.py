@@ -10,7 +10,7 @@ from pathlib import Path
 from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.changes import privileges as table
-from vgpu_cfg.changes.need import READ_ONLY, Need
+from vgpu_cfg.changes.privileges import READ_ONLY, Need
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.planning.doctor.trials import EXPERIMENTS, needs_of
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS

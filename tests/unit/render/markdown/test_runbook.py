@@ -20,7 +20,7 @@ from vgpu_cfg.changes.kinds.change_host import (
     ShellWrite,
 )
 from vgpu_cfg.changes.kinds.change_network import EditSwitch
-from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.cluster import VmOverride
 from vgpu_cfg.changes.kinds.create_vm import MakeFromScratch
 from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,

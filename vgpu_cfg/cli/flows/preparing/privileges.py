@@ -9,8 +9,8 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import NotPermitted
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Plan
+    from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.ports import InventoryReader
 

@@ -68,8 +68,8 @@ _RESUMED = (
 )
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Canary, Plan
+    from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks

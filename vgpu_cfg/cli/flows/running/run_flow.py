@@ -27,8 +27,8 @@ from vgpu_cfg.settings.journals import journal_settings
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Canary, Plan
+    from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.change import SetOverrides
-from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.cluster import VmOverride
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue
