@@ -72,8 +72,7 @@ from vgpu_cfg.changes.kinds.vm_spec import (
 )
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import VmRef
-from vgpu_cfg.execution.run.scheduler import Canaries
-from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.execution.run.scheduler import Canaries, StartQueues
 from vgpu_cfg.model.guests.guest import (
     GUEST_MARK_KEY,
     HOST_KEY_KEY,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.execution.guests.tools import GuestTools
+from vgpu_cfg.execution.guests.session import GuestTools
 from vgpu_cfg.execution.hosts.manual import step_digest
 from vgpu_cfg.execution.hosts.shell_access import HostTools, ShellAccess
 from vgpu_cfg.execution.records.copies import FolderSink, HostMarks, JournalCopy
@@ -14,12 +14,22 @@ from vgpu_cfg.execution.records.journal import (
     read_journal,
 )
 from vgpu_cfg.execution.records.lock import RunLocks, has_ended, refuse_frozen, remove_locks
-from vgpu_cfg.execution.records.past_runs import PastRun, Wanted, joined, runs_of_entries, runs_of_journals
-from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded, this_machine, this_user
+from vgpu_cfg.execution.records.run_record import (
+    PastRun,
+    RunPlaces,
+    RunRecord,
+    Wanted,
+    joined,
+    recorded,
+    runs_of_entries,
+    runs_of_journals,
+    this_machine,
+    this_user,
+)
 from vgpu_cfg.execution.records.syslog import SyslogSink
 from vgpu_cfg.execution.run.interrupts import one_is_enough, stop_on_interrupt
 from vgpu_cfg.execution.runner import Run, RunClock, RunOptions, exit_code_of
-from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
+from vgpu_cfg.execution.vms.reconfigure import describe_spec, missing_from
 
 __all__ = [
     "FolderSink",

@@ -39,8 +39,7 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.guests.access import OfGuest
-from vgpu_cfg.execution.guests.tools import GuestSession, GuestTools
+from vgpu_cfg.execution.guests.session import GuestSession, GuestTools, OfGuest
 from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.shell_access import HostTools

@@ -19,8 +19,8 @@ from vgpu_cfg.changes.change import (
     SetVCenterOption,
     StageGuest,
 )
+from vgpu_cfg.execution.guests.session import GuestSession
 from vgpu_cfg.execution.guests.steps import stage_guest
-from vgpu_cfg.execution.guests.tools import GuestSession
 from vgpu_cfg.execution.guests.training import ask_training
 from vgpu_cfg.execution.hosts.images import set_image
 from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.verification.asking import Asking
 from vgpu_cfg.verification.checks import (
-    alike_checks,
     container_checks,
     gpudirect_checks,
     guest_checks,
@@ -21,7 +20,6 @@ from vgpu_cfg.verification.checks import (
     link_checks,
     machine_checks,
     monitoring_checks,
-    nccl_checks,
     network_checks,
     pair_checks,
     training_checks,
@@ -121,7 +119,7 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck("counters", "NIC counters", ("rdma",), False, link_checks.ask_counters, watches=True),
     GuestCheck("gid", "RoCE v2 GID", ("rdma",), False, network_checks.ask_gid),
     GuestCheck("roce", "RoCE settings", ("rdma",), False, network_checks.ask_roce),
-    GuestCheck("nccl", "NCCL settings", ("gid",), False, nccl_checks.ask_nccl),
+    GuestCheck("nccl", "NCCL settings", ("gid",), False, gpudirect_checks.ask_nccl),
     GuestCheck("peermem", "GPU memory for RDMA", ("driver", "rdma"), False, gpudirect_checks.ask_peermem),
     GuestCheck("ats", "ATS in the NIC", ("rdma",), False, gpudirect_checks.ask_ats),
     GuestCheck("runtime", "container runtime", ("reached",), False, container_checks.ask_runtime),
@@ -155,12 +153,14 @@ CHECKS: tuple[Check, ...] = (
         pair_checks.ask_gpu_bandwidth,
         proven_by="allreduce",
     ),
-    TrainingCheck("same-driver", "same driver", ("driver",), False, alike_checks.ask_same_driver),
-    TrainingCheck("same-setup", "same configuration", ("driver", "rdma"), False, alike_checks.ask_same_setup),
-    TrainingCheck("names", "names and host file", ("staged",), False, alike_checks.ask_names),
-    TrainingCheck("same-image", "same image", ("runtime", "worker"), False, alike_checks.ask_same_image),
-    TrainingCheck("addresses", "addresses", ("nics",), False, alike_checks.ask_addresses),
-    TrainingCheck("shared-folder", "shared folder", ("staged",), False, alike_checks.ask_shared_folder),
+    TrainingCheck("same-driver", "same driver", ("driver",), False, training_checks.ask_same_driver),
+    TrainingCheck(
+        "same-setup", "same configuration", ("driver", "rdma"), False, training_checks.ask_same_setup
+    ),
+    TrainingCheck("names", "names and host file", ("staged",), False, training_checks.ask_names),
+    TrainingCheck("same-image", "same image", ("runtime", "worker"), False, training_checks.ask_same_image),
+    TrainingCheck("addresses", "addresses", ("nics",), False, training_checks.ask_addresses),
+    TrainingCheck("shared-folder", "shared folder", ("staged",), False, training_checks.ask_shared_folder),
     TrainingCheck(
         "allreduce",
         "allreduce",

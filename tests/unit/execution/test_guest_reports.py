@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.execution.guests.reports import check_done, finished_in, summary_of
+from vgpu_cfg.execution.guests.steps import check_done, finished_in, summary_of
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.guests.modules import LimitsModule, RoceModule

@@ -33,7 +33,7 @@ from tests.unit.verification.two_workers import (
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.parsers.frameworks import SETTINGS
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.verification.checks.alike_checks import HOST_FILE
+from vgpu_cfg.verification.checks.training_checks import HOST_FILE
 
 QUERY = "guest-query-a100-40c-licensed.txt"
 SMALL_SHM = """\

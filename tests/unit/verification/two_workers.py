@@ -43,8 +43,8 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.parsers.frameworks import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
-from vgpu_cfg.verification.checks.alike_checks import HOST_FILE
 from vgpu_cfg.verification.checks.link_checks import pcie_files
+from vgpu_cfg.verification.checks.training_checks import HOST_FILE
 from vgpu_cfg.verification.views import WantedVm
 
 NOW = datetime(2026, 11, 22, 7, 20, tzinfo=UTC)

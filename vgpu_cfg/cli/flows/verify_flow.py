@@ -284,7 +284,7 @@ class Ways:
 
     def guest(self, name: str) -> GuestShell:
         """Log in to a guest. Raises GuestError."""
-        from vgpu_cfg.execution.guests.tools import target_of
+        from vgpu_cfg.execution.guests.session import target_of
 
         vm = self._own.get(name)
         if vm is None or not vm.is_on:

@@ -13,8 +13,7 @@ from vgpu_cfg.changes.change import PauseTraining, ResumeTraining
 from vgpu_cfg.changes.kinds.guest import TRAIN
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed
-from vgpu_cfg.execution.guests.access import InGuest, text_of
-from vgpu_cfg.execution.guests.tools import GUEST_KEYS, GuestSession
+from vgpu_cfg.execution.guests.session import GUEST_KEYS, GuestSession, InGuest, text_of
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting
 from vgpu_cfg.execution.vms.reconfigure import reconfigure

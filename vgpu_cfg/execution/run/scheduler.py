@@ -1,4 +1,4 @@
-"""Scheduling of changes: the graph of needs, and the caps on concurrent work.
+"""Scheduling of changes: the graph of needs, the caps on concurrent work, and what holds a change back.
 
 Waves of hosts: which are down, whether another may go down, and which are dropped when a wave stops.
 
@@ -11,6 +11,8 @@ manually, counts in every wave.
 Canaries: the changes that wait until the canary's own are confirmed and approved.
 
 Maintenance windows: changes that must not begin because the window of their hosts would close too early.
+
+Start queues: which VM may be powered on next, by the GPUs that ESXi gave the other VMs.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
@@ -34,10 +37,10 @@ from vgpu_cfg.changes.change import (
     ResumeTraining,
     StageGuest,
 )
-from vgpu_cfg.changes.plan import Canary
+from vgpu_cfg.changes.plan import Canary, StartQueue
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.planning.placement.start_queues import QueueProgress, progress_by_vm
 
 Place = tuple[str, str]
 """A wave, "" for all of them, and the moid of one of its hosts."""
@@ -472,3 +475,49 @@ def _why_not(text: str, seconds: int, now: datetime) -> str:
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min"
+
+
+class StartQueues:
+    """The start queues of a plan while it is carried out. VMs of a queue start one at a time."""
+
+    def __init__(self, contests: Sequence[StartQueue] = ()) -> None:
+        self._queues = progress_by_vm(contests, load_catalog()) if contests else {}
+
+    def is_waiting(self, vm: str) -> bool:
+        """Whether a VM is still in a queue, or is being started."""
+        return vm in self._queues and vm in self._queues[vm].waiting
+
+    def admits(self, change: Change, running: Iterable[Change]) -> bool:
+        """Whether a change may begin as far as queues go."""
+        progress = self._of(change)
+        if progress is None:
+            return True
+        if any(self._of(other) is progress for other in running):
+            return False
+        return change.subject.name in progress.next_vms()
+
+    def started(self, vm: str, pci_ids: Iterable[str]) -> None:
+        """Note the GPUs that a VM was given."""
+        self._queues[vm].started(vm, pci_ids)
+
+    def miss(self, change: Change) -> None:
+        """Keep the place of a VM whose power-on will not be: it is to be started by a later run."""
+        progress = self._of(change)
+        if progress is not None:
+            progress.miss(change.subject.name)
+
+    def leave(self, change: Change) -> None:
+        """Take out a VM that runs elsewhere."""
+        progress = self._of(change)
+        if progress is not None:
+            progress.leave(change.subject.name)
+
+    def why_waiting(self, change: Change) -> str:
+        """Say for whom a power-on waited in vain, empty where it was for no queue."""
+        progress = self._of(change)
+        names = sorted(progress.absent) if progress is not None else []
+        return f"it could take the last GPU for {', '.join(names)}, which did not start" if names else ""
+
+    def _of(self, change: Change) -> QueueProgress | None:
+        name = change.subject.name
+        return self._queues[name] if isinstance(change, PowerOnVm) and self.is_waiting(name) else None

@@ -13,7 +13,7 @@ from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.records.lock import RunLocks
-from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.execution.run.scheduler import StartQueues
 from vgpu_cfg.execution.run.step import Looked, Waiting, look, wait_for
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.approvals import Approval

@@ -42,8 +42,7 @@ from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_fo
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
-from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
-from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.execution.vms.reconfigure import describe_spec, missing_from, reconfigure
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail

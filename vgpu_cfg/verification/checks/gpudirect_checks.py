@@ -1,4 +1,8 @@
-"""GPUDirect checks of a guest: that the NIC may reach GPU memory, and that ATS is on in it.
+"""GPUDirect checks of a guest: that the NIC may reach GPU memory, and that NCCL's settings leave RDMA on.
+
+NCCL's settings must match the facts of this run. NCCL reads /etc/nccl.conf first; the image's environment,
+nccl.env and the plan's own variables come later and win (NVIDIA, NCCL documentation, "Environment
+Variables").
 
 Belief: ats-enabled-waits-for-a-cold-boot, open-modules-give-gpudirect.
 """
@@ -11,7 +15,9 @@ from collections.abc import Generator
 
 from vgpu_cfg.catalog.version_pairs import Effect, version_pair
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.guests.modules import NcclModule
 from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.frameworks import SETTINGS, NcclSettings, parse_nccl_settings
 from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
 from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
@@ -28,6 +34,7 @@ from vgpu_cfg.verification.asking import (
     unproven,
 )
 from vgpu_cfg.verification.checks.container_checks import in_image
+from vgpu_cfg.verification.learned import Learned
 from vgpu_cfg.verification.views import GuestView
 
 MELLANOX = "15b3"
@@ -70,13 +77,15 @@ def ask_peermem(view: GuestView) -> Asking:
     is_open = driver is not None and open_modules.accepts(driver[1])
     number = _KERNEL.match(kernel.stdout.strip())
     if is_open and number is not None and (int(number[1]), int(number[2])) >= FIRST_KERNEL:
-        return (yield from _ask_nccl(view, f"dma-buf: the open driver on kernel {kernel.stdout.strip()}"))
+        return (
+            yield from _ask_nccl_library(view, f"dma-buf: the open driver on kernel {kernel.stdout.strip()}")
+        )
     return failed(
         VerifyCode.NO_PEERMEM, "nvidia_peermem is not loaded", "nvidia_peermem, or the open driver's dma-buf"
     )
 
 
-def _ask_nccl(view: GuestView, so_far: str) -> Asking:
+def _ask_nccl_library(view: GuestView, so_far: str) -> Asking:
     """Check that the NCCL of the image supports dma-buf, by the text in its library."""
     image = view.image
     if image is None:
@@ -157,3 +166,95 @@ def _waits_for_power(pci_id: str) -> Generator[Step, ShellResult, bool]:
 
 def _ats_text(function: PciFunction) -> str:
     return "has no ATS capability" if function.ats is None else "ATSCtl: Enable-"
+
+
+CONF, OWN = "/etc/nccl.conf", "/opt/vgpu-cfg/training.env"
+_WITHOUT_RDMA = re.compile(
+    r"(?:(?P<file>/[^:]+):)?\s*(?:export )?(?P<name>NCCL_IB_DISABLE|NCCL_NET)\s*=\s*(?P<value>\S*)"
+)
+
+
+def ask_nccl(view: GuestView) -> Asking:
+    """See whether NCCL's settings name the interface, devices and GIDs that are there now."""
+    module = view.spec.get(NcclModule)
+    if module is None:
+        return skipped("no training runs in the VM")
+    answer = yield Command(("cat", SETTINGS))
+    if answer.status != 0:
+        return failed(VerifyCode.NCCL_SETTINGS, f"{SETTINGS} does not exist", "NCCL settings")
+    settings = parse_nccl_settings(answer.stdout)
+    wanted = _wanted(view.learned, module)
+    given = settings.variables
+    wrong = [
+        f"{name} is {given.get(name) or 'not set'}" for name in wanted if given.get(name) != wanted[name]
+    ]
+    topology = given.get("NCCL_TOPO_FILE", "")
+    if topology:
+        there = yield Command(("cat", topology))
+        if there.status != 0 or "<system " not in there.stdout:
+            wrong.append(f"NCCL_TOPO_FILE points to {topology}, which contains no topology")
+    elif module.gpu_wires:
+        wrong.append(_without_topology(settings))
+    off = yield from _turned_off(view)
+    if off:
+        return failed(
+            VerifyCode.NCCL_SETTINGS,
+            off,
+            "RDMA, as planned",
+            meaning="NCCL uses TCP instead of the planned RDMA",
+            remedy="remove it there; for the plan's own variables, remove it from `training.environment`",
+        )
+    if wrong:
+        expected = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        return failed(VerifyCode.NCCL_SETTINGS, "; ".join(wrong), expected or "settings for the hardware")
+    words = ", ".join(f"{name}={value}" for name, value in sorted(given.items()))
+    return passed(words or "no topology information available")
+
+
+def _turned_off(view: GuestView) -> Generator[Step, ShellResult, str]:
+    """Say which variable keeps NCCL from RDMA, and where it is set; "" for none."""
+    if not view.learned.rdma:
+        return ""
+    answer = yield Command(("grep", "-HsE", "^[^#]*(NCCL_IB_DISABLE|NCCL_NET) *=", CONF, SETTINGS, OWN))
+    lines = answer.stdout.splitlines()
+    if view.image is not None:
+        command = in_image(view.image.runtime, view.image.image, ("env",), gpus=False)
+        answer = yield Command(command, timeout_seconds=180)
+        lines = [*answer.stdout.splitlines(), *lines]
+    set_at: dict[str, tuple[str, str]] = {}
+    for found in filter(None, map(_WITHOUT_RDMA.fullmatch, lines)):
+        name, place = found["name"], found["file"] or "the image"
+        if place != CONF or name not in set_at:
+            set_at[name] = found["value"].strip("'\""), place
+    return "; ".join(
+        f"{name} is {value} in {place}"
+        for name, (value, place) in set_at.items()
+        if (value.casefold() == "socket" if name == "NCCL_NET" else value not in ("", "0"))
+    )
+
+
+def _wanted(learned: Learned, module: NcclModule) -> dict[str, str]:
+    """Return the expected content of the file, by the facts of this run."""
+    devices = [f"{nic.device}:{nic.port}" for nic in learned.rdma if nic.gid is not None]
+    interfaces = [seen.name for nic in module.nics if (seen := learned.interface_of(nic)) is not None]
+    own = [
+        one.name
+        for one in learned.interfaces
+        if module.address in [word.partition("/")[0] for word in one.addresses]
+    ]
+    found: dict[str, str] = {}
+    if own or interfaces:
+        found["NCCL_SOCKET_IFNAME"] = f"={(own or interfaces)[0]}"
+    if devices:
+        found["NCCL_IB_HCA"] = f"={','.join(dict.fromkeys(devices))}"
+        gids = {nic.gid for nic in learned.rdma if nic.gid is not None}
+        if len(gids) == 1:
+            found["NCCL_IB_GID_INDEX"] = str(gids.pop())
+        if module.traffic_class is not None:
+            found["NCCL_IB_TC"] = str(module.traffic_class)
+    return found
+
+
+def _without_topology(settings: NcclSettings) -> str:
+    why = settings.remarks.get("NCCL_TOPO_FILE", "")
+    return f"NCCL_TOPO_FILE is not set{f' ({why})' if why else ''}"

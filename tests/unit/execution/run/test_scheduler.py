@@ -6,8 +6,7 @@ from tests.unit.execution.makers import create, pin, power_on
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import GpuLoad, StartQueue
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.scheduler import Scheduler
-from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.execution.run.scheduler import Scheduler, StartQueues
 from vgpu_cfg.model.vgpu import Sharing
 
 
