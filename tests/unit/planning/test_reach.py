@@ -20,8 +20,7 @@ from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
-from vgpu_cfg.planning.upkeep.reach import within_reach
-from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
+from vgpu_cfg.planning.upkeep.targets import one_host, targets_of, within_reach
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 from vgpu_cfg.planning.vms.expiry import make_expiry_plan
 from vgpu_cfg.planning.vms.forget_vms import make_forget_plan

@@ -104,8 +104,8 @@ def watch_cordon(
 
     Raises Locked if another run decides in one of the clusters, and whatever `cordon` raises.
     """
+    from vgpu_cfg.planning.upkeep.cordon import make_watch_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
-    from vgpu_cfg.planning.upkeep.watch import make_watch_plan
 
     words = [sign.target for sign in signs]
     told = dict.fromkeys(words, "could not be cordoned")
@@ -264,7 +264,7 @@ _MOST_REASON = MOST_CHARACTERS - 135
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.plan_file import ProtectEntry
-    from vgpu_cfg.planning.upkeep.reach import within_reach
+    from vgpu_cfg.planning.upkeep.targets import within_reach
 
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
     reach = DesiredPlan(

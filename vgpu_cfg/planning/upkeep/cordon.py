@@ -1,4 +1,4 @@
-"""The plan that keeps new VMs off hosts and GPUs, and the one that gives them back."""
+"""Plans that keep new VMs off hosts and GPUs or give them back, for commands and for `verify --watch`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.watch import Sign
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.upkeep.targets import Target
+from vgpu_cfg.planning.upkeep.targets import Target, targets_of
 
 
 def make_cordon_plan(targets: Sequence[Target], observed: Inventory, reason: str) -> Plan:
@@ -91,3 +92,46 @@ def by_host(targets: Sequence[Target]) -> list[tuple[Host, list[str]]]:
     """Return the hosts of targets, each with the GPUs that are meant, "" for the host itself."""
     hosts = {target.host.moid: target.host for target in targets}
     return [(host, [one.pci_id for one in targets if one.host.moid == moid]) for moid, host in hosts.items()]
+
+
+REASON = "watch: "
+"""How the reason of a cordon begins that a watch has set: the limit counts these."""
+
+
+def make_watch_plan(
+    signs: Sequence[Sign], observed: Inventory, per_cluster: int
+) -> tuple[Plan, Mapping[str, str]]:
+    """Plan the cordons of signs, and return why the others get none, by target.
+
+    A host counts once, whatever is cordoned of it by a watch. A cordoned one is unchanged.
+    """
+    changes = []
+    withheld: dict[str, str] = {}
+    counted: dict[str, set[str]] = {}
+    for host in observed.hosts:
+        if any(one.reason.startswith(REASON) for one in host.cordons):
+            counted.setdefault(host.owner_moid, set()).add(host.moid)
+    for sign in signs:
+        (target,) = targets_of([sign.target], observed)
+        own = counted.setdefault(target.host.owner_moid, set())
+        if _is_cordoned(target):
+            withheld[sign.target] = "cordoned already"
+        elif len(own | {target.host.moid}) > per_cluster:
+            withheld[sign.target] = f"not cordoned: the limit is {per_cluster} per cluster"
+        else:
+            own.add(target.host.moid)
+            changes.append((target, REASON + sign.rule))
+    made = [
+        change
+        for host, pci_ids in by_host([target for target, _ in changes])
+        for change in make_cordon_plan(
+            [Target(host, pci_id) for pci_id in pci_ids],
+            observed,
+            next(reason for target, reason in changes if target.host.moid == host.moid),
+        ).changes
+    ]
+    return upkeep_plan("watch", observed, made), withheld
+
+
+def _is_cordoned(target: Target) -> bool:
+    return any(one.pci_id in ("", target.pci_id) for one in target.host.cordons)

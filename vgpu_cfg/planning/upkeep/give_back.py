@@ -30,9 +30,8 @@ from vgpu_cfg.planning.moves.movables import OwnHost
 from vgpu_cfg.planning.moves.places import find_places
 from vgpu_cfg.planning.remedies.advice import report_cordon
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
-from vgpu_cfg.planning.upkeep.drain import owner_text
+from vgpu_cfg.planning.upkeep.drain import forget, in_turn, move, owner_text, remember, switch_on
 from vgpu_cfg.planning.upkeep.targets import Target, refuse_unclear
-from vgpu_cfg.planning.upkeep.vm_changes import forget, in_turn, move, remember, switch_on
 from vgpu_cfg.planning.vms.existing_vms import switch_off
 from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 

@@ -1,4 +1,4 @@
-"""The hosts and GPUs meant by `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
+"""The hosts and GPUs meant by `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either, and those out of reach.
 
 A hypothetical absence is one of these, and no glob of several. A VM's name that approves switching it off
 must mean one VM.
@@ -11,12 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from vgpu_cfg.changes.plan import Diagnostic, Plan
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.ranges import is_glob
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.estate.named import full_address, hosts_of, split
+from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.estate.site import inside
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import is_host, matches_any
 from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
 
@@ -287,3 +294,26 @@ def _addresses(host: Host) -> list[str]:
 
 def _by_name(host: Host) -> tuple[str, str]:
     return (host.name, host.moid)
+
+
+def within_reach(plan: Plan, desired: DesiredPlan, observed: Inventory) -> Plan:
+    """Return the plan with an error for each host it changes out of reach.
+
+    `desired` names the datacenter, and the contexts that protect clusters.
+    """
+    moids = {moid for change in plan.changes for moid in (change.subject.moid, change.host_moid)}
+    hosts = [host for host in observed.hosts if host.moid in moids]
+    return plan.model_copy(update={"diagnostics": (*plan.diagnostics, *_beyond(hosts, desired, observed))})
+
+
+def _beyond(hosts: list[Host], desired: DesiredPlan, observed: Inventory) -> Iterator[Diagnostic]:
+    findings, protection = Findings(), Protection.of(desired)
+    near = hosts if desired.datacenter is None else inside(desired, observed, hosts)
+    for host in hosts:
+        subject = Subject(kind="host", name=host.name, moid=host.moid)
+        if host not in near:
+            message = f"the host is not in datacenter {desired.datacenter}"
+            findings.add(Code.HOST_NOT_MATCHED, subject, message, "specify its datacenter with --datacenter")
+        if covering := protection.of_cluster(observed.cluster_of(host)):
+            findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
+    yield from findings.diagnostics()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
-from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
-from vgpu_cfg.planning.upkeep.loss import Loss
-from vgpu_cfg.planning.upkeep.uplinks import LostUplink
+from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How, Loss
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic, LostUplink
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 _HOW = {how: how.value for how in How} | {How.COLD: "off"}

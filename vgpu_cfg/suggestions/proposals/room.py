@@ -20,7 +20,7 @@ from vgpu_cfg.planning.moves.movables import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.moves.rebalance import plan_rebalance
 from vgpu_cfg.planning.remedies.advice import uncordon
-from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.planning.upkeep.drain import move
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.vms import existing_vms
@@ -198,7 +198,7 @@ def move_away(
 
 def _move(step: MoveStep, places: Places) -> RelocateVm:
     one, target = places.movables[step.vm], places.hosts[step.target]
-    return vm_changes.move(one.vm, one.host, target, is_running=not step.why_cold)
+    return move(one.vm, one.host, target, is_running=not step.why_cold)
 
 
 def _says(step: MoveStep, places: Places) -> str:

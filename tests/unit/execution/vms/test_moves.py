@@ -14,7 +14,7 @@ from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.planning.upkeep.drain import move
 from vgpu_cfg.planning.vms import existing_vms
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 
@@ -109,11 +109,11 @@ def test_a_vm_that_does_not_show_where_it_was_moved_is_a_failure() -> None:
     assert "is not on esx-02 after its migration" in report.outcomes[0].message
 
 
-@pytest.mark.parametrize("change", [vm_changes.move, existing_vms.switch_off])
+@pytest.mark.parametrize("change", [move, existing_vms.switch_off])
 def test_a_vm_that_somebody_took_from_its_host_is_left_alone_by_work_on_that_host(change: Any) -> None:
     server = own(power_state=PowerState.ON)
     (vm,) = server.read_vms(["vm-1"])
-    planned = change(vm, *HOSTS, is_running=True) if change is vm_changes.move else change(vm)
+    planned = change(vm, *HOSTS, is_running=True) if change is move else change(vm)
     server.change_vm("hvd-01", host_moid="host-3")
     mark = vm.mark.text if vm.mark is not None else ""
     report = Run(

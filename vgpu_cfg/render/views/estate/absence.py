@@ -9,10 +9,8 @@ from typing import Literal, TypeAlias, assert_never
 
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration
-from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
-from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost, AwayNic
-from vgpu_cfg.planning.upkeep.loss import Loss
-from vgpu_cfg.planning.upkeep.uplinks import LostUplink
+from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How, Loss
+from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost, AwayNic, LostUplink
 from vgpu_cfg.render.layout.lines import size, without_domain
 from vgpu_cfg.render.layout.profiles import ladder
 from vgpu_cfg.render.views.estate.topology import short
