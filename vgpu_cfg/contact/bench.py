@@ -13,8 +13,7 @@ from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.verdicts import Verdict
-from vgpu_cfg.planning.doctor.throw_away import TrialMark
-from vgpu_cfg.planning.doctor.trials import Experiment, Step
+from vgpu_cfg.planning.doctor.trials import Experiment, Step, TrialMark
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.ports import HostShell
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from vgpu_cfg.contact.tools import Tools
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, PREFIX, Left, Remaining, TrialMark, instance_uuid
+from vgpu_cfg.planning.doctor.trials import MARK_KEY, PREFIX, Left, Remaining, TrialMark, instance_uuid
 
 _POLL_SECONDS = 5.0
 

@@ -13,8 +13,18 @@ from vgpu_cfg.model.observed.customization import PENDING_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.doctor.throw_away import MARK_KEY, instance_uuid
-from vgpu_cfg.planning.doctor.trials import CLONED_VM, COPY, CUSTOMIZED, EDIT, NEW_VM, POWER, TAGS, TWIN
+from vgpu_cfg.planning.doctor.trials import (
+    CLONED_VM,
+    COPY,
+    CUSTOMIZED,
+    EDIT,
+    MARK_KEY,
+    NEW_VM,
+    POWER,
+    TAGS,
+    TWIN,
+    instance_uuid,
+)
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.writing.writer import NO_REASON

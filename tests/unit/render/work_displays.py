@@ -15,8 +15,7 @@ from vgpu_cfg.model.reservations import Spare
 from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.watch import Sign, Watch, Watched
-from vgpu_cfg.planning.doctor.throw_away import Left, TrialMark
-from vgpu_cfg.planning.doctor.trials import Outline, Step, experiments_of
+from vgpu_cfg.planning.doctor.trials import Left, Outline, Step, TrialMark, experiments_of
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.planning.pool.spare import ClusterSpare
 from vgpu_cfg.planning.pool.use import UseRow

@@ -92,7 +92,7 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
     """
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
-    from vgpu_cfg.planning.doctor.verdicts import merged, verdicts_of
+    from vgpu_cfg.planning.doctor.tried import merged, verdicts_of
 
     found = reduce(merged, (verdicts_of(observed, tried, by) for tried, by in found_by))
     file = path / found.file_name if path.is_dir() else path
@@ -118,8 +118,7 @@ def save_evidence(
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.plan_loading.verdict_file import verdicts_text
     from vgpu_cfg.planning.doctor.patient import Patient
-    from vgpu_cfg.planning.doctor.tried import try_beliefs
-    from vgpu_cfg.planning.doctor.verdicts import verdicts_of
+    from vgpu_cfg.planning.doctor.tried import try_beliefs, verdicts_of
     from vgpu_cfg.settings.connection import resolve_connection
     from vgpu_cfg.settings.flags import ConnectionFlags
 

@@ -29,8 +29,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 if TYPE_CHECKING:
     from vgpu_cfg.contact.bench import Bench
     from vgpu_cfg.contact.tools import Tools
-    from vgpu_cfg.planning.doctor.throw_away import Remaining, TrialMark
-    from vgpu_cfg.planning.doctor.trials import Experiment, Step
+    from vgpu_cfg.planning.doctor.trials import Experiment, Remaining, Step, TrialMark
     from vgpu_cfg.planning.doctor.tried import Tried
 
 _TO_TRY = 0.75
@@ -96,8 +95,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     from vgpu_cfg.contact.bench import Bench, all_tried
     from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.knowledge.beliefs import Trial
-    from vgpu_cfg.planning.doctor.throw_away import TrialMark
-    from vgpu_cfg.planning.doctor.trials import Outline, Step, experiments_of
+    from vgpu_cfg.planning.doctor.trials import Outline, Step, TrialMark, experiments_of
     from vgpu_cfg.render.data.trial import trial_data
     from vgpu_cfg.render.text.trial import render_outline, render_tried
 

@@ -11,9 +11,13 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
-from vgpu_cfg.planning.doctor.failover import failover_ailments
-from vgpu_cfg.planning.doctor.gpus import gpu_ailments
-from vgpu_cfg.planning.doctor.hosts import cluster_ailments, host_ailments, storage_ailments
+from vgpu_cfg.planning.doctor.hosts import (
+    cluster_ailments,
+    failover_ailments,
+    gpu_ailments,
+    host_ailments,
+    storage_ailments,
+)
 from vgpu_cfg.planning.doctor.left_behind import left_behind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs

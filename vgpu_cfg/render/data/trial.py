@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_cfg.knowledge.beliefs import load_beliefs
-from vgpu_cfg.planning.doctor.throw_away import Left, Remaining
-from vgpu_cfg.planning.doctor.trials import Outline, needs_of
+from vgpu_cfg.planning.doctor.trials import Left, Outline, Remaining, needs_of
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.render.data.format import FORMAT, Data
 

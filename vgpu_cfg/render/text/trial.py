@@ -10,8 +10,7 @@ from rich.text import Text
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.doctor.throw_away import Left
-from vgpu_cfg.planning.doctor.trials import Outline
+from vgpu_cfg.planning.doctor.trials import Left, Outline
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.render.layout.lines import Column, both_ends, fold, hanging, size, table
 

@@ -9,14 +9,16 @@ import pytest
 
 from vgpu_cfg.contact import gpus, objects, shells, vms
 from vgpu_cfg.knowledge.beliefs import Trial, load_beliefs
-from vgpu_cfg.planning.doctor.throw_away import Left, TrialMark, instance_uuid
 from vgpu_cfg.planning.doctor.trials import (
     CLONED_VM,
     EXPERIMENTS,
     NEW_VM,
     Experiment,
+    Left,
     Step,
+    TrialMark,
     experiments_of,
+    instance_uuid,
 )
 
 ORDER = list(Trial)

@@ -12,7 +12,7 @@ from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.verdicts import TriedVCenter, Verdict, VerdictFile, VerdictRow
-from vgpu_cfg.planning.doctor.verdicts import merged, verdicts_of
+from vgpu_cfg.planning.doctor.tried import merged, verdicts_of
 
 MONDAY, TUESDAY = date(2026, 11, 2), date(2026, 11, 3)
 NOW = datetime(2026, 11, 3, 2, tzinfo=UTC)
