@@ -35,11 +35,9 @@ from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
-from vgpu_cfg.planning.estate.left_down import report_all_left
-from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.deletions import orphans_to_delete, refuse_many_deletions, report_orphans
+from vgpu_cfg.planning.estate.down_hosts import can_go, report_all_left
 from vgpu_cfg.planning.estate.named import meant_at, split
-from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
     as_named,

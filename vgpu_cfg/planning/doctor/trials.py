@@ -1,4 +1,4 @@
-"""A trial as data: its experiments with their calls, privileges and cost, and the mark of its throw-away objects.
+"""A trial as data: its experiments with calls, privileges and cost, and the mark of its throw-away objects.
 
 A name alone proves no VM: it also has the mark in its extraConfig, or the instance UUID that follows from its
 name.

@@ -2,12 +2,16 @@
 
 A name is an inventory path (`/dc1/vm/training`), the end of one (`students/ml26`) or a bare name, which may
 have a slash in it. One that fits nothing, or more than one thing, is a finding.
+
+Of the items of content libraries only VM templates can be cloned: their content is read as of any template,
+so that a plan knows it. The content of an OVF is known only when a vCenter deploys it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from vgpu_cfg.changes.values import Subject
@@ -22,13 +26,71 @@ from vgpu_cfg.model.observed.inventory import (
     Network,
     NetworkKind,
 )
+from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryObjection:
+    """Why no template comes of an item: a finding of this code."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+def template_of_library(
+    source: TemplateSource, observed: Inventory
+) -> tuple[Vm | None, LibraryObjection | None]:
+    """Return the template that a source of a content library is, or why there is none."""
+    wanted = (source.library or "", source.path_or_name)
+    known = {(one.library, one.name): one for one in observed.library_items or ()}
+    item = known.get(wanted)
+    if item is None:
+        message = f"cannot determine whether the library item {source} exists"
+        remedy = "recordings do not include content libraries; plan against the vCenter"
+        return None, LibraryObjection(Code.LIBRARIES_NOT_READ, message, remedy)
+    template = observed.vm_by_moid.get(item.template_moid or "")
+    if template is not None and item.count == 1:
+        return template, None
+    return None, _objection(item)
+
+
+def _objection(item: LibraryItem) -> LibraryObjection:
+    if not item.has_library:
+        remedy = did_you_mean(item.library, item.others, noun="libraries") or (
+            "run `govc library.ls` to list them"
+        )
+        message = f"content library {item.library!r} not found"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
+    if not item.kind:
+        remedy = did_you_mean(item.name, item.others, noun="items") or (
+            "run `govc library.ls` to list the libraries"
+        )
+        message = f"item {item.name!r} not found in content library {item.library}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
+    if item.count > 1:
+        message = f"{item.count} items are named {item.name!r} in content libraries named {item.library!r}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, "rename one of the libraries")
+    if item.kind != VM_TEMPLATE:
+        message = (
+            f"item {item.library}/{item.name} is of type {item.kind}, so the hardware of its VMs is "
+            "unknown until they are deployed"
+        )
+        remedy = (
+            "deploy it once, clone that VM to the library as a VM template (or convert it to a template), "
+            "and specify that template"
+        )
+        return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
+    message = f"the VM template of item {item.library}/{item.name} could not be read"
+    remedy = "grant the account read access to it in the inventory, or use a template from the inventory"
+    return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
+
 
 T = TypeVar("T", bound=ManagedObject)
 

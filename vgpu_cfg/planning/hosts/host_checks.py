@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, NicMatch
 from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.estate.left_down import report_left, way_back
+from vgpu_cfg.planning.estate.down_hosts import report_left, way_back
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts

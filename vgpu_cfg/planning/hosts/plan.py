@@ -18,7 +18,7 @@ from vgpu_cfg.changes.plan import Canary, UnknownHost
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.estate.down_hosts import exit_id
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -26,7 +26,7 @@ from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.estate.down_hosts import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.host_settings.esxi import components_for
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost

@@ -20,7 +20,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.planning.estate.lost import step_of_return
+from vgpu_cfg.planning.estate.down_hosts import step_of_return
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code

@@ -34,7 +34,7 @@ from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.planning.described import PlanTables
-from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.estate.down_hosts import exit_id
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

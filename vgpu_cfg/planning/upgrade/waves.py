@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
 from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, duration
-from vgpu_cfg.planning.estate.left_down import exit_id
+from vgpu_cfg.planning.estate.down_hosts import exit_id
 from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id, remediation_id
 from vgpu_cfg.planning.hosts.window import parse_window
 from vgpu_cfg.planning.pool.spare import ClusterSpare, spares_after

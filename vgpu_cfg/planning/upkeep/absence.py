@@ -1,4 +1,4 @@
-"""The fate of VMs if something were away (freed in order, as `drain` does, or dead at once), and the pool's loss.
+"""VMs and pool if something were away: its VMs freed in order, as `drain` does, or dead at once.
 
 A running VM dies with its host, and one with a vGPU with its GPU, so that a death needs no approval and
 ignores protection: a VM may start again on any host with room for it. vSphere HA does that for VMs of a host,

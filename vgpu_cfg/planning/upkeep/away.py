@@ -1,4 +1,4 @@
-"""A hypothetical absence (host, cluster, GPU, NIC): the VMs and uplinks it affects, and the estate without it.
+"""A hypothetical absence (host, cluster, GPU, NIC): its VMs and uplinks, and the estate without it.
 
 A host reports the uplinks of its switches, and which of them have a link. The standard switch of a portgroup
 is not reported: it is known only if the host has one such switch.

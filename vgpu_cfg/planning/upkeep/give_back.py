@@ -22,7 +22,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
-from vgpu_cfg.planning.estate.left_down import bring_back, report_left
+from vgpu_cfg.planning.estate.down_hosts import bring_back, report_left
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

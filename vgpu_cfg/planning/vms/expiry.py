@@ -16,7 +16,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import as_counted
-from vgpu_cfg.planning.estate.lost import Intent, can_go
+from vgpu_cfg.planning.estate.down_hosts import Intent, can_go
 from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.estate.protection import Protection

@@ -16,8 +16,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.estate.left_down import bring_all_back
-from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
+from vgpu_cfg.planning.estate.down_hosts import GIVEN_UP, bring_all_back, can_go
 from vgpu_cfg.planning.estate.named import meant_at
 from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site

@@ -16,8 +16,7 @@ from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
-from vgpu_cfg.planning.estate.libraries import template_of_library
-from vgpu_cfg.planning.estate.site import Site, find_named, which_of
+from vgpu_cfg.planning.estate.site import Site, find_named, template_of_library, which_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS

@@ -16,7 +16,7 @@ from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.estate.lost import lost_host
+from vgpu_cfg.planning.estate.down_hosts import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
 from vgpu_cfg.planning.estate.protection import Covering, Protection
 from vgpu_cfg.planning.estate.site import Site

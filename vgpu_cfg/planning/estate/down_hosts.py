@@ -1,18 +1,95 @@
-"""Hosts that a plan has taken into maintenance mode and not given back: which they are, and the way back."""
+"""Hosts that are down: they do not respond, or a plan has them in maintenance mode and has not returned them.
+
+A host that the plan took down itself counts as no lost one: the plan waits for it. vCenter shows the VMs of a
+lost host as they were, and no call reaches them.
+
+Belief: lost-host-vm-states, lost-host-rejects-calls.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import ExitMaintenance
+from vgpu_cfg.changes.change import ExitMaintenance, ManualStep
 from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The intended action on VMs, and its words for one whose host does not respond."""
+
+    done: str
+    again: str
+    meanwhile: str
+
+
+DELETED = Intent("deleted", "delete the VM again", "the VM is not deleted")
+GIVEN_UP = Intent("released", "run `forget` again", "the VM remains under management")
+TAKEN_IN = Intent("imported", "import the VM again", "its owner mark is unchanged")
+
+
+def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
+    """Return the host of a VM where that does not respond, None where it does."""
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    if host is None or host.connection is Connection.CONNECTED:
+        return None
+    facts = observed.facts.hosts.get(host.moid)
+    mark = facts.mark if facts is not None else None
+    is_taken_down = mark is not None and mark.maintenance and mark.is_of(plan)
+    return None if is_taken_down else host
+
+
+def can_go(
+    leaving: Iterable[Vm],
+    observed: Inventory,
+    plan: PlanIdentity,
+    findings: Findings,
+    intent: Intent = DELETED,
+) -> tuple[list[Vm], list[ManualStep]]:
+    """Return, of VMs, the reachable ones for an intent, and the steps for the others."""
+    going: list[Vm] = []
+    kept: dict[str, list[str]] = {}
+    for vm in leaving:
+        host = lost_host(vm, observed, plan)
+        if host is None:
+            going.append(vm)
+            continue
+        kept.setdefault(host.moid, []).append(vm.name)
+        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+        message = f"host {host.name} {host.connection.words}: {intent.meanwhile}"
+        remedy = f"reconnect {host.name}, then {intent.again}"
+        findings.add(Code.KEPT_WITH_ITS_HOST, subject, message, remedy)
+    return going, [_step_before(intent, observed.host_by_moid[moid], names) for moid, names in kept.items()]
+
+
+def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
+    text = (
+        f"Power on {host.name}, restore its network, or reconnect it in vCenter: {listed(names, shown=8)} "
+        f"cannot be {intent.done} while the host {host.connection.words}."
+    )
+    return step_of_return(host, text, f"{host.name} is connected in vCenter")
+
+
+def step_of_return(host: Host, text: str, proof: str) -> ManualStep:
+    """Make the manual step for a host that does not respond; the next planning detects it."""
+    return ManualStep(
+        id=f"bring back {host.name}",
+        subject=Subject(kind="host", name=host.name, moid=host.moid),
+        text=text,
+        proof=proof,
+        is_shown=True,
+        host_moid=host.moid,
+    )
 
 
 def exit_id(host: str) -> str:
