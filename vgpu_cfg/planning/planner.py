@@ -32,7 +32,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
-from vgpu_cfg.planning.canaries.choice import plan_canaries
+from vgpu_cfg.planning.canaries import plan_canaries
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import orphans_to_delete, refuse_many_deletions, report_orphans
@@ -46,9 +46,14 @@ from vgpu_cfg.planning.estate.ownership import (
     others_moids,
 )
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
-from vgpu_cfg.planning.findings.beliefs import beliefs_here, report_beliefs
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_VMS, Findings, blocked_changes
+from vgpu_cfg.planning.findings.collection import (
+    DIFFERENCES_OF_VMS,
+    Findings,
+    beliefs_here,
+    blocked_changes,
+    report_beliefs,
+)
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.drivers import host_branches, refused_branches
 from vgpu_cfg.planning.guests.plan import GuestPlanner

@@ -18,7 +18,7 @@ from vgpu_cfg.changes.suggestion import AsFound, Difference, FixKind, Left
 from vgpu_cfg.documents import Edit, Loc, changed_lines
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.planning.drift.differences import POWER, differences_of
+from vgpu_cfg.planning.drift import POWER, differences_of
 from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, in_order, vm_keys

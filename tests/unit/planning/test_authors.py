@@ -11,8 +11,7 @@ from vgpu_cfg.changes.kinds.guest import GUEST
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.past import Past, PastEvent
-from vgpu_cfg.planning.drift.authors import IN_GUEST, NO_EVENT, NOT_MADE, with_authors
-from vgpu_cfg.planning.drift.differences import POWER
+from vgpu_cfg.planning.drift import IN_GUEST, NO_EVENT, NOT_MADE, POWER, with_authors
 from vgpu_cfg.planning.findings.codes import Code
 
 NOTHING = Past()

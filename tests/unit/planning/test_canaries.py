@@ -11,7 +11,7 @@ from tests.unit.planning.desired_plans import GPU, estate, own, plan_for, planne
 from tests.unit.planning.hosts import plans as host_plans
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Canary, Plan, StartQueue
-from vgpu_cfg.planning.canaries.choice import plan_canaries, problems_of
+from vgpu_cfg.planning.canaries import plan_canaries, problems_of
 
 SMALL = "grid_a100-10c"
 THREE = tuple(vm(name, SMALL) for name in ("a", "b", "c"))

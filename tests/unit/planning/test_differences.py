@@ -11,7 +11,7 @@ from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.vm import VmDetail
-from vgpu_cfg.planning.drift.differences import CONNECTION, SEE_FINDINGS, differences_of
+from vgpu_cfg.planning.drift import CONNECTION, SEE_FINDINGS, differences_of
 from vgpu_cfg.planning.vms.compare import goes_along
 from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.setting import FoundVm

@@ -204,7 +204,7 @@ def without_deleted(options: PlanOptions, observed: Inventory, reader: Inventory
     if not missing:
         return options
     from vgpu_cfg.model.observed.past import PastScope
-    from vgpu_cfg.planning.drift.authors import REMOVED
+    from vgpu_cfg.planning.drift import REMOVED
 
     past = reader.read_past(PastScope(removed_vms=tuple(missing.values())))
     removed = {event.name for event in past.events if event.kind == REMOVED}

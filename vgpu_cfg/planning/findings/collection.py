@@ -1,24 +1,26 @@
-"""The findings of one planning: adjusted by the plan file's `checks`, and similar ones folded.
+"""The findings of one planning: adjusted by the plan file's `checks`, folded, and what follows from them.
 
-The findings that report a difference from the plan file which no change of the plan corrects.
-
-One that only informs is none: the plan file states a wish (`must: false`), or made it so by `checks`.
-
-The changes of a plan with an error: the plan shows them marked, and is not carried out.
+Some report a difference from the plan file that no change of the plan corrects; one that only informs is
+none: the plan file states a wish (`must: false`), or made it so by `checks`. The changes of a plan with an
+error are shown marked, and the plan is not carried out. Beliefs that the verdict file of the plan's vCenter
+refutes are findings, too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.plan import Diagnostic, Hindrance
+from vgpu_cfg.changes.plan import BeliefsHere, Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import as_counted
+from vgpu_cfg.model.verdicts import Verdict, VerdictFile
+from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
 
 _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
@@ -207,3 +209,58 @@ def blocked_changes(
         if needing[change.id] <= found
     }
     return tuple(change.id for change in changes if change.id in found)
+
+
+def verdicts_at(files: Iterable[VerdictFile], vcenter: VCenter) -> VerdictFile | None:
+    """Return the file of this build of this vCenter."""
+    here = (vcenter.instance_uuid.lower(), vcenter.build)
+    return next((one for one in files if (one.vcenter.instance_uuid, one.vcenter.build) == here), None)
+
+
+def report_beliefs(
+    desired: DesiredPlan, observed: Inventory, changes: Sequence[Change], findings: Findings
+) -> None:
+    """Report each belief that does not hold here if a change that cannot be undone rests on it."""
+    found = verdicts_at(desired.verdicts, observed.vcenter)
+    failed = [key for key, row in found.beliefs.items() if row.verdict is Verdict.FAILS] if found else []
+    if found is None or not failed:
+        return
+    from vgpu_cfg.knowledge.beliefs import load_beliefs
+
+    for key in failed:
+        belief = load_beliefs().get(key)
+        names = [change.id for change in changes if belief is not None and change.kind in belief.steps]
+        if belief is not None and names:
+            seen = found.beliefs[key].seen
+            source = f"{key}; seen: {seen}" if seen else key
+            findings.add(
+                Code.BELIEF_FAILS,
+                Subject(kind="plan", name=desired.name),
+                f"{listed(names)}: cannot be undone, and relies on an assumption that does not hold in this "
+                f"vCenter: {belief.statement.rstrip('.')} ({source}). {belief.if_wrong}",
+                f"to accept this, add `checks: {{{Code.BELIEF_FAILS.value}: warning}}` to the plan file",
+            )
+
+
+def beliefs_here(desired: DesiredPlan, observed: Inventory) -> BeliefsHere | None:
+    """Return the verdicts for this vCenter, or why the files do not count; None without a file."""
+    if not desired.verdicts:
+        return None
+    vcenter = observed.vcenter
+    is_first = not any(vm.is_of(desired.identity) for vm in observed.vms)
+    found = verdicts_at(desired.verdicts, vcenter)
+    if found is None:
+        uuid = vcenter.instance_uuid.lower()
+        older = [one for one in desired.verdicts if one.vcenter.instance_uuid == uuid]
+        why = (
+            f"made for another build; this vCenter now has {vcenter.build}" if older else "of another vCenter"
+        )
+        files = listed([one.file_name for one in older or desired.verdicts])
+        says = f"not used: {files}: {why}; run `vgpu-cfg doctor --save FOLDER`"
+        return BeliefsHere(says=says, is_first=is_first)
+    counts = Counter(row.verdict for row in found.beliefs.values())
+    fails = [key for key, row in found.beliefs.items() if row.verdict is Verdict.FAILS]
+    names = f" ({listed(fails)})" if fails else ""
+    says = f"tested in this vCenter: {counts[Verdict.HOLDS]} hold, {len(fails)} do not{names}"
+    says += f", {counts[Verdict.OPEN]} could not be tested ({found.file_name})"
+    return BeliefsHere(says=says, is_first=is_first)

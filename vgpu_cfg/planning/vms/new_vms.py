@@ -33,8 +33,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, ScratchSource, Tem
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.beliefs import report_beliefs
-from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.collection import Findings, report_beliefs
 from vgpu_cfg.planning.vms.customization import await_customization, edits_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.wording import counted, node_list
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
-from vgpu_cfg.planning.drift.differences import SEE_FINDINGS
+from vgpu_cfg.planning.drift import SEE_FINDINGS
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.layout.most import Most, first_screen

@@ -25,7 +25,7 @@ from vgpu_cfg.model.guests.guest import (
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.drift.differences import differences_of
+from vgpu_cfg.planning.drift import differences_of
 from vgpu_cfg.planning.estate.ownership import is_marked, own_and_taken
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.hosts.window import windows_of

@@ -31,7 +31,7 @@ from vgpu_cfg.model.observed.customization import (
 )
 from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
 from vgpu_cfg.model.runs import RunEntry, entry_of_lock
-from vgpu_cfg.planning.drift.authors import EVENT_KINDS, MAKINGS, REMOVED
+from vgpu_cfg.planning.drift import EVENT_KINDS, MAKINGS, REMOVED
 from vgpu_cfg.vsphere.history.collectors import MOST_PAGES, PAGE_SIZE, RunEntryReader, beginner, held, pages
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error, translated

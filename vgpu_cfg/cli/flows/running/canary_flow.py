@@ -13,7 +13,7 @@ from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState
-from vgpu_cfg.planning.canaries.choice import problems_of, upgraded_hosts
+from vgpu_cfg.planning.canaries import problems_of, upgraded_hosts
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Canary, Plan
