@@ -31,7 +31,7 @@ from vgpu_cfg.model.guests.guest import (
 )
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.wiring import observed_wirings
 

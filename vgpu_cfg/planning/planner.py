@@ -31,7 +31,7 @@ from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.canaries import plan_canaries
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.topology import Topologies
@@ -61,8 +61,7 @@ from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import with_link_types
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.locks import report_locks
-from vgpu_cfg.planning.networks.compare import plan_networks
-from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.networks.compare import plan_networks, tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues

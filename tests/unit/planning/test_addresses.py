@@ -21,7 +21,7 @@ from vgpu_cfg.model.guests.base import ADDRESSES_KEY, KeptAddress, parse_address
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail
-from vgpu_cfg.planning.addresses.nic_addresses import MLX5, VMXNET3, AddressBook, NicAddress
+from vgpu_cfg.planning.addresses import MLX5, VMXNET3, AddressBook, NicAddress
 from vgpu_cfg.planning.findings.collection import Findings
 
 POOL = DesiredNetwork(

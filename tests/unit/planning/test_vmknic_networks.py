@@ -12,7 +12,7 @@ from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.networks.compare import tie_vmknics
 
 MAKE = MakeSwitch(datacenter_moid="datacenter-1", name="dvs-roce")
 EDIT = EditSwitch(switch_name="dvs-roce", mtu=9000)

@@ -31,7 +31,7 @@ def read_to_examine(connection: Connection, *, with_images: bool = False) -> Inv
     from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
     from vgpu_cfg.model.wording import counted
     from vgpu_cfg.planning.doctor.vms import NESTED_KEY
-    from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
+    from vgpu_cfg.planning.rdma.chain import hosts_with_pairs
     from vgpu_cfg.planning.remedies.start_conditions import KEYS
     from vgpu_cfg.ports import ReadScope
 

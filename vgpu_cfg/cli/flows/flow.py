@@ -454,7 +454,7 @@ def _with_kernels(observed: Inventory, reader: InventoryReader) -> Inventory:
     """Add the hosts' VMkernel settings, a link of ATS chains, if a VM has a GPU and an RDMA NIC."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.host_facts import FactGroup
-    from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
+    from vgpu_cfg.planning.rdma.chain import hosts_with_pairs
 
     hosts = hosts_with_pairs(observed, load_catalog())
     if not hosts:

@@ -187,7 +187,7 @@ def _framebuffers(desired: DesiredPlan, observed: Inventory) -> Mapping[str, int
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return the wanted state of each guest of a plan, as planning sees it at the VMs' present places."""
     from vgpu_cfg.changes.severity import Severity
-    from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+    from vgpu_cfg.planning.addresses import AddressBook
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.findings.codes import Code
     from vgpu_cfg.planning.findings.collection import Findings

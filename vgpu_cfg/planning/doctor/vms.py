@@ -13,8 +13,7 @@ from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name, path_of
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, LEAST_UPTIME_SECONDS, cpu_percent
-from vgpu_cfg.planning.rdma.chain import LinkState, ats_chain
-from vgpu_cfg.planning.rdma.direct import direct_pairs
+from vgpu_cfg.planning.rdma.chain import LinkState, ats_chain, direct_pairs
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
 from vgpu_cfg.planning.vms.lookup.moving import HA_RESTART, has_host_devices, may_hot_migrate, why_pinned

@@ -16,7 +16,7 @@ from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, own_vms
+from vgpu_cfg.planning.addresses import AddressBook, NicAddress, own_vms
 from vgpu_cfg.planning.estate.down_hosts import lost_host
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 from vgpu_cfg.planning.guests.peers import make_team

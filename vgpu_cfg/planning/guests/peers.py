@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredGuest, DesiredNic, DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.plan_file.guest_values import DOMAIN_PATTERN
-from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
+from vgpu_cfg.planning.addresses import NicAddress
 
 Addresses = Mapping[str, Sequence[NicAddress]]
 """By the name of a VM its NICs, in the order of the plan file."""

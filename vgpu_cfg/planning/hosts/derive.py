@@ -28,7 +28,7 @@ from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.addresses.nic_addresses import own_vms
+from vgpu_cfg.planning.addresses import own_vms
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

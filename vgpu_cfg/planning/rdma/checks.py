@@ -22,7 +22,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.rdma import OPTION, OPTION_KEY
 from vgpu_cfg.planning.networks.compare import mtu_of_switch
 from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
-from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of
+from vgpu_cfg.planning.rdma.derive import pvrdma_nics, switch_of
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic

@@ -23,7 +23,7 @@ from vgpu_cfg.model.desired import DesiredGuest
 from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
 from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.vm import VmDetail
-from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
+from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import matched_nics

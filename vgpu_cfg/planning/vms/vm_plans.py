@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, Resource
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import gib, listed
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
+from vgpu_cfg.planning.addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_known, nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code

@@ -54,7 +54,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.specs import guest_specs
 

@@ -8,7 +8,7 @@ from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.guests.specs import guest_specs
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"

@@ -99,7 +99,7 @@ def secret_names(desired: DesiredPlan, observed: Inventory) -> tuple[str, ...]:
 
     Each module of a guest states its own, so that secrets are fetched before anything begins.
     """
-    from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+    from vgpu_cfg.planning.addresses import AddressBook
     from vgpu_cfg.planning.guests.specs import guest_specs
 
     specs = guest_specs(desired, AddressBook(desired, observed).nics_of_all())

@@ -17,7 +17,7 @@ from vgpu_cfg.model.desired import DesiredNic, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.rdma import ORDINARY_MTU, mtu_of, network_of
-from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
+from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.capacity.passthrough_slots import unlike
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code

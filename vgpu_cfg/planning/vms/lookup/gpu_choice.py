@@ -14,7 +14,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.addresses.nic_addresses import own_vms
+from vgpu_cfg.planning.addresses import own_vms
 from vgpu_cfg.planning.placement.demand import Shape, Variant
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import SharedFits

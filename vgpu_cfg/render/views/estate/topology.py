@@ -14,8 +14,7 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.capacity.topology import Source, Topologies, Topology
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.planning.rdma.chain import ats_chain
-from vgpu_cfg.planning.rdma.direct import direct_pairs, gpus_of, nics_of
+from vgpu_cfg.planning.rdma.chain import ats_chain, direct_pairs, gpus_of, nics_of
 from vgpu_cfg.planning.vms.checks.topology_checks import disagreement_text
 
 
