@@ -71,7 +71,6 @@ from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, re
 from vgpu_cfg.planning.pool.spare import Spares, report_spare
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.advice import report_cordons
-from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.vms.checks.mixture_checks import check_mixtures
@@ -330,6 +329,10 @@ class _Planning:
         """Report VMs without a place; a running one that lacks room for new GPUs keeps its present ones."""
         while True:
             failed = [resolved for resolved in resolved_vms if resolved.name in placed.failed]
+            if not failed:
+                return baseline, placed
+            from vgpu_cfg.planning.remedies.refusals import report_failures
+
             stuck = [
                 resolved for resolved in failed if resolved.existing is not None and resolved.existing.is_on
             ]
