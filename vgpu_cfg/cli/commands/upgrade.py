@@ -107,8 +107,7 @@ def upgrade(
     from vgpu_cfg.model.ranges import fold_names
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
-    from vgpu_cfg.planning.upgrade.waves import make_waves, with_spares
-    from vgpu_cfg.planning.upgrade.written import Installation
+    from vgpu_cfg.planning.upgrade.waves import Installation, make_waves, with_spares
     from vgpu_cfg.render.data.upgrade import upgrade_data
     from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
     from vgpu_cfg.settings.connection import resolve_connection

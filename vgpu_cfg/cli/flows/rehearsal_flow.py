@@ -22,15 +22,13 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.upgrade.assess import Fate
-from vgpu_cfg.planning.upgrade.waves import Played, make_waves
-from vgpu_cfg.planning.upgrade.written import plan_files
+from vgpu_cfg.planning.upgrade.waves import Played, make_waves, plan_files
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.upgrade.assess import Assessment
-    from vgpu_cfg.planning.upgrade.waves import Wave
-    from vgpu_cfg.planning.upgrade.written import Installation
+    from vgpu_cfg.planning.upgrade.waves import Installation, Wave
 
 _STATE = "VGPU_CFG_STATE_FOLDER"
 _MOST_WAVES = 60

@@ -13,16 +13,13 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Times, times_of
-from vgpu_cfg.planning.upgrade.written import plan_files
+from vgpu_cfg.planning.upgrade.waves import Times, letters, plan_files, times_of
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.report import Event
     from vgpu_cfg.model.observed.inventory import VCenter
     from vgpu_cfg.planning.upgrade.assess import Assessment
-    from vgpu_cfg.planning.upgrade.waves import Wave
-    from vgpu_cfg.planning.upgrade.written import Installation
+    from vgpu_cfg.planning.upgrade.waves import Installation, Wave
 
 _RUNS = 50
 """So many of the latest runs are asked for times."""

@@ -1,4 +1,4 @@
-"""VMs without a place: which host or GPU refuses, what holds it, and what to do; similar VMs share a reason."""
+"""VMs without a place: which host or GPU refuses, what holds it, and the remedy; like VMs share a reason."""
 
 from __future__ import annotations
 

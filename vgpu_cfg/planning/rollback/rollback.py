@@ -46,7 +46,7 @@ from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.hosts.assess import HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.sequence import HostSequence, is_by_hand
 from vgpu_cfg.planning.hosts.window import parse_window
-from vgpu_cfg.planning.rollback.run import FailedRun
+from vgpu_cfg.planning.rollback.attempt import FailedRun
 from vgpu_cfg.planning.rollback.undo_sites import OfSite, undo_site
 from vgpu_cfg.planning.rollback.undo_vms import OfVm, undo_vm
 

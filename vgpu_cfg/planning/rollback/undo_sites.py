@@ -24,7 +24,7 @@ from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.planning.estate.reserved import edit_of_reservation
-from vgpu_cfg.planning.rollback.run import FailedRun
+from vgpu_cfg.planning.rollback.attempt import FailedRun
 from vgpu_cfg.planning.vms.rules import remaining
 from vgpu_cfg.planning.vms.settings.edits import setting_leaves
 from vgpu_cfg.planning.vms.settings.table import vm_setting

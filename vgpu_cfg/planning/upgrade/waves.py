@@ -1,4 +1,4 @@
-"""Waves of an upgrade: the hosts of each opening of a maintenance window, and the expected end of each.
+"""Waves of an upgrade by maintenance windows: their hosts, plan files, and letters to the VMs' owners.
 
 Clusters are upgraded in parallel, and in each at most `lanes` hosts are down at once. A host begins only if
 its expected time is left in the window, as `apply` does it.
@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file.host_entries import EstimateEntry
+from vgpu_cfg.model.ranges import fold_names, runs_of
 from vgpu_cfg.model.reservations import Quotas
-from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.model.wording import as_counted, counted, duration
 from vgpu_cfg.planning.estate.down_hosts import exit_id
 from vgpu_cfg.planning.hosts.sequence import enter_id, reboot_id, remediation_id
 from vgpu_cfg.planning.hosts.window import parse_window
@@ -197,3 +199,105 @@ class Played:
     def deviation(self) -> float:
         """How much longer it took than expected, as a share."""
         return self.seconds / (3600 * self.wave.hours) - 1
+
+
+UNKNOWN_OWNER = "unknown owner"
+
+_ASKS = {
+    Fate.MOVES: "Moved by vMotion, no action required",
+    Fate.OFF: "Power off before this time, power on afterward",
+    Fate.STAYS: "Move or power off before this time: vgpu-cfg cannot move them",
+}
+
+
+def letters(found: Assessment, waves: Sequence[Wave]) -> Mapping[str, str]:
+    """Return a text for each owner, by name; an owner is an attribute's value, or a plan."""
+    owners = sorted({vm.owner for wave in waves for host in wave.hosts for vm in host.vms})
+    return {owner or UNKNOWN_OWNER: _letter(owner, found, waves) for owner in owners}
+
+
+def _letter(owner: str, found: Assessment, waves: Sequence[Wave]) -> str:
+    lines = [f"Subject: {found.target.words} on the hosts of your VMs", ""]
+    for wave in waves:
+        own = [vm for host in wave.hosts for vm in host.vms if vm.owner == owner]
+        if not own:
+            continue
+        lines.append(f"{wave.opens:%a %Y-%m-%d %H:%M %Z}, until about {wave.ends:%H:%M}:")
+        for fate, asks in _ASKS.items():
+            by_reason: dict[str, list[str]] = {}
+            for vm in own:
+                if vm.fate is fate:
+                    by_reason.setdefault(vm.why, []).append(vm.name)
+            for why, names in by_reason.items():
+                lines.append(
+                    f"  {asks}{f' ({why})' if why else ''}: {fold_names(sorted(names, key=as_counted))}"
+                )
+        stun = max((vm.stun_ms or 0 for vm in own), default=0)
+        if stun:
+            lines.append(f"  vMotion pauses a VM for up to {stun / 1000:.0f} seconds.")
+    lines += [f"\n{first.text}." for first in found.firsts if first.is_for_owners]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The choices of the user for the plan files; without `depots`, installing is a manual step."""
+
+    vcenter: str
+    window: str
+    times: Times
+    depots: tuple[str, ...] = ()
+
+
+def plan_files(found: Assessment, waves: Sequence[Wave], how: Installation) -> Mapping[str, dict[str, Any]]:
+    """Return the content of each plan file, by its name."""
+    datacenters = sorted({host.datacenter for host in found.ready})
+    width = max(2, len(str(len(waves))))
+    files = {}
+    for wave in waves:
+        for datacenter in datacenters:
+            hosts = [host for host in wave.hosts if host.datacenter == datacenter]
+            stem = f"wave-{wave.number:0{width}}"
+            name = f"{stem}-{datacenter}" if len(datacenters) > 1 else stem
+            if hosts:
+                several = {"server": how.vcenter, "datacenter": datacenter}
+                version = found.target.driver or "-".join(found.target.fixed) or found.target.esxi
+                files[f"{name}.yaml"] = {
+                    "version": 1,
+                    "name": f"upgrade-{version}-{name}",
+                    "vcenter": several if len(datacenters) > 1 else how.vcenter,
+                    "hosts": _entries(hosts, found, how),
+                }
+    return files
+
+
+def _entries(hosts: Sequence[AffectedHost], found: Assessment, how: Installation) -> list[dict[str, Any]]:
+    """Return an entry for the hosts of each cluster and driver: entries are upgraded in parallel."""
+    groups: dict[tuple[str, str, str, bool], list[AffectedHost]] = {}
+    for host in hosts:
+        groups.setdefault((host.cluster, host.kind, host.target, host.by_image), []).append(host)
+    entries = []
+    for (cluster, kind, version, by_image), group in groups.items():
+        driver: dict[str, Any] = {
+            "kind": kind,
+            "version": version if version.count(".") > 1 else f"{version}.*",
+        }
+        driver["by"] = "image" if by_image else "esxcli" if how.depots else "hand"
+        if driver["by"] == "esxcli":
+            driver["depot"] = list(how.depots)
+        disruption: dict[str, Any] = {"max_hosts_down": found.lanes[cluster]}
+        disruption["allow"] = ["maintenance", "reboot"]
+        if how.window:
+            disruption["window"] = how.window
+        disruption["estimate"] = how.times.estimate
+        entry: dict[str, Any] = {"cluster": cluster} if cluster else {}
+        entry["names"] = [written for written, _ in runs_of(host.name for host in group)]
+        if version:
+            entry["driver"] = driver
+        if found.target.esxi and by_image:
+            entry["esxi"] = {"build": int(found.target.esxi), "by": "image"}
+        if any(vm.fate is Fate.MOVES and vm.has_gpu for host in group for vm in host.vms):
+            entry["cluster_options"] = {"evacuate_vgpu": True, "hot_migrate": True}
+        entry["disruption"] = disruption
+        entries.append(entry)
+    return entries

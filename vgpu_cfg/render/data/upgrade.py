@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, Assessment
-from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
+from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave, letters
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.data.pool import spare_data
 

@@ -12,8 +12,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.host_settings.esxi import build_number
 from vgpu_cfg.planning.upgrade.assess import AffectedVm, Assessment, Fate
-from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave
+from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave, letters
 from vgpu_cfg.render.layout.lines import Column, abridged_runs, both_ends, fold, hanging, table
 
 _MOST = 6
