@@ -23,11 +23,9 @@ from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.remembering import to_remember
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.host_settings.select import resolve_hosts
-from vgpu_cfg.planning.hosts.compare import compare_host, desired_settings_of
-from vgpu_cfg.planning.hosts.depots import check_depots
+from vgpu_cfg.planning.hosts.compare import compare_host, desired_settings_of, to_remember
 from vgpu_cfg.planning.hosts.derive import derived_entry
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
@@ -44,7 +42,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_standing,
     check_taken_back,
 )
-from vgpu_cfg.planning.hosts.images import check_image
+from vgpu_cfg.planning.hosts.packages import check_depots, check_image
 from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, check_bmc, make_phases
 from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, filled, is_by_hand
 

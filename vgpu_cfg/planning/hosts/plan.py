@@ -39,7 +39,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_window,
     report_absence,
 )
-from vgpu_cfg.planning.hosts.images import needed_image, plan_images
+from vgpu_cfg.planning.hosts.packages import needed_image, plan_images
 from vgpu_cfg.planning.hosts.sequence import HostSequence, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 

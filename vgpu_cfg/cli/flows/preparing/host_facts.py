@@ -17,8 +17,8 @@ from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.assess import to_keep
-from vgpu_cfg.planning.hosts.depots import wanted_depots
 from vgpu_cfg.planning.hosts.needed import changes_networks, driver_hosts, needed_facts, shell_access
+from vgpu_cfg.planning.hosts.packages import wanted_depots
 from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
 
