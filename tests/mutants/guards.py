@@ -43,7 +43,7 @@ class Guard:
 
 
 _P = "planning/"
-_SELECT, _SITE = f"{_P}host_settings/select.py", f"{_P}estate/site.py"
+_SELECT, _SITE = f"{_P}host_settings/resolved_host.py", f"{_P}estate/site.py"
 _OWNERSHIP, _PROTECTION = f"{_P}estate/ownership.py", f"{_P}estate/protection.py"
 _DESTROY, _EXPIRY, _IMPORT = (f"{_P}vms/{name}.py" for name in ("destroy", "expiry", "import_vms"))
 _ORPHANS, _UPKEEP = f"{_P}estate/deletions.py", f"{_P}upkeep/targets.py"

@@ -18,7 +18,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
-from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.resolved_host import make_view
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan
 

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.remedies.advice import FARTHEST_FIRST
 from vgpu_cfg.suggestions.acts import is_added

@@ -16,7 +16,7 @@ from vgpu_cfg.execution.run.scheduler import Waves, Windows
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain

@@ -95,7 +95,7 @@ def runbook(
         sys.stdout.write("\n".join(texts))
         return
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.planning.host_settings.select import make_view
+    from vgpu_cfg.planning.host_settings.resolved_host import make_view
     from vgpu_cfg.planning.host_settings.table import setting
     from vgpu_cfg.render.markdown.runbook import render_runbook
 

@@ -238,7 +238,7 @@ def access_of(
     from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
     from vgpu_cfg.planning.findings.collection import Findings
     from vgpu_cfg.planning.findings.options import PlanOptions
-    from vgpu_cfg.planning.host_settings.select import resolve_hosts
+    from vgpu_cfg.planning.host_settings.resolved_host import resolve_hosts
 
     if request is None:
         return None

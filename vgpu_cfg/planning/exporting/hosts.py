@@ -13,7 +13,7 @@ from vgpu_cfg.model.ranges import runs_of
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.host_settings.entry import HostView, InFile, Part
 from vgpu_cfg.planning.host_settings.match import passed_through_nics
-from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.resolved_host import make_view
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 Rule = dict[str, Any]

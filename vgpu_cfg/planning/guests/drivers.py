@@ -14,7 +14,7 @@ from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_version
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 
 
 def guest_branches(host_branch: str) -> tuple[str, ...]:

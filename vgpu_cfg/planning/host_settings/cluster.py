@@ -26,7 +26,7 @@ from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
 
 EVACUATE_OPTION = "VgpuMMAutomationTimeoutSecs"

@@ -1,4 +1,4 @@
-"""An entry of the settings table: all of this project's facts on one host setting.
+"""An entry of the settings table: all of this project's facts on one host setting, down to its writes.
 
 Adding a setting is adding an entry; nothing outside the table names a single setting.
 """
@@ -6,13 +6,14 @@ Adding a setting is adding an entry; nothing outside the table names a single se
 from __future__ import annotations
 
 import operator
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.kinds.change_host import HostWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ShellWrite
 from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
@@ -237,3 +238,33 @@ def target(desired: DesiredSetting, reading: Reading) -> SettingTarget:
     """Return the reading that fulfills a desired setting."""
     before = None if reading.unread else reading.configured
     return SettingTarget(setting=desired.setting, device=desired.device, value=desired.value, before=before)
+
+
+@dataclass(frozen=True, slots=True)
+class EsxcliCall:
+    """One command, as in `network.vswitch.standard.set`, with its long options as the shell takes them."""
+
+    command: str
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words to type."""
+        return ("esxcli", *self.command.split("."), *(f"--{name}={value}" for name, value in self.options))
+
+    @property
+    def line(self) -> str:
+        """The words to type, on one line, quoted for the host's shell."""
+        return shlex.join(self.words)
+
+
+def by_esxcli(calls: Sequence[EsxcliCall]) -> HostWrite | None:
+    """Return the one write that makes these calls, None if there are none.
+
+    Each goes over the shell with its options as listed; over vCenter the sender removes their dashes.
+    """
+    if not calls:
+        return None
+    if len(calls) > 1:
+        return ShellWrite(commands=tuple(call.words for call in calls))
+    return EsxcliWrite(command=calls[0].command, arguments=calls[0].options)

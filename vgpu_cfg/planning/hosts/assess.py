@@ -23,8 +23,13 @@ from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
-from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.host_settings.resolved_host import (
+    DISTURBS,
+    Drift,
+    DriftKind,
+    ResolvedHost,
+    resolve_hosts,
+)
 from vgpu_cfg.planning.hosts.compare import compare_host, desired_settings_of, to_remember
 from vgpu_cfg.planning.hosts.derive import derived_entry
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause

@@ -14,7 +14,7 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.estate.site import find_named, inside
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.host_settings.resolved_host import resolve_hosts
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
 from vgpu_cfg.planning.rdma.derive import rdma_facts

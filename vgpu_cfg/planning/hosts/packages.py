@@ -24,8 +24,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.planning.host_settings.esxi import components_for
-from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost
-from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost, resolve_hosts
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 
 

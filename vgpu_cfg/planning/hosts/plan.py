@@ -25,8 +25,7 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
 from vgpu_cfg.planning.host_settings.modules import NONE
-from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
-from vgpu_cfg.planning.host_settings.select import clusters_of, resolve_hosts, waves_of
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost, clusters_of, resolve_hosts, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
 from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.compare import desired_settings_of

@@ -31,7 +31,7 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
 from vgpu_cfg.planning.host_settings.nics.uplinks import cut_off
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 from vgpu_cfg.planning.networks.network_users import check_lower_mtu, check_vlan
 
 

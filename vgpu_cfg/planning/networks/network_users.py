@@ -27,7 +27,7 @@ from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import hosts_of
 
 _SHOWN = 6
 

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting
-from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.resolved_host import make_view
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.hosts.assess import with_profiles
 

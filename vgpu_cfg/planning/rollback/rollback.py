@@ -40,8 +40,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
 from vgpu_cfg.planning.host_settings.nics.handed_out import HOSTS_OWN, PASSTHROUGH
-from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
-from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost, resolve_hosts
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.hosts.assess import HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.sequence import HostSequence, is_by_hand

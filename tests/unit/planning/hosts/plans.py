@@ -11,8 +11,7 @@ from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
-from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost, make_view
 
 GPU = {"board": "A100", "pci": "0000:21:00.0", "node": 0}
 NIC = {"vmnic": "vmnic2", "pci": "0000:24:00.0", "node": 0}

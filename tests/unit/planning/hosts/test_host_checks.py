@@ -12,7 +12,7 @@ from tests.unit.planning.hosts.plans import GPU, MARK, NIC, estate, free, host, 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.resolved_host import make_view
 
 NEW = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
 OLD = {"NVD-AIE_ESXi_8.0.0_Driver": "570.10.01-1OEM", "nvdgpumgmtdaemon": "570.10.01"}

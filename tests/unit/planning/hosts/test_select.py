@@ -9,7 +9,7 @@ import pytest
 from tests.unit.planning.desired_plans import codes, plan_for, planned
 from tests.unit.planning.hosts.plans import estate, free, host, resolved, wanted
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.planning.host_settings.select import clusters_of, hosts_of
+from vgpu_cfg.planning.host_settings.resolved_host import clusters_of, hosts_of
 
 ROWS = {"esx-2": {"cluster": "a"}, "esx-10": {"cluster": "a"}, "dl-1": {"cluster": "b"}}
 SITE = {"hosts": ROWS, "clusters": {"a": {}, "b": {}}}

@@ -150,7 +150,7 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
 
 def _views(observed: Inventory) -> Callable[[Host, EstateFacts], HostView]:
     """Return views of a host's new readings, with the catalog's facts of its devices."""
-    from vgpu_cfg.planning.host_settings.select import make_view
+    from vgpu_cfg.planning.host_settings.resolved_host import make_view
 
     catalog = load_catalog()
     return lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog)

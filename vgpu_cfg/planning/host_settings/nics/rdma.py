@@ -33,8 +33,15 @@ from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
-from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    EsxcliCall,
+    HostSetting,
+    HostView,
+    Instructions,
+    Reading,
+    by_esxcli,
+)
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread

@@ -15,8 +15,15 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import Vmknic
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
-from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    EsxcliCall,
+    HostSetting,
+    HostView,
+    Instructions,
+    Reading,
+    by_esxcli,
+)
 from vgpu_cfg.planning.host_settings.nics.uplinks import UPLINK, base_unread
 
 KEY = "vmknic"
