@@ -36,13 +36,13 @@ from vgpu_cfg.planning.guests.guest_checks import (
     check_rotation,
     check_secrets,
     check_system,
+    check_training,
     check_way_in,
 )
 from vgpu_cfg.planning.guests.peers import Addresses, make_team
 from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
 from vgpu_cfg.planning.guests.rolling import launcher_of, roll
-from vgpu_cfg.planning.guests.site import is_of_site, site_hosts, takes_mirror
-from vgpu_cfg.planning.guests.specs import guest_specs
+from vgpu_cfg.planning.guests.specs import guest_specs, is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
     Knowledge,
@@ -53,7 +53,6 @@ from vgpu_cfg.planning.guests.stage import (
     restarting,
     stage_guest,
 )
-from vgpu_cfg.planning.guests.training_checks import check_training
 from vgpu_cfg.planning.guests.wiring import planned_wirings
 from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

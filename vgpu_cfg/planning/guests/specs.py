@@ -3,30 +3,48 @@
 It follows from the plan file, from the assigned addresses, from the drivers that hosts accept and from their
 wiring; never from a VM's present state, so that two plannings of one plan file have the same result.
 
-The modules that a guest has because it trains with others: mesh, image, worker, launcher, metrics.
-
-The guests with NCCL settings: those that train, and those with GPUs and RDMA.
+A module is what the VM's own `guest` asks for, the training, or the site. Its downloads have pins: the plan
+file's own checksums come first, then the site's pins, then those of vgpu-cfg.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredSite, DesiredTraining, DesiredVm
+from vgpu_cfg.model.guests.base import Fetched
+from vgpu_cfg.model.guests.downloads import PINS, TOOLKIT, TOOLKIT_KEY, Download
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
+    AptMirror,
+    CudaModule,
+    DriverModule,
     GuestModule,
     HostEntry,
+    HostNameModule,
     HostsModule,
+    LicenceModule,
+    LimitsModule,
     NcclModule,
+    NetworkModule,
+    NicFirmwareModule,
+    NouveauModule,
+    OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
+    SiteModule,
+    SiteProxy,
+    TimeModule,
     TrafficModule,
+    UsersModule,
 )
 from vgpu_cfg.model.guests.training_modules import (
     OVER_SSH,
+    ContainersModule,
     ImageModule,
     LauncherModule,
     MeshPeer,
@@ -35,22 +53,46 @@ from vgpu_cfg.model.guests.training_modules import (
     RegistryModule,
     ScrapeTarget,
     SshMeshModule,
+    ToolkitModule,
     TrainWorker,
     WorkerModule,
 )
-from vgpu_cfg.model.plan_file.guest_values import parse_elastic
-from vgpu_cfg.planning.guests.downloads import pinned
+from vgpu_cfg.model.plan_file import TrainingRoceEntry
+from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY, package_kind, parse_elastic
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
-from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Addresses, Peer, PlannedNic, Team, make_team, planned_nics
-from vgpu_cfg.planning.guests.site import site_module
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring
 
-DCGM_PORT, NODE_PORT = 9400, 9100
-"""The default ports of DCGM exporter and node exporter."""
+ATS_FIRMWARE = {"ATS_ENABLED": "True"}
+"""The firmware parameters of a NIC for ATS, in mlxconfig's own words."""
 
+MACHINE_USER = "vgpu-cfg"
+"""The account by which this tool logs in where the plan file names none."""
 ECN_CAPABLE = 2
 """The two low bits of a type-of-service byte that say "ECN capable"."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGuest:
+    """One VM's guest, and what its modules follow from. `takes` are the drivers that its host takes."""
+
+    vm: DesiredVm
+    guest: DesiredGuest
+    nics: tuple[PlannedNic, ...]
+    takes: GuestDrivers = field(default_factory=GuestDrivers)
+    training: DesiredTraining | None = None
+    """The plan's training, if this VM takes part in it."""
+
+    @property
+    def rdma_nics(self) -> tuple[PlannedNic, ...]:
+        """The NICs that carry RDMA."""
+        return tuple(nic for nic in self.nics if nic.is_rdma)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the VM has GPUs."""
+        return bool(self.vm.gpus)
 
 
 def guest_specs(
@@ -124,6 +166,90 @@ def _reached_at(nics: tuple[PlannedNic, ...]) -> tuple[str, ...]:
     """Return a guest's addresses as the plan knows them, those without RDMA first."""
     in_order = sorted(nics, key=lambda nic: nic.is_rdma)
     return tuple(dict.fromkeys(nic.address for nic in in_order if nic.address))
+
+
+def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
+    """Yield the modules, in no order."""
+    guest = own.guest
+    if not guest.spec:
+        yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
+    yield UsersModule(users=guest.users, machine_user="" if guest.login.user else MACHINE_USER)
+    # What vCenter's customisation gives an adapter, nobody sets a second time.
+    reported = tuple(nic.guest for nic in own.nics if nic.is_stated and (nic.is_whole or not guest.spec))
+    if reported:
+        yield NetworkModule(nics=reported)
+    if guest.time:
+        yield TimeModule(servers=guest.time)
+    if own.has_gpus:
+        yield from _gpu_modules(own)
+    yield from _rdma_modules(own, own.rdma_nics)
+    if own.training is not None or own.rdma_nics or guest.shared_memory:
+        yield LimitsModule(shared_memory=guest.shared_memory)
+    if guest.runtime is not None:
+        yield ContainersModule(runtime=guest.runtime)
+
+
+def _gpu_modules(own: OwnGuest) -> Iterator[GuestModule]:
+    guest = own.guest
+    if guest.driver is not None:
+        yield NouveauModule()
+        driver = guest.driver
+        # A GPU that is handed through whole takes any driver: the host's serves vGPUs only.
+        takes = own.takes if any(gpu.kind == "vgpu" for gpu in own.vm.gpus) else GuestDrivers()
+        yield DriverModule(
+            package=driver.package or "",
+            sha256=driver.sha256 or "",
+            branches=takes.branches,
+            refused=takes.refused,
+        )
+    if guest.cuda is not None:
+        yield CudaModule.model_validate(guest.cuda.model_dump(exclude_none=True))
+    if guest.licence is not None:
+        yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
+    if guest.runtime is not None:
+        toolkit = ToolkitModule(runtime=guest.runtime)
+        if guest.toolkit_repository is not None:
+            toolkit = toolkit.model_copy(update={"repository": guest.toolkit_repository})
+        yield toolkit
+
+
+def _rdma_modules(own: OwnGuest, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]:
+    """Yield what one word on a NIC asks of the guest: stack, firmware of a whole NIC, RoCE settings."""
+    guest = own.guest
+    is_direct = any(nic.desired.rdma == "gpudirect" for nic in nics)
+    if guest.ofed is not None:
+        ofed = guest.ofed
+        yield OfedModule(
+            stack=ofed.stack,
+            package=ofed.package or "",
+            sha256=ofed.sha256 or "",
+        )
+        if is_direct and own.has_gpus:
+            yield _peermem_module(guest)
+    if not nics:
+        return
+    direct = tuple(nic.guest for nic in nics if nic.is_whole and nic.desired.rdma == "gpudirect")
+    if direct:
+        yield NicFirmwareModule(nics=direct, parameters=ATS_FIRMWARE)
+    shape = own.training.roce if own.training is not None else TrainingRoceEntry()
+    yield RoceModule(
+        nics=tuple(nic.guest for nic in nics),
+        dscp=shape.dscp,
+        priority=shape.priority,
+        owns_port=all(nic.is_whole for nic in nics),
+    )
+
+
+def _peermem_module(guest: DesiredGuest) -> PeermemModule:
+    """Name the driver's package where its own installer can build modules anew."""
+    driver = guest.driver
+    package = driver.package or "" if driver is not None else ""
+    is_installer = package_kind(package) == ".run"
+    return PeermemModule(
+        stack=guest.ofed.stack if guest.ofed is not None else "inbox",
+        package=package if is_installer else "",
+        sha256=driver.sha256 or "" if driver is not None and is_installer else "",
+    )
 
 
 def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
@@ -277,3 +403,129 @@ def nccl_modules(own: OwnGuest, team: Team | None, wiring: Wiring = NO_WIRING) -
         gpu_wires=wiring.gpus if is_rdma else (),
         nic_wires=wiring.nics if is_rdma else (),
     )
+
+
+def site_module(site: DesiredSite, guest: DesiredGuest) -> SiteModule:
+    """Make the module of one guest."""
+    proxy, apt = site.proxy, site.apt
+    return SiteModule(
+        proxy=None
+        if proxy is None
+        else SiteProxy(
+            http=proxy.http or "",
+            https=proxy.https or proxy.http or "",
+            no_proxy=proxy.no_proxy,
+            user=proxy.user or "",
+            password=proxy.password or "",
+        ),
+        apt=None
+        if apt is None
+        else AptMirror(
+            url=apt.url or "", security=apt.security or "", suites=apt.suites, components=apt.components
+        ),
+        dnf=site.dnf,
+        registry_mirrors=dict(sorted(site.registry_mirrors.items())) if guest.runtime is not None else {},
+        certificates=site.certificates,
+        runtime=guest.runtime or "",
+        closed=site.closed,
+        hosts=site_hosts(site) if site.closed else (),
+    )
+
+
+def site_hosts(site: DesiredSite) -> tuple[str, ...]:
+    """Return the hosts of a site, in order; one that begins with a dot means every name below it.
+
+    The proxy is none of them: it is the way out.
+    """
+    addresses = [
+        *([site.apt.url, site.apt.security] if site.apt is not None else []),
+        *site.dnf,
+        *site.registry_mirrors.values(),
+        site.toolkit_repository,
+        site.driver.package if site.driver is not None else None,
+    ]
+    found = {host_of(address) for address in addresses if address} | set(site.hosts)
+    return tuple(sorted(found - {""}))
+
+
+def is_of_site(host: str, hosts: tuple[str, ...]) -> bool:
+    """Whether a host is one of these."""
+    return any(host == one or (one.startswith(".") and host.endswith(one)) for one in hosts)
+
+
+def takes_mirror(runtime: str, registry: str) -> bool:
+    """Whether a runtime asks a mirror for the images of a registry.
+
+    docker has mirrors of Docker Hub alone (docs.docker.com, dockerd's `registry-mirrors`; moby issue 18818).
+    """
+    return runtime != "docker" or registry == DEFAULT_REGISTRY
+
+
+def pinned(module: GuestModule, pins: Mapping[str, str]) -> GuestModule:
+    """Return a module with the pins of its downloads; `pins` are the site's."""
+    match module:
+        case DriverModule() | OfedModule() | PeermemModule() | CudaModule():
+            known = "" if module.sha256 else pins.get(module.package, "")
+            return module.model_copy(update={"sha256": known}) if known else module
+        case ImageModule():
+            if module.archive:
+                known = module.sha256 or pins.get(module.archive, "")
+                return module.model_copy(update={"sha256": known})
+            return module.model_copy(update={"digest_pin": _digest_of(module.image, pins)})
+        case MonitoringModule():
+            images = {name: _with_digest(image, pins) for name, image in module.used_images.items()}
+            return module.model_copy(update={"images": images})
+        case ToolkitModule():
+            # A mirror has the same key, unless the site pins another.
+            key = pins.get(module.key_address) or PINS[TOOLKIT_KEY]
+            version = pins.get(TOOLKIT) or PINS[TOOLKIT]
+            return module.model_copy(update={"key_sha256": key, "version": version})
+        case _:
+            return module
+
+
+def _digest_of(image: str, pins: Mapping[str, str]) -> str:
+    return "" if "@" in image else pins.get(image) or PINS.get(image, "")
+
+
+def _with_digest(image: str, pins: Mapping[str, str]) -> str:
+    digest = _digest_of(image, pins)
+    return f"{image}@{digest}" if digest else image
+
+
+def list_downloads(specs: Mapping[str, GuestSpec], desired: DesiredPlan) -> tuple[Download, ...]:
+    """List the downloads of guests, each once with its VMs, in the order of staging."""
+    found: dict[Download, list[str]] = {}
+    for name, spec in specs.items():
+        for one in _downloads(spec, desired.site):
+            vms = found.setdefault(one, [])
+            if name not in vms:
+                vms.append(name)
+    return tuple(one.model_copy(update={"vms": tuple(vms)}) for one, vms in found.items())
+
+
+def _downloads(spec: GuestSpec, site: DesiredSite | None) -> Iterator[Download]:
+    containers = spec.get(ContainersModule)
+    runtime = containers.runtime if containers is not None else ""
+    for module in spec.modules:
+        for one in module.describe().fetched:
+            if one.address:
+                yield Download(
+                    key=one.key,
+                    address=one.address,
+                    via=_mirror(one, site, runtime),
+                    pin=one.pin,
+                    package=one.package,
+                    version=one.version,
+                    is_signed=one.is_signed,
+                )
+
+
+def _mirror(one: Fetched, site: DesiredSite | None, runtime: str) -> str:
+    if site is None or not one.registry or not takes_mirror(runtime, one.registry):
+        return ""
+    return site.registry_mirrors.get(one.registry, "")
+
+
+DCGM_PORT, NODE_PORT = 9400, 9100
+"""The default ports of DCGM exporter and node exporter."""

@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan_file.values import gpu_item
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import gib, node_list
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.guests.cuda_checks import release_before
+from vgpu_cfg.planning.guests.compatibility import release_before
 from vgpu_cfg.planning.guests.plan_keys import KEYS, keys_in, word_of_keys
 from vgpu_cfg.planning.vms.lookup.gpu_choice import profiles_of
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

@@ -8,8 +8,7 @@ from tests.unit.planning.guest.trainings import IMAGE, training, worker
 from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES, PINS, TOOLKIT, TOOLKIT_REPOSITORY, check_pin
 from vgpu_cfg.model.guests.modules import DriverModule, GuestModule, TimeModule
 from vgpu_cfg.model.guests.training_modules import ImageModule, MonitoringModule, ToolkitModule
-from vgpu_cfg.planning.guests.downloads import list_downloads, pinned
-from vgpu_cfg.planning.guests.specs import guest_specs
+from vgpu_cfg.planning.guests.specs import guest_specs, list_downloads, pinned
 
 ONE, TWO = "1" * 64, "2" * 64
 DRIVER = "https://mirror.lab/nvidia-linux-grid-580.deb"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.model.guests.downloads import TOOLKIT, Download, short_pin
-from vgpu_cfg.planning.guests.downloads import list_downloads
-from vgpu_cfg.planning.guests.specs import guest_specs
+from vgpu_cfg.planning.guests.specs import guest_specs, list_downloads
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
