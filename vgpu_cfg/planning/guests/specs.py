@@ -3,8 +3,8 @@
 It follows from the plan file, from the assigned addresses, from the drivers that hosts accept and from their
 wiring; never from a VM's present state, so that two plannings of one plan file have the same result.
 
-A module is what the VM's own `guest` asks for, the training, or the site. Its downloads have pins: the plan
-file's own checksums come first, then the site's pins, then those of vgpu-cfg.
+Modules follow from the VM's own `guest`, from the training, and from the site. Their downloads have pins: the
+plan file's own checksums come first, then the site's pins, then those of vgpu-cfg.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hosts of the entries of `hosts`: their facts, what is requested of each, and its deviations."""
+"""The hosts of the entries of `hosts`: the facts, requests and deviations of each."""
 
 from __future__ import annotations
 
