@@ -15,8 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.estate.devices import recorded_others
-from vgpu_cfg.planning.estate.disks import OwnedDisks, exported_disks
+from vgpu_cfg.planning.estate.devices import OwnedDisks, exported_disks, recorded_others
 from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.selection import Choice
 from vgpu_cfg.planning.vms.settings.setting import Carrier

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.model.observed.vm import OwnerMark, VirtualDisk, Vm, VmDetail
-from vgpu_cfg.planning.estate.disks import Layout, as_imported_disks, own_datastores, owned_disks
+from vgpu_cfg.planning.estate.devices import Layout, as_imported_disks, own_datastores, owned_disks
 
 ID = "7c1f0a52-3b44-4d0e-9b6e-0f2a5d8c1e01"
 TEMPLATE = Layout({2000: 100, 2001: 50})

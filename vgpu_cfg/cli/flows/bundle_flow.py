@@ -250,7 +250,7 @@ def access_of(
 
 
 def _of_bmc(connection: Connection, host: Host, access: Access | None) -> Part:
-    from vgpu_cfg.planning.hosts.phases import bmc_of
+    from vgpu_cfg.planning.hosts.sequence import bmc_of
 
     name, source = "bmc-log.json", "Redfish log services of the BMC"
     if access is None:

@@ -47,7 +47,7 @@ from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.reservations import KeptReservation
-from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
+from vgpu_cfg.planning.estate.devices import listed_disks, owned_disks
 
 VmStep = (
     UpgradeVm

@@ -18,7 +18,7 @@ from vgpu_cfg.planning.doctor.hosts import (
     host_ailments,
     storage_ailments,
 )
-from vgpu_cfg.planning.doctor.left_behind import left_behind
+from vgpu_cfg.planning.doctor.ours import left_behind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments

@@ -14,7 +14,7 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import counted, listed, version_tuple
 from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
-from vgpu_cfg.planning.doctor.left_behind import is_held, maintenance
+from vgpu_cfg.planning.doctor.ours import is_held, maintenance
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE

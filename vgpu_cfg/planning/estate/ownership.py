@@ -31,8 +31,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.wording import as_counted, listed
-from vgpu_cfg.planning.estate.devices import all_devices
-from vgpu_cfg.planning.estate.disks import as_imported_disks
+from vgpu_cfg.planning.estate.devices import all_devices, as_imported_disks
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -20,8 +20,13 @@ from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.plan_file.device_entries import VmOptions
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
-from vgpu_cfg.planning.estate.devices import device_text, recorded_others
-from vgpu_cfg.planning.estate.disks import OwnedDisks, disk_text, exported_disks
+from vgpu_cfg.planning.estate.devices import (
+    OwnedDisks,
+    device_text,
+    disk_text,
+    exported_disks,
+    recorded_others,
+)
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.vms.checks.place_checks import IOMMU_KEYS, MOST_CPUS_BESIDE_VGPU
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm

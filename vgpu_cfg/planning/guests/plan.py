@@ -41,16 +41,17 @@ from vgpu_cfg.planning.guests.guest_checks import (
 )
 from vgpu_cfg.planning.guests.peers import Addresses, make_team
 from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
-from vgpu_cfg.planning.guests.rolling import launcher_of, roll
 from vgpu_cfg.planning.guests.specs import guest_specs, is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
     Knowledge,
     know,
     known_of,
+    launcher_of,
     order_stages,
     present_report,
     restarting,
+    roll,
     stage_guest,
 )
 from vgpu_cfg.planning.guests.wiring import planned_wirings

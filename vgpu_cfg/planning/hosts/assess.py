@@ -48,8 +48,16 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_taken_back,
 )
 from vgpu_cfg.planning.hosts.packages import check_depots, check_image
-from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, check_bmc, make_phases
-from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, filled, is_by_hand
+from vgpu_cfg.planning.hosts.sequence import (
+    IN_BIOS,
+    Phases,
+    bmc_of,
+    check_bmc,
+    cold_boot_id,
+    filled,
+    is_by_hand,
+    make_phases,
+)
 
 OPEN_SHELL = "to read it, use `plan --open-shell` or `apply`"
 

@@ -33,7 +33,7 @@ from vgpu_cfg.planning.host_settings.match import (
 )
 from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost, clusters_of
-from vgpu_cfg.planning.hosts.phases import Phases
+from vgpu_cfg.planning.hosts.sequence import Phases
 from vgpu_cfg.planning.hosts.window import Window, parse_window
 from vgpu_cfg.planning.vms.checks.nic_checks import TO_ETHERNET, explain_infiniband
 

@@ -20,8 +20,15 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import orphans_to_delete, refuse_many_deletions, report_orphans
-from vgpu_cfg.planning.estate.devices import device_text, recorded_others
-from vgpu_cfg.planning.estate.disks import Layout, disk_text, is_in_folder, listed_disks, owned_disks
+from vgpu_cfg.planning.estate.devices import (
+    Layout,
+    device_text,
+    disk_text,
+    is_in_folder,
+    listed_disks,
+    owned_disks,
+    recorded_others,
+)
 from vgpu_cfg.planning.estate.down_hosts import bring_all_back, can_go
 from vgpu_cfg.planning.estate.named import how_to_select, meant_at
 from vgpu_cfg.planning.estate.ownership import (

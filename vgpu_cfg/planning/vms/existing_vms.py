@@ -15,7 +15,7 @@ from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.wording import counted, gib, listed
-from vgpu_cfg.planning.estate.disks import disk_text
+from vgpu_cfg.planning.estate.devices import disk_text
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

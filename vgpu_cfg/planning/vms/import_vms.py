@@ -20,8 +20,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.wording import as_counted, gib, listed
-from vgpu_cfg.planning.estate.devices import all_devices
-from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
+from vgpu_cfg.planning.estate.devices import all_devices, as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.down_hosts import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.named import how_to_select, meant_at
 from vgpu_cfg.planning.estate.ownership import as_imported, marked_moids, own_vms

@@ -10,7 +10,7 @@ from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.observed.vm import VirtualDisk, Vm
-from vgpu_cfg.planning.estate.disks import disk_text
+from vgpu_cfg.planning.estate.devices import disk_text
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 

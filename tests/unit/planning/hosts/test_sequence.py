@@ -12,7 +12,7 @@ from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estat
 from tests.unit.planning.hosts.test_stretches import drift
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.planning.host_settings.resolved_host import Drift
-from vgpu_cfg.planning.hosts.phases import make_calls
+from vgpu_cfg.planning.hosts.sequence import make_calls
 
 DOWN = ["enter_maintenance", "change_host", "exit_maintenance"]
 REBOOT = ["enter_maintenance", "change_host", "reboot_host", "exit_maintenance"]

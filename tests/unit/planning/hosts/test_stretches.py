@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind
-from vgpu_cfg.planning.hosts.phases import Phases, make_phases
+from vgpu_cfg.planning.hosts.sequence import Phases, make_phases
 
 VIEW = HostView(Host(moid="host-1", name="esx-01"), HostFacts())
 

@@ -33,7 +33,7 @@ from vgpu_cfg.model.observed.inventory import StoragePolicy
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.wording import gib
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
-from vgpu_cfg.planning.estate.disks import OwnedDisks
+from vgpu_cfg.planning.estate.devices import OwnedDisks
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedNic
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit

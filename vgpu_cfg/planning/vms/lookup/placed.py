@@ -9,7 +9,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
-from vgpu_cfg.planning.estate.disks import OwnedDisks
+from vgpu_cfg.planning.estate.devices import OwnedDisks
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import (
     PVRDMA,

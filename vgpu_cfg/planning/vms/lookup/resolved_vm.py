@@ -17,8 +17,14 @@ from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, 
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import is_at_least, listed
-from vgpu_cfg.planning.estate.devices import OwnedDevices, as_detail
-from vgpu_cfg.planning.estate.disks import Layout, OwnedDisks, own_datastores, owned_disks
+from vgpu_cfg.planning.estate.devices import (
+    Layout,
+    OwnedDevices,
+    OwnedDisks,
+    as_detail,
+    own_datastores,
+    owned_disks,
+)
 from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
