@@ -10,7 +10,7 @@ a second, and a plan names one or two.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
@@ -21,6 +21,7 @@ from vgpu_cfg.catalog.board import Board, ProfileEntry
 from vgpu_cfg.catalog.data_files import data_path
 from vgpu_cfg.catalog.resolve import resolve_profile
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.wording import listed
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import PciDevice
@@ -106,6 +107,16 @@ class Catalog:
     def of_device(self, device: PciDevice) -> Board | None:
         """Return the board of a PCI device, None if it is none of the catalog's."""
         return self.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
+
+    def without(self, names: Sequence[str]) -> tuple[str, str]:
+        """Return the message that no board has any of these profiles, and its remedy."""
+        close = [name for wrong in names for name in self.suggest(wrong)][:3]
+        remedy = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else "run `vgpu-cfg profiles` to list all known profiles"
+        )
+        return f"no known board has the profile {listed(names)}", remedy
 
     def suggest(self, text: str) -> list[str]:
         """Return at most three listed profile names close to a wrong one, the closest first.

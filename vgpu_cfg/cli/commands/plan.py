@@ -231,7 +231,7 @@ def validate(
         return
     if path is None:
         raise typer.BadParameter("specify a plan file, or a folder of plans", param_hint="PLAN")
-    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request, refuse_unknown_profiles
     from vgpu_cfg.cli.output import answers, show_report
 
     listing = {"--downloads": downloads, "--pin": pin}
@@ -243,9 +243,10 @@ def validate(
 
         refuse_of_several({"--output": output is ReportFormat.JUNIT, **listing}, _NAME_ONE)
         requests = read_plans(path, variables, variable_files)
-        told = validate_plans(requests, lambda file, request: answers.validated(file, request.desired))
+        told = validate_plans(requests)
         raise typer.Exit(tell_all(told, "plan", "validate", OutputFormat(output.value)))
     desired = read_request(path, variables, variable_files).desired
+    refuse_unknown_profiles(desired)
     if output is ReportFormat.JUNIT:
         show_report.validated(desired)
         return

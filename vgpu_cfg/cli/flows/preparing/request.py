@@ -75,3 +75,24 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
 
     loaded = load_plan(path, variables=variables, variable_files=variable_files)
     return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
+
+
+def refuse_unknown_profiles(desired: DesiredPlan) -> None:
+    """Raise DoesNotFit if VMs request profiles that no board in the catalog has: no vCenter's plan could."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.errors import DoesNotFit
+    from vgpu_cfg.model.ranges import fold_names
+
+    catalog = load_catalog()
+    vms: dict[tuple[str, ...], list[str]] = {}
+    for vm in desired.vms:
+        for gpu in vm.gpus:
+            names = tuple(profile.name for profile in gpu.profile)
+            if names and not any(map(catalog.by_profile, names)):
+                vms.setdefault(names, []).append(vm.name)
+    if not vms:
+        return
+    names, those = next(iter(vms.items()))
+    message, remedy = catalog.without(names)
+    more = f" (and {len(vms) - 1} more)" if len(vms) > 1 else ""
+    raise DoesNotFit(f"VG101 {message}{more}", subject=f"vm {fold_names(those)}", remedy=remedy)

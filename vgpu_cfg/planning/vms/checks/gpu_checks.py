@@ -74,13 +74,7 @@ def _refuse_unknown(
         remedy = "add a board file to profiles/ (see profiles/README.md)"
         findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, message, remedy)
         return
-    close = [name for wrong in names for name in catalog.suggest(wrong)]
-    remedy = (
-        f"did you mean {' or '.join(close[:3])}?"
-        if close
-        else "run `vgpu-cfg profiles` to list all known profiles"
-    )
-    findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
+    findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, *catalog.without(names))
 
 
 def _refuse_memory(vm: DesiredVm, gpu: GpuEntry, memory_mib: int, findings: Findings) -> None:
