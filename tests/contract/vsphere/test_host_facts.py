@@ -11,7 +11,7 @@ from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, lab_vcenter
 from vgpu_cfg.errors import NotFound, NotOffered, NotRecorded, Unreachable, VCenterError
-from vgpu_cfg.lab.state.host_parts import OpaqueSwitch, Vmknic
+from vgpu_cfg.lab.state.host import OpaqueSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine, VmOverride
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
 from vgpu_cfg.model.observed.inventory import Connection, Inventory

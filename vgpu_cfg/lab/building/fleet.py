@@ -21,9 +21,8 @@ from vgpu_cfg.lab.building.site import Site, new_site
 from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_MODELS, RELEASES
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
-from vgpu_cfg.lab.state.host import Gpu, Host, HostDriver, Nic, NumaNode, PciDevice, VgpuUse
+from vgpu_cfg.lab.state.host import Gpu, Host, HostDriver, Nic, NumaNode, PciDevice, VgpuUse, Vib
 from vgpu_cfg.lab.state.host_defaults import DAEMON_VIB, EVALUATION, bundle_vibs, set_defaults
-from vgpu_cfg.lab.state.host_parts import Vib
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, LabState, ResourcePool, VirtualMachine
 
 DIGEST = "fleet-3"

@@ -22,8 +22,7 @@ from vgpu_cfg.lab.esxcli.answers import (
 from vgpu_cfg.lab.rules.from_the_field import text_of
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.lab.state.host_parts import Vib
+from vgpu_cfg.lab.state.host import Host, Vib
 
 INSTALLED = as_datetime(VIRTUAL_START).date().isoformat()
 NEEDS_REBOOT = (

@@ -20,8 +20,7 @@ from vgpu_cfg.lab.esxcli.answers import (
 )
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.lab.state.host_parts import KernelModule, KernelSetting
+from vgpu_cfg.lab.state.host import Host, KernelModule, KernelSetting
 
 DONE = PlainValue("boolean", "true")
 

@@ -19,7 +19,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.simulation.transfers import Transfer
+from vgpu_cfg.lab.simulation.simulation import Transfer
 from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 

@@ -37,7 +37,7 @@ from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to
 from vgpu_cfg.lab.simulation.host_profiles import profiles_of
 from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES
+from vgpu_cfg.lab.state.host import VNIC_SERVICES
 from vgpu_cfg.lab.state.inventory import Cluster, DirectPathProfile, DistributedSwitch, Host, Managed, Network
 from vgpu_cfg.lab.state.switch_members import port_keys, visible_nics
 

@@ -24,7 +24,7 @@ from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.state.host_parts import AdvancedOption
+from vgpu_cfg.lab.state.host import AdvancedOption
 from vgpu_cfg.lab.state.inventory import Host, Managed
 from vgpu_cfg.lab.state.tags import define, fields_of, set_value
 

@@ -12,8 +12,7 @@ from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
-from vgpu_cfg.lab.state.tree import children_of
+from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine, children_of
 
 
 def _child(context: Context, thing: Managed, name: str) -> Managed | None:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.lab.estates.stock import MELLANOX
 from vgpu_cfg.lab.nvidia.gpus import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Host, Nic
-from vgpu_cfg.lab.state.host_parts import FirmwareParameter
+from vgpu_cfg.lab.state.host import FirmwareParameter, Host, Nic
 
 FAILED = 3
 QUERIES = frozenset({"q", "query"})

@@ -23,9 +23,8 @@ from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.cluster import Cluster, Image
-from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.host import Host, Vib
 from vgpu_cfg.lab.state.host_defaults import DAEMON_VIB, driver_name, release_of
-from vgpu_cfg.lab.state.host_parts import Vib
 from vgpu_cfg.lab.state.inventory import Task
 
 _SOFTWARE = "com.vmware.esx.settings.clusters.software"

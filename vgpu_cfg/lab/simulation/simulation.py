@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from vgpu_cfg.lab.rules.gpu_load import GpuChoice, picker
@@ -14,11 +15,31 @@ from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
 from vgpu_cfg.lab.simulation.sessions import Sessions
-from vgpu_cfg.lab.simulation.transfers import Transfers
 from vgpu_cfg.lab.state.diary import KEPT_ENTRIES, Entry, Experience
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A file that may be put or got, once."""
+
+    vm: str
+    path: str
+    user: str
+    size: int = 0
+    mode: int | None = None
+    puts: bool = False
+
+
+@dataclass(slots=True)
+class Transfers:
+    """A lab's transfers: number → (token, transfer). A process keeps its own."""
+
+    offers: dict[str, tuple[str, Transfer]] = field(default_factory=dict)
+    count: int = 0
+
 
 POLL_SECONDS = 0.5
 """Seconds that a lab with a state file waits at most before it looks at what other processes did."""

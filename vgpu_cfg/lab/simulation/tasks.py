@@ -22,8 +22,7 @@ from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import bends, past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import LabState, Managed, Task, VirtualMachine
-from vgpu_cfg.lab.state.tree import children_of
+from vgpu_cfg.lab.state.inventory import LabState, Managed, Task, VirtualMachine, children_of
 from vgpu_cfg.lab.state.vm import Snapshot
 
 Work = Callable[..., Any]

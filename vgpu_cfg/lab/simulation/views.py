@@ -8,7 +8,7 @@ from typing import Any
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.tree import below
+from vgpu_cfg.lab.state.inventory import below
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,14 +16,18 @@ from collections.abc import Mapping
 from typing import Literal
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host, HostDriver, Nic
-from vgpu_cfg.lab.state.host_parts import (
+from vgpu_cfg.lab.state.host import (
     AdvancedOption,
     FirewallRuleset,
     FirmwareParameter,
+    Gpu,
+    GraphicsType,
+    Host,
+    HostDriver,
     HostService,
     KernelModule,
     KernelSetting,
+    Nic,
     StandardSwitch,
     Vib,
     Vmknic,

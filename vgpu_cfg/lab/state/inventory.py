@@ -1,4 +1,4 @@
-"""The whole of a simulated vCenter: every managed object by moid, and the counter that orders changes.
+"""The whole of a simulated vCenter: its managed objects by moid, what each contains, the counter that orders changes.
 
 Other modules read attributes freely, and after a change of any attribute call `touch`, since that is visible
 to the property collector, the store and the waiting clients.
@@ -6,6 +6,7 @@ to the property collector, the store and the waiting clients.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -457,3 +458,35 @@ def type_on_wire(thing: Managed) -> str:
             return "ComputeResource"
         case _:
             return thing.wsdl_type
+
+
+def below(state: LabState, container: Managed, *, recursive: bool) -> Iterator[Managed]:
+    """Yield what lies in a container, depth first, each object once."""
+    seen: set[str] = {container.moid}
+    stack = list(reversed(children_of(container)))
+    while stack:
+        moid = stack.pop()
+        thing = state.objects.get(moid)
+        if thing is None or moid in seen:
+            continue
+        seen.add(moid)
+        yield thing
+        if recursive:
+            stack.extend(reversed(children_of(thing)))
+
+
+def children_of(thing: Managed) -> list[str]:
+    """Return the moids of what an object contains, as the inventory tree has it."""
+    match thing:
+        case Folder():
+            return list(thing.children)
+        case Datacenter():
+            return [thing.vm_folder, thing.host_folder, thing.datastore_folder, thing.network_folder]
+        case Cluster():
+            return [*thing.hosts, thing.resource_pool]
+        case ResourcePool():
+            return [*thing.pools, *thing.vms]
+        case Host():
+            return list(thing.vms)
+        case _:
+            return []

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.lab.state.host import StandardSwitch
 from vgpu_cfg.lab.state.host_defaults import MANAGEMENT_SWITCH
-from vgpu_cfg.lab.state.host_parts import StandardSwitch
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network, Nic
 
 EVERY_VLAN = ((0, 4094),)

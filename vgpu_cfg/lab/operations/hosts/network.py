@@ -27,7 +27,7 @@ from vgpu_cfg.lab.operations.portgroups import drop_links
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
+from vgpu_cfg.lab.state.host import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network
 from vgpu_cfg.lab.state.switch_members import standard_portgroups, uplinks_of, visible_nics
 

@@ -29,8 +29,8 @@ from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import POWER_POLICIES, FirewallRuleset, HostService, KernelModule
 from vgpu_cfg.lab.state.host_defaults import apply_graphics
-from vgpu_cfg.lab.state.host_parts import POWER_POLICIES, FirewallRuleset, HostService, KernelModule
 from vgpu_cfg.lab.state.inventory import Host
 
 XORG = "xorg"

@@ -11,7 +11,7 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.network import pnic_backing
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
+from vgpu_cfg.lab.state.host import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, Managed, Network, Nic
 from vgpu_cfg.lab.state.switch_members import port_keys, portgroups_on, uplinks_of, visible_nics
 

@@ -18,7 +18,7 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.host_parts import POWER_POLICIES, AdvancedOption, OptionKind
+from vgpu_cfg.lab.state.host import POWER_POLICIES, AdvancedOption, OptionKind
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 CONSOLIDATION = "Config.Defaults.vGPU.consolidation"
