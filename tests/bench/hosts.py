@@ -22,7 +22,7 @@ from vgpu_cfg.cli.labs import LabRunClock
 from vgpu_cfg.execution import HostTools, Run
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.estates.files import read_estate
-from vgpu_cfg.lab.shell.access import open_shell
+from vgpu_cfg.lab.shell.shell import open_shell
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from vgpu_cfg.lab.soap.certificate import Certificate, make_certificate
+from vgpu_cfg.lab.soap.server import Certificate, make_certificate
 
 _OF_ONE_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
 

@@ -15,7 +15,7 @@ from tests.processes import killed_at_the_end
 from vgpu_cfg.bmc.redfish import RedfishPowers
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError, CertificateRejected
-from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.lab.soap.server import make_certificate
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ServerPower
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust

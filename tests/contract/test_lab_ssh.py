@@ -13,7 +13,7 @@ import pytest
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.shell.access import ShellAccess
+from vgpu_cfg.lab.shell.shell import ShellAccess
 from vgpu_cfg.lab.shell.ssh_server import KNOWN_HOSTS, SSH_CONFIG, Endpoints, LabSshServer, serve_ssh
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.host_defaults import MFT_VIBS

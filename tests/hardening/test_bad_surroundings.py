@@ -12,7 +12,7 @@ from tests.fakes.fake_locks import FakeLocks, FakeRunLog, FixedClock
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import CertificateRejected, DocumentError, Unreachable
 from vgpu_cfg.execution import RunLocks
-from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
+from vgpu_cfg.lab.soap.server import CERTIFICATE_FILE, keep_certificate
 from vgpu_cfg.model.locks import LockHolder
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags

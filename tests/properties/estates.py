@@ -16,7 +16,7 @@ from vgpu_cfg import documents
 from vgpu_cfg.lab.building.builder import build_state
 from vgpu_cfg.lab.estates.estate import Estate
 from vgpu_cfg.lab.estates.files import EstateFile
-from vgpu_cfg.lab.rules.capacity import reserved_mib
+from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.rules.gpu_load import GpuLoad, find_slot, load_of
 from vgpu_cfg.lab.rules.nvlink import joined_sets
 from vgpu_cfg.lab.simulation.clock import VirtualClock

@@ -20,7 +20,7 @@ import pytest
 from tests.architecture.sources import ROOT, named
 from vgpu_cfg.documents import dump, parse_text
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.lab.soap.server import make_certificate
 from vgpu_cfg.plan_loading import load_plan
 
 FOLDERS = ("docs/how-to", "docs/tutorial", "docs/reference/checks")

@@ -90,7 +90,7 @@ class LabShells:
         A secret that is not there is the lab's own; one that is there must be right. Any private key is.
         """
         from vgpu_cfg.cli.guest_logins import DirectChannel
-        from vgpu_cfg.lab.shell.access import ShellAccess, open_shell
+        from vgpu_cfg.lab.shell.shell import ShellAccess, open_shell
         from vgpu_cfg.shells.esxi.shell import EsxiShell
 
         key = self._secrets.get(access.key or "")
@@ -165,7 +165,7 @@ def lab_access(connection: Connection) -> LabAccess | None:
     """Say how a person reaches the lab of a connection with other tools; None where it is no lab."""
     if not connection.is_lab:
         return None
-    from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE
+    from vgpu_cfg.lab.soap.server import CERTIFICATE_FILE
     from vgpu_cfg.render.markdown.quoting import LabAccess
 
     folder = state_folder() / "lab"
@@ -229,8 +229,7 @@ def lab_estates() -> dict[str, str]:
 @contextmanager
 def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -> Iterator[ServedLab]:
     """Serve a lab over HTTPS, and its hosts' shells by SSH, for as long as the context lasts."""
-    from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
-    from vgpu_cfg.lab.soap.server import LabServer
+    from vgpu_cfg.lab.soap.server import CERTIFICATE_FILE, LabServer, keep_certificate
 
     lab = open_lab_of(estate)
     folder = state_folder() / "lab"
@@ -245,7 +244,7 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
     with server, ExitStack() as closing:
         config = None
         if with_ssh:
-            from vgpu_cfg.lab.shell.access import ShellAccess
+            from vgpu_cfg.lab.shell.shell import ShellAccess
             from vgpu_cfg.lab.shell.ssh_server import serve_ssh
 
             access = ShellAccess(password=LAB_PASSWORD)

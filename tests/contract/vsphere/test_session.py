@@ -15,7 +15,7 @@ import pytest
 from tests.contract.conftest import NEEDS_GO, running_vcsim
 from tests.contract.vcenters import FixedClock, HttpsServer, VCenter, lab_vcenter
 from vgpu_cfg.errors import AnswerLost, CertificateRejected, LoginFailed, Unreachable, VersionTooOld
-from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.lab.soap.server import make_certificate
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.reading.reader import VCenterReader

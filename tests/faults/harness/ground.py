@@ -13,7 +13,7 @@ from tests.faults.harness.lab_process import LabProcess
 from tests.faults.harness.program import Command, Ended, run
 from tests.faults.harness.scenarios import Scenario, Words
 from tests.faults.harness.wires import Place, ask
-from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.lab.soap.server import make_certificate
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
 FAILED = 6

@@ -18,11 +18,10 @@ from tests.faults.harness import guests, mishaps
 from tests.faults.harness.look import begin_with, look_at, whole
 from tests.faults.harness.wires import Place, hear, listening, tell
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.shell.access import ShellAccess
+from vgpu_cfg.lab.shell.shell import ShellAccess
 from vgpu_cfg.lab.shell.ssh_server import LabSshServer
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.lab.soap.certificate import Certificate
-from vgpu_cfg.lab.soap.server import LabServer
+from vgpu_cfg.lab.soap.server import Certificate, LabServer
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.settings.connection import LAB_PASSWORD

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, estate_of, gpu_spec, options
-from vgpu_cfg.lab.rules.profiles import creatable_profiles
+from vgpu_cfg.lab.rules.gpu_load import creatable_profiles
 from vgpu_cfg.lab.state.inventory import Host
 
 GRAPHICS = "The amount of graphics resource available in the parent resource pool is insufficient"

@@ -9,8 +9,8 @@ from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig, change
 from vgpu_cfg.lab.operations.files import listed
-from vgpu_cfg.lab.renderers.vms.config import devices
-from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.renderers.vm import devices
+from vgpu_cfg.lab.simulation.operations import Context
 from vgpu_cfg.lab.state.devices import copy_with, disks_of
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import invariant, rule
 from tests.extent import examples
 from tests.unit.lab.test_invariants import LabMachine
 from vgpu_cfg.lab.operations.hosts.power import VGPU_OPTION
-from vgpu_cfg.lab.rules.migration import HOT_MIGRATE
+from vgpu_cfg.lab.rules.drs import HOT_MIGRATE
 from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 
 NAMES = ("esx-a100-01.lab", "esx-a100-02.lab", "esx-l40s-01.lab")

@@ -11,8 +11,9 @@ from pyVmomi import VmomiSupport
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.estates.bends import (
+from vgpu_cfg.lab.estates.lies import (
     BENDS,
+    LIES,
     Answered,
     Bend,
     Faulted,
@@ -21,7 +22,6 @@ from vgpu_cfg.lab.estates.bends import (
     Rejected,
     Unlogged,
 )
-from vgpu_cfg.lab.estates.lies import LIES
 from vgpu_cfg.lab.simulation.bends import bends_for
 from vgpu_cfg.lab.simulation.faults import fault_type
 from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.lab.guest.shell.session import History, Result, Session, StillRunning, run_line
+from vgpu_cfg.lab.guest.shell import History, Result, Session, StillRunning, run_line
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGING
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import may_all, takes_key, takes_password

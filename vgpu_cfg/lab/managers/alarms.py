@@ -8,11 +8,10 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.estates.lies import DAY_SECONDS, SOON_SECONDS
-from vgpu_cfg.lab.renderers.alarms import triggered
+from vgpu_cfg.lab.renderers.entity import triggered
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 

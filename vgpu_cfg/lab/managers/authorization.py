@@ -14,8 +14,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.renderers.entity import permissions_on
 from vgpu_cfg.lab.renderers.services import user_session
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.state import permissions
 from vgpu_cfg.lab.state.inventory import Managed

@@ -11,8 +11,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.inventory import Managed
 

@@ -1,30 +1,109 @@
-"""Guest operations: credentials, programs and files of a running guest, over its tools.
+"""Guest operations: credentials, programs, files and their transfers of a running guest, over its tools.
 
 Permissions are checked in vCenter's order, as far as known: the privilege on the VM, then its state and
 tools, then the account in the guest. Texts of faults are recalled.
+
+A file goes over HTTPS, by an address that is good once. The address is a host's, whose name vCenter leaves to
+the client as `*`; the lab answers it itself.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.transfers import URL
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
-from vgpu_cfg.lab.simulation.simulation import Transfer
+from vgpu_cfg.lab.simulation.operations import Context, answers
+from vgpu_cfg.lab.simulation.simulation import Simulation, Transfer
 from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 
 if TYPE_CHECKING:
-    from vgpu_cfg.lab.guest.shell.session import Session
+    from vgpu_cfg.lab.guest.shell import Session
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.guest.shell import Session
+
+
+def listed(
+    session: Session,
+    path: str,
+    index: int,
+    most: int,
+    pattern: str,
+    attributes: Callable[[Session, str], Any],
+) -> Any:
+    """Return one page; a folder begins with itself and its parent, by the names `.` and `..`."""
+    found: list[tuple[str, files.Entry]] = []
+    if files.is_folder(session.guest, path):
+        found = [
+            (".", files.entry(session.guest, path)),
+            ("..", files.entry(session.guest, posixpath.dirname(path))),
+        ]
+        found += [(posixpath.basename(one.path), one) for one in files.listing(session.guest, path)]
+    else:
+        found = [(path, files.entry(session.guest, path))]
+    if pattern:
+        found = [(name, one) for name, one in found if re.search(pattern, name)]
+    page = found[index : index + most]
+    kind: Any = vim.vm.guest.FileManager.FileInfo
+    info: Any = vim.vm.guest.FileManager.ListFileInfo
+    return info(
+        files=[
+            kind(
+                path=name,
+                type="directory" if one.is_folder else "file",
+                size=one.size,
+                attributes=attributes(session, one.path),
+            )
+            for name, one in page
+        ],
+        remaining=max(0, len(found) - index - len(page)),
+    )
+
+
+TRANSFERS = "/guestFile"
+URL = "https://*:443/guestFile?id={id}&token={token}"
+PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
+BINARY = {"Content-Type": "application/octet-stream"}
+
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
+def exchange_file(lab: Simulation, method: str, url: str, body: bytes) -> Answer:
+    """Answer a PUT or a GET of an address that was handed out: 404 for any other, 400 for a wrong size."""
+    from vgpu_cfg.lab.guest.shell import Session
+    from vgpu_cfg.lab.guest.tools.table import find
+
+    query = parse_qs(urlsplit(url).query)
+    number, token = query.get("id", [""])[0], query.get("token", [""])[0]
+    with lab.transaction():
+        known, transfer = lab.transfers.offers.get(number, ("", None))
+        if transfer is None or known != token or transfer.puts != (method == "PUT"):
+            return 404, PLAIN, b"404 Not Found\n"
+        vm = lab.state.find(transfer.vm, VirtualMachine)
+        if vm is None or not vm.is_on or not guest_of(vm).is_up:
+            return 500, PLAIN, b"The guest operations agent could not be contacted.\n"
+        del lab.transfers.offers[number]
+        session = Session(lab, vm, transfer.user, find)
+        try:
+            if method == "GET":
+                return 200, BINARY, session.read(transfer.path)
+            if len(body) != transfer.size:
+                return 400, PLAIN, b"400 Bad Request: not the announced size\n"
+            session.write(transfer.path, body, mode=transfer.mode)
+        except (files.NoSuchPathError, files.PathTakenError, PermissionError):
+            return 500, PLAIN, b"The file cannot be transferred.\n"
+    return 200, PLAIN, b""
+
 
 UNAVAILABLE = "The guest operations agent could not be contacted."
 DENIED = "Failed to authenticate with the guest operating system using the supplied credentials."
@@ -35,7 +114,7 @@ TEMPORARY = "/tmp"  # noqa: S108 - of a simulated guest
 
 def _session(context: Context, vm: Any, auth: Any) -> Session:
     """Return a shell of the caller. Raises GuestOperationsUnavailable, InvalidGuestLogin."""
-    from vgpu_cfg.lab.guest.shell.session import Session
+    from vgpu_cfg.lab.guest.shell import Session
     from vgpu_cfg.lab.guest.tools.table import find
 
     found = context.state.find(vm._moId, VirtualMachine)
@@ -88,7 +167,7 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 
     VMware's tools put path and arguments together and hand the line to a shell.
     """
-    from vgpu_cfg.lab.guest.shell import processes
+    from vgpu_cfg.lab.guest.shell import start_process
     from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS
 
     session = _session(context, vm, auth)
@@ -100,7 +179,7 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
         raise _not_found(at)
     line = f"{spec.programPath} {spec.arguments}".rstrip()
     session.folder = at
-    made = processes.start(session, line)
+    made = start_process(session, line)
     made.name = name
     return made.pid
 
@@ -108,11 +187,11 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 @answers("GuestProcessManager", "ListProcessesInGuest")
 def list_processes(context: Context, thing: Managed, *, vm: Any, auth: Any, pids: Any) -> list[Any]:
     """List the programs that run, or that ended within five minutes."""
-    from vgpu_cfg.lab.guest.shell import processes
+    from vgpu_cfg.lab.guest.shell import known_processes
 
     session = _session(context, vm, auth)
     wanted = set(pids or ())
-    known = processes.known(context.lab, session.vm)
+    known = known_processes(context.lab, session.vm)
     return [_process(one) for one in known if not wanted or one.pid in wanted]
 
 
@@ -132,15 +211,15 @@ def _process(process: Process) -> Any:
 @answers("GuestProcessManager", "TerminateProcessInGuest")
 def terminate_process(context: Context, thing: Managed, *, vm: Any, auth: Any, pid: int) -> None:
     """End a program. Raises GuestProcessNotFound."""
-    from vgpu_cfg.lab.guest.shell import processes
+    from vgpu_cfg.lab.guest.shell import kill_process, known_processes
 
     session = _session(context, vm, auth)
-    found = next((one for one in processes.known(context.lab, session.vm) if one.pid == pid), None)
+    found = next((one for one in known_processes(context.lab, session.vm) if one.pid == pid), None)
     if found is None:
         raise vim.fault.GuestProcessNotFound(pid=pid, msg=f"The guest process {pid} was not found.")
     if session.user not in (ROOT, found.owner):
         raise _denied(str(pid))
-    processes.kill(context.lab, session.vm, found)
+    kill_process(context.lab, session.vm, found)
 
 
 @answers("GuestProcessManager", "ReadEnvironmentVariableInGuest")
@@ -289,8 +368,6 @@ def list_files(
     matchPattern: Any,
 ) -> Any:
     """List a folder, with `.` and `..`, or show one file. Raises FileNotFound."""
-    from vgpu_cfg.lab.managers.guest_listing import listed
-
     session = _session(context, vm, auth)
     path = files.normal(filePath)
     if not files.exists(session.guest, path):

@@ -21,22 +21,19 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.api.versions import version_name
-from vgpu_cfg.lab.managers import offers
+from vgpu_cfg.lab.managers import browser
 from vgpu_cfg.lab.managers.browser import hosts_of
 from vgpu_cfg.lab.renderers.cluster import resource_usage
-from vgpu_cfg.lab.renderers.hosts.graphics import host_of
-from vgpu_cfg.lab.renderers.hosts.network import net_config
-from vgpu_cfg.lab.renderers.network import port_config, switch_product
+from vgpu_cfg.lab.renderers.hardware import host_of
+from vgpu_cfg.lab.renderers.network import net_config, port_config, switch_product
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
 from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.gpu_load import GpuLoad, find_slot, load_of
-from vgpu_cfg.lab.rules.profiles import serves_vgpus
+from vgpu_cfg.lab.rules.gpu_load import GpuLoad, find_slot, load_of, serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context, reference_to
-from vgpu_cfg.lab.simulation.host_profiles import profiles_of
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.directory import profiles_of
+from vgpu_cfg.lab.simulation.operations import Context, answers, reference_to
 from vgpu_cfg.lab.state.host import VNIC_SERVICES
 from vgpu_cfg.lab.state.inventory import Cluster, DirectPathProfile, DistributedSwitch, Host, Managed, Network
 from vgpu_cfg.lab.state.switch_members import port_keys, visible_nics
@@ -92,7 +89,7 @@ def reload(context: Context, thing: Managed) -> None:
 @answers("HostGraphicsManager", "RetrieveVgpuDeviceInfo")
 def retrieve_vgpu_device_info(context: Context, thing: Managed) -> list[Any]:
     """List the boards that serve vGPUs."""
-    return _at_host(context, thing, offers.vgpu_device_info(host_of(thing)))
+    return _at_host(context, thing, browser.vgpu_device_info(host_of(thing)))
 
 
 @answers("HostGraphicsManager", "RetrieveVgpuProfileInfo")
@@ -100,7 +97,7 @@ def retrieve_vgpu_profile_info(context: Context, thing: Managed) -> list[Any]:
     """List the profiles that the host's driver knows."""
     if host_of(thing).driver is None and context.state.denies("no-driver-no-fault"):
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-    return _at_host(context, thing, offers.vgpu_profile_info(host_of(thing)))
+    return _at_host(context, thing, browser.vgpu_profile_info(host_of(thing)))
 
 
 @answers("HostGraphicsManager", "IsSharedGraphicsActive")
@@ -147,13 +144,13 @@ def query_available_dvs_spec(
 @answers("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo")
 def retrieve_vendor_device_group_info(context: Context, thing: Managed) -> list[Any]:
     """List the device groups of a host."""
-    return offers.device_groups(host_of(thing))
+    return browser.device_groups(host_of(thing))
 
 
 @answers("HostAssignableHardwareManager", "RetrieveDynamicPassthroughInfo")
 def retrieve_dynamic_passthrough_info(context: Context, thing: Managed) -> list[Any]:
     """List what Dynamic DirectPath could assign."""
-    return offers.dynamic_passthrough([host_of(thing)])
+    return browser.dynamic_passthrough([host_of(thing)])
 
 
 @answers("ProfileManager", "FindAssociatedProfile")

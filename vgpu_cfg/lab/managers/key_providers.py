@@ -12,8 +12,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.services import provider_info
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers, task
+from vgpu_cfg.lab.simulation.operations import Context, answers, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import KeyProvider, Managed
 

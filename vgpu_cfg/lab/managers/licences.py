@@ -13,8 +13,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.renderers.services import licence_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 _KEY = re.compile(r"[0-9A-Z]{5}(-[0-9A-Z]{5}){4}")

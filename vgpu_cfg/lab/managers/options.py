@@ -17,13 +17,12 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
-from vgpu_cfg.lab.renderers.hosts.graphics import host_of
-from vgpu_cfg.lab.renderers.hosts.options import BOOT, CONSOLIDATION, option_table, options
+from vgpu_cfg.lab.renderers.hardware import host_of
+from vgpu_cfg.lab.renderers.options import BOOT, CONSOLIDATION, option_table, options
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import past_events
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.host import AdvancedOption
 from vgpu_cfg.lab.state.inventory import Host, Managed
 from vgpu_cfg.lab.state.tags import define, fields_of, set_value

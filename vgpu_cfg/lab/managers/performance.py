@@ -17,12 +17,11 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.nvidia.gpus import used_mib, visible
-from vgpu_cfg.lab.renderers.performance import COUNTERS, INTERVALS, LEVEL
+from vgpu_cfg.lab.renderers.services import COUNTERS, INTERVALS, LEVEL
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.host import Gpu
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 

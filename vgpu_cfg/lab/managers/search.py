@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.renderers.vms.config import vmx_path
-from vgpu_cfg.lab.renderers.vms.vm import addresses_of
+from vgpu_cfg.lab.renderers.vm import addresses_of, vmx_path
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine, children_of
 
 

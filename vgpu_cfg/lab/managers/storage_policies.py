@@ -13,9 +13,8 @@ from pyVmomi import pbm, vmodl
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime
-from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.directory import OF_STORAGE
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.state.inventory import Datastore, Managed, StoragePolicy, VirtualMachine
 
 _TAGS = "http://www.vmware.com/storage/tag"

@@ -1,7 +1,13 @@
-"""Past tasks: collectors that read them by a filter, oldest or newest first.
+"""Past tasks and events, read by a filter: at once, or through a collector.
 
 A new collector is before the oldest task; RewindCollector moves it there again, ResetCollector after the
 newest (descriptions of vim `HistoryCollector`).
+
+The order in which events are returned is that of `HistoryCollector`'s description: by their time. A collector
+begins before the oldest.
+
+The method's description lists the accepted entities. Recalled are the fault for another entity, and the text
+of `fullFormattedMessage` before the words.
 """
 
 from __future__ import annotations
@@ -9,17 +15,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.estates.lies import SHORT_PAGE
-from vgpu_cfg.lab.renderers.task import task_info
+from vgpu_cfg.lab.renderers.services import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.event_history import EventCollector
-from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown, matching_events
+from vgpu_cfg.lab.simulation.operations import Context, answers
+from vgpu_cfg.lab.simulation.past_events import record
 from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, TaskCollector, matching
-from vgpu_cfg.lab.state.inventory import Managed, Task
+from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, Managed, PastEvent, Task, VirtualMachine
 
 MOST_COLLECTORS = 32
 """vCenter's default for `maxCollector`."""
@@ -28,7 +35,7 @@ MOST_ITEMS = 1000
 
 
 @answers("TaskManager", "CreateCollectorForTasks")
-def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
+def create_task_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
     """Make a collector for the caller's session. Raises InvalidState where it has too many."""
     session = context.session
     if session is None:
@@ -43,17 +50,17 @@ def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  
 
 
 @answers("TaskHistoryCollector", "ReadNextTasks")
-def read_next(context: Context, thing: TaskCollector, *, maxCount: int) -> list[Any]:
+def read_next_tasks(context: Context, thing: TaskCollector, *, maxCount: int) -> list[Any]:
     """Go on towards newer tasks, oldest first."""
     newer = [task for task in matching(context.state, thing) if task.event_chain_id > thing.at]
-    return _take(context, thing, newer, maxCount)
+    return _take_tasks(context, thing, newer, maxCount)
 
 
 @answers("TaskHistoryCollector", "ReadPreviousTasks")
-def read_previous(context: Context, thing: TaskCollector, *, maxCount: int) -> list[Any]:
+def read_previous_tasks(context: Context, thing: TaskCollector, *, maxCount: int) -> list[Any]:
     """Go on towards older tasks, newest first."""
     older = [task for task in matching(context.state, thing) if task.event_chain_id < thing.at]
-    return _take(context, thing, older[::-1], maxCount)
+    return _take_tasks(context, thing, older[::-1], maxCount)
 
 
 @answers("HistoryCollector", "RewindCollector")
@@ -81,7 +88,7 @@ def destroy(context: Context, thing: TaskCollector | EventCollector) -> None:
         context.session.objects.pop(thing.moid, None)
 
 
-def _take(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
+def _take_tasks(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
     taken = tasks[: page_of(context, _count(most))]
     if taken:
         collector.at = taken[-1].event_chain_id
@@ -97,3 +104,96 @@ def _count(most: int) -> int:
     if not 0 <= most <= MOST_ITEMS:
         raise refusals.bad_argument("maxCount")
     return most
+
+
+_TAKING = (Datacenter, VirtualMachine, Host, Cluster)
+
+
+@answers("EventManager", "QueryEvents")
+def query_events(
+    context: Context,
+    thing: Managed,
+    *,
+    filter: Any,  # noqa: A002 - the API's name
+    eventViewSpec: Any = None,
+) -> list[Any]:
+    """Return the events that a filter lets through, oldest first. Raises NotSupported for a view of them."""
+    if eventViewSpec is not None:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    _check(context, filter)
+    shown = [event_shown(context, event) for event in matching_events(context.state, filter)]
+    return shown[: filter.maxCount] if filter.maxCount else shown
+
+
+@answers("EventManager", "CreateCollectorForEvents")
+def create_event_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
+    """Make a collector for the caller's session. Raises InvalidState where it has too many."""
+    session = context.session
+    if session is None:
+        return None
+    _check(context, filter)
+    if sum(isinstance(item, EventCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    made = EventCollector(moid=session.new_moid(), name="", spec=filter)
+    session.objects[made.moid] = made
+    return vim.event.EventHistoryCollector(made.moid)
+
+
+@answers("EventHistoryCollector", "ReadNextEvents")
+def read_next_events(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
+    """Go on towards newer events, oldest first."""
+    if context.state.denies("event-pages-go-forward"):
+        thing.at = thing.at or math.inf
+        return _take_events(context, thing, _older(context, thing), maxCount)
+    return _take_events(context, thing, _newer(context, thing), maxCount)
+
+
+@answers("EventHistoryCollector", "ReadPreviousEvents")
+def read_previous_events(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
+    """Go on towards older events, newest first."""
+    if context.state.denies("event-collector-reads-backwards"):
+        thing.at = 0 if thing.at == math.inf else thing.at
+        return _take_events(context, thing, _newer(context, thing), maxCount)
+    return _take_events(context, thing, _older(context, thing), maxCount)
+
+
+def _newer(context: Context, thing: EventCollector) -> list[PastEvent]:
+    return [event for event in matching_events(context.state, thing.spec) if event.key > thing.at]
+
+
+def _older(context: Context, thing: EventCollector) -> list[PastEvent]:
+    return [event for event in matching_events(context.state, thing.spec) if event.key < thing.at][::-1]
+
+
+def _check(context: Context, spec: Any) -> None:
+    if spec.entity is not None and spec.entity.entity._moId not in context.state.objects:
+        raise object_gone(spec.entity.entity)
+
+
+def _take_events(
+    context: Context, collector: EventCollector, events: list[PastEvent], most: int
+) -> list[Any]:
+    if not 0 <= most <= MOST_ITEMS:
+        raise refusals.bad_argument("maxCount")
+    taken = events[: page_of(context, most)]
+    if taken:
+        collector.at = taken[-1].key
+    return [event_shown(context, event) for event in taken]
+
+
+@answers("EventManager", "LogUserEvent")
+def log_user_event(context: Context, thing: Managed, *, entity: Any, msg: str) -> None:
+    """Keep the words of a client. Raises InvalidArgument for an entity that takes none."""
+    found = context.state.objects.get(entity._moId)
+    if found is None:
+        raise refusals.object_gone(entity)
+    if not isinstance(found, _TAKING) and found.moid != context.state.root:
+        raise refusals.bad_argument("entity")
+    record(
+        context.lab,
+        found,
+        "GeneralUserEvent",
+        message=msg,
+        fullFormattedMessage=f"User logged event: {msg}",
+        entity=vim.event.ManagedEntityEventArgument(name=found.name, entity=reference(found)),
+    )

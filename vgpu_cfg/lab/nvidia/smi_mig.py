@@ -18,8 +18,7 @@ from itertools import starmap
 
 from vgpu_cfg.catalog import MigGeometry, MigProfile
 from vgpu_cfg.lab.nvidia.gpus import Reply, board_of, bus_id, number_of, on_or_off, say
-from vgpu_cfg.lab.rules.gpu_load import entry_of, find_slot, is_offered, load_of
-from vgpu_cfg.lab.rules.profiles import known_profiles, serves_vgpus
+from vgpu_cfg.lab.rules.gpu_load import entry_of, find_slot, is_offered, known_profiles, load_of, serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest

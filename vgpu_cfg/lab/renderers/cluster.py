@@ -8,11 +8,11 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under
-from vgpu_cfg.lab.renderers.hosts.host import USED_MHZ, used_mib
+from vgpu_cfg.lab.renderers.host import USED_MHZ, used_mib
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.drs import rule_info
-from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.simulation.operations import Context, reference_to, referred
 from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Group, Host
 

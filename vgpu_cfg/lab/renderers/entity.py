@@ -1,4 +1,4 @@
-"""The common properties of every inventory object (vim `ManagedEntity`), and custom attributes."""
+"""The common properties of every inventory object (vim `ManagedEntity`), custom attributes and alarms."""
 
 from __future__ import annotations
 
@@ -8,13 +8,57 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.lab.api.references import vim_class, wire_type
-from vgpu_cfg.lab.renderers.alarms import triggered
+from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.simulation.context import Context, reference_to
-from vgpu_cfg.lab.state.inventory import LabState, Managed, Task
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.operations import Context, reference_to
+from vgpu_cfg.lab.state.inventory import Alarm, LabState, Managed, Task
 from vgpu_cfg.lab.state.permissions import roles_on
 from vgpu_cfg.lab.state.roles import ADMIN, LESSENED, Permission
+
+COPIED = (
+    "name",
+    "systemName",
+    "description",
+    "enabled",
+    "expression",
+    "action",
+    "actionFrequency",
+    "setting",
+)
+
+
+def _info(context: Context, thing: Alarm) -> Any:
+    return vim.alarm.AlarmInfo(
+        **{field: getattr(thing.spec, field) for field in COPIED},
+        key=thing.moid,
+        alarm=vim.alarm.Alarm(thing.moid),
+        entity=reference(context.state.objects[thing.parent or ""]),
+        lastModifiedTime=as_datetime(thing.modified),
+        lastModifiedUser=thing.user,
+        creationEventId=0,
+    )
+
+
+def triggered(context: Context, thing: Managed) -> list[Any]:
+    """Render the alarms that are triggered on an entity itself."""
+    return [
+        vim.alarm.AlarmState(
+            key=f"{alarm.moid}.{thing.moid}",
+            entity=reference(thing),
+            alarm=vim.alarm.Alarm(alarm.moid),
+            overallStatus=alarm.triggered[thing.moid].status,
+            time=as_datetime(alarm.triggered[thing.moid].since),
+            acknowledged=False,
+        )
+        for alarm in (context.state.get(moid, Alarm) for moid in context.state.alarms)
+        if thing.moid in alarm.triggered
+    ]
+
+
+ALARM: dict[str, Render] = {"info": _info}
+ALARM_MANAGER: dict[str, Render] = {}
+
 
 RECENT_SECONDS = 600.0
 """How long a task that ended is recent: a number of the lab's own, as is how many are."""

@@ -1,31 +1,38 @@
-"""Rendering of the vCenter itself and its managers.
+"""Rendering of the vCenter itself, its managers, and its tasks.
 
-Rendering of host profiles: their name, and the hosts they are attached to. The lab lacks their content.
+The lab lacks the content of host profiles.
 
-Rendering of customization specifications (vim `CustomizationSpecManager`), and the key of their passwords.
-
-Rendering of a vCenter's key providers (vim `KmipClusterInfo`, `CryptoManagerKmip`).
-
-Rendering of licenses: the keys that vCenter knows, and the hosts that have them.
-
-Rendering of a session (vim `UserSession`).
+Of GPU counters keys, units, roll-ups and levels of utilization, mem.used, mem.usage and temperature are those
+of a recorded vCenter (govmomi, simulator/vpx/performance_manager.go), as are the four intervals. mem.total,
+mem.reserved and power.used were seen at a real host (github.com/Checkmk/checkmk/pull/807): their keys, and
+that they are averages of level 4, are the lab's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.lab.api.references import Service, vim_class
-from vgpu_cfg.lab.api.versions import is_at_least
-from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
-from vgpu_cfg.lab.renderers.entity import attribute, constant, custom_fields, recent_tasks, under
-from vgpu_cfg.lab.renderers.hosts.graphics import host_of
-from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
-from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
-from vgpu_cfg.lab.renderers.hosts.options import (
+from vgpu_cfg.lab.api.references import Service, reference, vim_class
+from vgpu_cfg.lab.api.versions import NAMESPACE, is_at_least
+from vgpu_cfg.lab.renderers.entity import (
+    ALARM,
+    ALARM_MANAGER,
+    attribute,
+    constant,
+    custom_fields,
+    itself,
+    recent_tasks,
+    under,
+)
+from vgpu_cfg.lab.renderers.hardware import host_of
+from vgpu_cfg.lab.renderers.host import FIREWALL, services
+from vgpu_cfg.lab.renderers.network import VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.options import (
     AUTO_START_MANAGER,
     CERTIFICATE_MANAGER,
     DATE_TIME_SYSTEM,
@@ -34,21 +41,169 @@ from vgpu_cfg.lab.renderers.hosts.options import (
     option_definitions,
     options,
 )
-from vgpu_cfg.lab.renderers.performance import PERFORMANCE_MANAGER
-from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.renderers.task import task_info
+from vgpu_cfg.lab.renderers.table import Render, Table
 from vgpu_cfg.lab.rules.customization import OWN_KEY
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
-from vgpu_cfg.lab.simulation.context import Context, reference_to, referred, vcenter_version
-from vgpu_cfg.lab.simulation.directory import SINGLETONS
+from vgpu_cfg.lab.simulation.directory import SINGLETONS, content, profiles_of
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
-from vgpu_cfg.lab.simulation.host_profiles import profiles_of
+from vgpu_cfg.lab.simulation.operations import Context, reference_to, referred, vcenter_version
 from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.simulation.tasks import TaskCollector, newest
-from vgpu_cfg.lab.simulation.views import content
 from vgpu_cfg.lab.state.host_defaults import EVALUATION
-from vgpu_cfg.lab.state.inventory import Host, KeyProvider, Managed, PastEvent
+from vgpu_cfg.lab.state.inventory import Host, KeyProvider, Managed, PastEvent, Task
 from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, SYSTEM
+
+LEVEL = 4
+_UNITS = {
+    "percent": ("%", "Percentage"),
+    "kiloBytes": ("KB", "Kilobyte"),
+    "celsius": ("℃", "Temperature in degrees Celsius"),
+    "watt": ("W", "Watt"),
+}
+_ALL = ("none", "average", "maximum", "minimum")
+_NAMES = (
+    ("utilization", "Utilization", "The utilization of a GPU in percentages", "percent", _ALL),
+    ("mem.used", "Memory used", "The amount of GPU memory used in kilobytes", "kiloBytes", _ALL),
+    (
+        "mem.usage",
+        "Memory usage",
+        "The amount of GPU memory used in percentages of the total available",
+        "percent",
+        _ALL,
+    ),
+    ("temperature", "Temperature", "The temperature of a GPU in degrees celsius", "celsius", ("average",)),
+    ("mem.total", "Memory total", "The GPU memory of a GPU", "kiloBytes", ("average",)),
+    ("mem.reserved", "Memory reserved", "The GPU memory that is reserved", "kiloBytes", ("average",)),
+    ("power.used", "Power used", "The power that a GPU draws", "watt", ("average",)),
+)
+_FIRST_KEY = 558
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """vCenter's history: seconds between samples, and seconds that they are kept."""
+
+    key: int
+    name: str
+    period: int
+    length: int
+
+
+INTERVALS = (
+    Interval(1, "Past Day", 300, 86_400),
+    Interval(2, "Past Week", 1_800, 604_800),
+    Interval(3, "Past Month", 7_200, 2_592_000),
+    Interval(4, "Past Year", 86_400, 31_536_000),
+)
+
+
+def _counter(key: int, name: str, label: str, summary: str, unit: str, rollup: str) -> Any:
+    unit_label, unit_summary = _UNITS[unit]
+    return vim.PerformanceManager.CounterInfo(
+        key=key,
+        nameInfo=vim.ElementDescription(key=name, label=label, summary=summary),
+        groupInfo=vim.ElementDescription(key="gpu", label="GPU", summary="GPU"),
+        unitInfo=vim.ElementDescription(key=unit, label=unit_label, summary=unit_summary),
+        rollupType=rollup,
+        statsType="absolute",
+        level=LEVEL,
+        perDeviceLevel=LEVEL,
+    )
+
+
+_FORMS = [
+    (name, label, text, unit, rollup) for name, label, text, unit, rollups in _NAMES for rollup in rollups
+]
+COUNTERS = {key: _counter(key, *form) for key, form in enumerate(_FORMS, start=_FIRST_KEY)}
+"""vim `PerfCounterInfo` by key."""
+
+
+def _intervals(context: Context, _thing: Service) -> list[Any]:
+    return [
+        vim.HistoricalInterval(
+            key=one.key,
+            samplingPeriod=one.period,
+            name=one.name,
+            length=one.length,
+            level=context.state.statistics_level,
+            enabled=True,
+        )
+        for one in INTERVALS
+    ]
+
+
+PERFORMANCE_MANAGER: dict[str, Render] = {
+    "perfCounter": lambda _context, _thing: [*COUNTERS.values()],
+    "historicalInterval": _intervals,
+}
+
+
+GONE_TYPES = {"vm": "VirtualMachine", "group": "Folder", "resgroup": "ResourcePool"}
+"""The prefix of a removed object's moid → its type."""
+
+
+def _method(_context: Context, thing: Task) -> Any:
+    """Return pyvmomi's method: the property is one, and travels as its name."""
+    try:
+        return VmomiSupport.GetWsdlMethod(NAMESPACE, thing.name)
+    except KeyError:
+        return None
+
+
+def _moment(seconds: float | None) -> Any:
+    return None if seconds is None else as_datetime(seconds)
+
+
+def _result(context: Context, thing: Task) -> Any:
+    if isinstance(thing.result, str) and thing.result in context.state.objects:
+        return reference(context.state.objects[thing.result])
+    return thing.result
+
+
+def _entity(context: Context, thing: Task) -> Any:
+    """Return the entity of the task, also if it is gone: a removed object keeps its reference."""
+    if thing.entity in context.state.objects:
+        return reference(context.state.objects[thing.entity])
+    kind = GONE_TYPES.get(thing.entity.partition("-")[0])
+    return vim_class(kind)(thing.entity) if kind is not None else None
+
+
+TASK: dict[str, Render] = {
+    "value": constant([]),
+    "availableField": constant([]),
+    "info.key": attribute(lambda thing: thing.moid),
+    "info.task": itself,
+    "info.description": attribute(
+        lambda thing: vmodl.LocalizableMessage(key=thing.description_id, message=thing.description_id)
+    ),
+    "info.name": _method,
+    "info.descriptionId": attribute(lambda thing: thing.description_id),
+    "info.entity": _entity,
+    "info.entityName": attribute(lambda thing: thing.entity_name),
+    "info.locked": constant([]),
+    "info.state": attribute(lambda thing: thing.state),
+    "info.cancelled": attribute(lambda thing: thing.cancelled),
+    "info.cancelable": attribute(lambda thing: thing.cancelable),
+    "info.error": attribute(lambda thing: thing.fault),
+    "info.result": _result,
+    "info.progress": attribute(lambda thing: thing.progress if thing.state == "running" else None),
+    "info.reason": attribute(lambda thing: vim.TaskReasonUser(userName=thing.user)),
+    "info.queueTime": attribute(lambda thing: _moment(thing.queued_at)),
+    "info.startTime": attribute(lambda thing: _moment(thing.started_at)),
+    "info.completeTime": attribute(lambda thing: _moment(thing.ended_at)),
+    "info.eventChainId": attribute(lambda thing: thing.event_chain_id),
+}
+"""`progress` is set while the task runs and unset when it is over, as its description says."""
+
+
+@cache
+def _table() -> Table:
+    return Table(vim.Task, TASK)
+
+
+def task_info(context: Context, task: Task) -> Any:
+    """Render all properties of a task."""
+    return _table().reader("info", context.version).read(context, task)
 
 
 def known_licences(context: Context) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.simulation.bends import at_path
-from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.operations import Context
 from vgpu_cfg.lab.state.devices import is_set
 
 Render = Callable[[Context, Any], Any]

@@ -9,17 +9,13 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import vim_class
 from vgpu_cfg.lab.renderers.cluster import CLUSTER, CLUSTER_SHAPES, COMPUTE_RESOURCE
-from vgpu_cfg.lab.renderers.hosts.graphics import GRAPHICS_MANAGER
-from vgpu_cfg.lab.renderers.hosts.hardware import PCI_PASSTHRU_SYSTEM
-from vgpu_cfg.lab.renderers.hosts.host import HOST, host_version
-from vgpu_cfg.lab.renderers.hosts.network import NETWORK_SYSTEM
-from vgpu_cfg.lab.renderers.inventory import DATACENTER, FOLDER, RESOURCE_POOL
-from vgpu_cfg.lab.renderers.network import DISTRIBUTED_PORTGROUP, DISTRIBUTED_SWITCH, NETWORK
-from vgpu_cfg.lab.renderers.services import SERVICES
-from vgpu_cfg.lab.renderers.storage import DATASTORE
+from vgpu_cfg.lab.renderers.hardware import GRAPHICS_MANAGER, PCI_PASSTHRU_SYSTEM
+from vgpu_cfg.lab.renderers.host import HOST, host_version
+from vgpu_cfg.lab.renderers.inventory import DATACENTER, DATASTORE, FOLDER, RESOURCE_POOL
+from vgpu_cfg.lab.renderers.network import DISTRIBUTED_PORTGROUP, DISTRIBUTED_SWITCH, NETWORK, NETWORK_SYSTEM
+from vgpu_cfg.lab.renderers.services import SERVICES, TASK
 from vgpu_cfg.lab.renderers.table import Render, Table
-from vgpu_cfg.lab.renderers.task import TASK
-from vgpu_cfg.lab.renderers.vms.vm import SNAPSHOT, VIRTUAL_MACHINE
+from vgpu_cfg.lab.renderers.vm import SNAPSHOT, VIRTUAL_MACHINE
 
 RENDERERS: dict[str, dict[str, Render]] = {
     "Folder": FOLDER,

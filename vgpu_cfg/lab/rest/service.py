@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_cfg.lab.rest import content, content_files, images, inventory, tagging
+from vgpu_cfg.lab.rest import content, images, inventory, tagging
 from vgpu_cfg.lab.rest.answer import API, Answer, Refused, Request, answered, answered_short, read_request
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Credentials, Session
@@ -51,7 +51,7 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (content.TEMPLATES, True): content.template,
     (content.POLICIES, False): content.policies,
     (content.TRUST, False): content.trusted,
-    **content_files.HANDLERS,
+    **content.HANDLERS,
     **inventory.HANDLERS,
 }
 """The handlers of a path, by whether an id follows."""

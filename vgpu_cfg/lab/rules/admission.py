@@ -1,10 +1,11 @@
 """Admission of a VM to a host: whether it may run now, its resources, and their allocation and release.
 
-On which GPUs of a host a VM's vGPUs would lie: device groups on joined GPUs first, then the others.
+That a host without free virtual functions refuses in these words is the lab's own: no source has a real
+one's message.
 
-Virtual functions of NICs at a power-on: each SR-IOV card of a running VM holds one.
+Swap files fill their size on VMFS alone.
 
-That a host without free ones refuses in these words is the lab's own: no source has a real one's message.
+HA is played for a percentage of the cluster's memory alone; other policies and CPUs are not judged.
 """
 
 from __future__ import annotations
@@ -12,16 +13,171 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.lab.rules import capacity, hardware, nvlink, refusals
-from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, Pick, entry_of, esxi_order, find_slot, load_of
-from vgpu_cfg.lab.rules.profiles import has_functions, knows, serves_vgpus
-from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
-from vgpu_cfg.lab.state.devices import copy_with, dynamic_of, groups_of, vgpus_of
-from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Passthrough, VgpuUse, VirtualMachine
+from vgpu_cfg.lab.rules import hardware, nvlink, refusals
+from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.gpu_load import (
+    ESXI_8_0,
+    Pick,
+    entry_of,
+    esxi_order,
+    find_slot,
+    has_functions,
+    knows,
+    load_of,
+    serves_vgpus,
+)
+from vgpu_cfg.lab.state.devices import copy_with, dynamic_of, fixed_of, groups_of, vgpus_of
+from vgpu_cfg.lab.state.inventory import (
+    Datastore,
+    Gpu,
+    Host,
+    LabState,
+    Passthrough,
+    PciDevice,
+    ResourcePool,
+    VgpuUse,
+    VirtualMachine,
+)
+
+MIB = 2**20
+
+
+def reserved_mib(state: LabState, host: Host) -> int:
+    """Return the memory that the VMs which run on a host have reserved."""
+    running = (state.get(moid, VirtualMachine) for moid in host.vms)
+    return sum(hardware.reservation_mib(vm) for vm in running if vm.is_on)
+
+
+def check(state: LabState, vm: VirtualMachine, host: Host, *, has_swap: bool = False) -> None:
+    """Raise where the VM's memory is no size, or has no room beyond its host.
+
+    `has_swap` if its swap file exists.
+    """
+    if vm.memory_mib % hardware.MEMORY_STEP_MIB:
+        raise refuse("memory-not-of-4-mib", memory=vm.memory_mib)
+    if vm.is_on:
+        return
+    asked = hardware.reservation_mib(vm)
+    store = state.find(vm.datastore, Datastore)
+    is_too_much = store is not None and store.kind == "VMFS" and vm.memory_mib - asked > store.free_mib
+    if is_too_much and not has_swap:
+        raise refuse("no-room-for-swap")
+    _check_pools(state, vm, asked)
+    _check_failover(state, host, asked)
+
+
+def _check_pools(state: LabState, vm: VirtualMachine, asked: int) -> None:
+    pool = state.find(vm.resource_pool, ResourcePool)
+    while pool is not None:
+        limit, memory = -1, pool.memory
+        if memory is not None:
+            limit = -1 if memory.limit is None else memory.limit
+            if memory.expandableReservation is False:
+                own = memory.reservation or 0
+                limit = own if limit < 0 else min(own, limit)
+        left = limit - _reserved_below(state, pool)
+        if limit >= 0 and left < asked:
+            raise refuse("pool-limit", unreserved=left * MIB, requested=asked * MIB)
+        pool = state.find(pool.parent, ResourcePool)
+
+
+def _reserved_below(state: LabState, pool: ResourcePool) -> int:
+    vms = (state.get(moid, VirtualMachine) for moid in pool.vms)
+    below = sum(_reserved_below(state, state.get(moid, ResourcePool)) for moid in pool.pools)
+    return below + sum(hardware.reservation_mib(vm) for vm in vms if vm.is_on)
+
+
+def _check_failover(state: LabState, host: Host, asked: int) -> None:
+    cluster = state.cluster_of(host)
+    policy = getattr(cluster.das, "admissionControlPolicy", None)
+    kind = vim.cluster.FailoverResourcesAdmissionControlPolicy
+    if not cluster.ha_enabled or not isinstance(policy, kind) or not cluster.das.admissionControlEnabled:
+        return
+    hosts = [state.get(moid, Host) for moid in cluster.hosts]
+    total = sum(one.memory_mib - hardware.HOST_OWN_MIB for one in hosts if one.is_usable)
+    kept = total * policy.memoryFailoverResourcesPercent // 100
+    if sum(reserved_mib(state, one) for one in hosts) + asked > total - kept:
+        raise refuse("failover-capacity")
+
+
+LOW_16_BITS = 0xFFFF
+
+
+def assign_whole_devices(vm: VirtualMachine, host: Host) -> dict[int, str]:
+    """Return device key → PCI address for a VM's fixed and dynamic devices. Raises the host's refusal."""
+    taken: dict[int, str] = {}
+    for device in fixed_of(vm.devices):
+        _check_fixed(device.backing, host)
+        _check_free(vm, host, device.backing.id, taken)
+        taken[device.key] = device.backing.id
+    for device in dynamic_of(vm.devices):
+        found = next(
+            (pci for pci in host.pci_devices() if _suits(device.backing, pci, host, vm, taken)), None
+        )
+        if found is None:
+            raise refusals.no_assignable_device(device)
+        taken[device.key] = found.pci_id
+    return taken
+
+
+def _check_fixed(backing: Any, host: Host) -> None:
+    pci = next((pci for pci in host.pci_devices() if pci.pci_id == backing.id), None)
+    bus, slot, function = _numbers(backing.id)
+    if pci is None or not host.is_passed_through(pci.pci_id):
+        raise refusals.not_a_passthrough_device(bus, slot, function)
+    same_device = (
+        _hex(backing.deviceId) == pci.device_id and (backing.vendorId & LOW_16_BITS) == pci.vendor_id
+    )
+    if backing.systemId != host.system_id or not same_device:
+        raise refusals.wrong_system_id(bus, slot, function)
+
+
+def _check_free(vm: VirtualMachine, host: Host, pci_id: str, taken: dict[int, str]) -> None:
+    holder = host.passthrough_of(pci_id).vm
+    if pci_id in taken.values() or holder not in (None, vm.moid):
+        vm.log.append(f"The device at {pci_id} is in use by another virtual machine.")
+        raise refusals.device_power_on_failed()
+
+
+def _suits(backing: Any, pci: PciDevice, host: Host, vm: VirtualMachine, taken: dict[int, str]) -> bool:
+    state = host.passthrough_of(pci.pci_id)
+    if not state.active or state.vm not in (None, vm.moid) or pci.pci_id in taken.values():
+        return False
+    if backing.customLabel and backing.customLabel != state.label:
+        return False
+    return any(_is_allowed(allowed, pci) for allowed in backing.allowedDevice)
+
+
+def _is_allowed(allowed: Any, pci: PciDevice) -> bool:
+    pairs = (
+        (allowed.vendorId, pci.vendor_id),
+        (allowed.deviceId, pci.device_id),
+        (allowed.subVendorId, pci.subvendor_id),
+        (allowed.subDeviceId, pci.subdevice_id),
+    )
+    return all(wanted is None or wanted & LOW_16_BITS == there for wanted, there in pairs)
+
+
+def _numbers(pci_id: str) -> tuple[int, int, int]:
+    try:
+        _, bus, rest = pci_id.split(":")
+        slot, function = rest.split(".")
+        return int(bus, 16), int(slot, 16), int(function, 16)
+    except ValueError:
+        return 0, 0, 0
+
+
+def _hex(text: str) -> int | None:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return None
+
 
 Suits = Callable[[int, Gpu], bool]
 """Whether a GPU would do for the vGPU of a device key, room apart."""
@@ -58,7 +214,7 @@ def admit(
     if vm.hardware_version > hardware.max_hardware_version(host):
         raise refusals.too_new(host)
     _check_size(state, vm, host)
-    capacity.check(state, vm, host, has_swap=has_swap)
+    check(state, vm, host, has_swap=has_swap)
     hardware.check_macs(vm)
     hardware.check_iommu(vm, host)
     placed = place_vgpus(vm, host, pick, forced or {}, suits)
@@ -138,7 +294,7 @@ def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
         )
     asked = hardware.reservation_mib(vm)
     share = 2 if state.denies("memory-to-reserve") else 1
-    left = host.memory_mib // share - hardware.HOST_OWN_MIB - capacity.reserved_mib(state, host)
+    left = host.memory_mib // share - hardware.HOST_OWN_MIB - reserved_mib(state, host)
     if asked > left:
         raise refusals.no_memory(left, asked)
     check_cpu(state, vm, host)

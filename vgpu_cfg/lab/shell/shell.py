@@ -1,34 +1,41 @@
-"""The tools of a host's shell, and their paths.
+"""The shell of a simulated ESXi host: access to it, the words of a line, and its tools by their paths.
 
-esxcli as the shell has it: options from a command line, answers as text.
-
-A list of like things is a table whose columns are as wide as their widest cell, two blanks apart; a list
-of long ones has a paragraph for each, below its address; one thing is lines of `Name: value`, three
-blanks in (recorded runs). Recalled is which stream an error goes to.
-
-Splitting of a command line into words: as in a POSIX shell, without its other features.
+An answer of esxcli is text: a list of like things is a table whose columns are as wide as their widest cell,
+two blanks apart; a list of long ones has a paragraph for each, below its address; one thing is lines of
+`Name: value`, three blanks in (recorded runs). Recalled is which stream an error goes to.
 
 Pipes, lists, redirections, substitutions and patterns are no commands that this shell has.
 
-The host's own scripts that matter here: xorg, NVIDIA's GPU management daemon; and vmkload_mod's list.
+The output of the host's own scripts is in NVIDIA's and VMware's guides. Recalled are vmkload_mod's header and
+numbers, and xorg's message while vGPUs run.
 
-The output of the scripts is in NVIDIA's and VMware's guides. Recalled are vmkload_mod's header and numbers,
-and xorg's message while vGPUs run.
+Lockdown mode keeps root out whatever the password; exception users are none in the lab.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyVmomi import vmodl
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.esxcli import devices, software, system
-from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
-from vgpu_cfg.lab.esxcli.system import FLAGS, OPTIONS, long_options
+from vgpu_cfg.lab import esxcli
+from vgpu_cfg.lab.esxcli import (
+    COMMANDS,
+    FLAGS,
+    OPTIONS,
+    Answer,
+    CommandError,
+    PlainValue,
+    Record,
+    Row,
+    Rows,
+    long_options,
+    run,
+)
 from vgpu_cfg.lab.nvidia.gpus import Reply, Tool, complain, say
 from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig, run_mst
 from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
@@ -87,7 +94,7 @@ def run_grep(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
             return complain("Usage: grep [-HhnlLoqvsrRiwFE] PATTERN... [FILE]...", status=2)
 
 
-MODULES = (devices, devices, software, system)
+MODULES = (esxcli, esxcli, esxcli, esxcli)
 """Importing them fills the table of commands."""
 
 REQUIRED = {
@@ -323,3 +330,77 @@ def _refuse_syntax(line: str) -> None:
             raise BadLineError(f"sh: {character}: not found", 127)
     if quote or skips:
         raise BadLineError("sh: syntax error: unterminated quoted string", 2)
+
+
+SERVICE = "TSM-SSH"
+"""Key of the SSH service in `host.config.service` (recorded host dumps)."""
+
+RULESET = "sshServer"
+ROOT = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class ShellAccess:
+    """The credentials of root: a password (None: any that is not empty), and keys, as in `known_hosts`."""
+
+    password: str | None = None
+    keys: Collection[str] = ()
+
+    def takes_password(self, host: Host, user: str, password: str) -> bool:
+        """Whether a password opens a host's shell."""
+        is_right = bool(password) if self.password is None else password == self.password
+        return is_right and user == ROOT and is_unlocked(host)
+
+    def takes_key(self, host: Host, user: str, key: str) -> bool:
+        """Whether a key does, given as `ssh-ed25519 AAAA…`."""
+        return key in self.keys and user == ROOT and is_unlocked(host)
+
+
+ANY_PASSWORD = ShellAccess()
+
+
+def is_unlocked(host: Host) -> bool:
+    """Whether root may log in to the host itself."""
+    return host.lockdown == "lockdownDisabled"
+
+
+def why_closed(host: Host) -> str | None:
+    """Return why a host's SSH port does not answer, None if it does."""
+    if not is_reachable(host):
+        return "connection timed out"
+    service, ruleset = host.services.get(SERVICE), host.rulesets.get(RULESET)
+    if ruleset is not None and not ruleset.enabled:
+        return "connection timed out"
+    return None if service is not None and service.running else "connection refused"
+
+
+def open_shell(
+    lab: Simulation,
+    host_name: str,
+    user: str = ROOT,
+    *,
+    password: str = "",
+    key: str = "",
+    access: ShellAccess = ANY_PASSWORD,
+) -> LabShell:
+    """Log in to a host's shell by its name, with a password or a public key. Raises HostShellError."""
+    with lab.transaction():
+        host = next((host for host in lab.state.all(Host) if host.name == host_name), None)
+        if host is None:
+            raise HostShellError(
+                "the host's name is unknown", subject=host_name, remedy="see `vgpu-cfg inventory`"
+            )
+        closed = why_closed(host)
+        if closed is not None:
+            raise HostShellError(
+                closed,
+                subject=f"{host_name}:22",
+                remedy=f"check that the host is up and its service {SERVICE} is running",
+            )
+        if not access.takes_password(host, user, password) and not access.takes_key(host, user, key):
+            raise HostShellError(
+                f"the login of {user} was rejected",
+                subject=f"{host_name}:22",
+                remedy="check the password, and whether the host is in lockdown mode",
+            )
+        return LabShell(lab, host)

@@ -30,8 +30,7 @@ from paramiko.common import (
 from paramiko.server import InteractiveQuery
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.shell.access import ANY_PASSWORD, ShellAccess, why_closed
-from vgpu_cfg.lab.shell.shell import LabShell, is_reachable
+from vgpu_cfg.lab.shell.shell import ANY_PASSWORD, LabShell, ShellAccess, is_reachable, why_closed
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Host
 

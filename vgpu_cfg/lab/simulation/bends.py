@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyVmomi import VmomiSupport, vmodl
 
-from vgpu_cfg.lab.estates.bends import (
+from vgpu_cfg.lab.estates.lies import (
     BENDS,
     Answered,
     Bend,

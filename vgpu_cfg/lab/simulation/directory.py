@@ -1,11 +1,35 @@
-"""Resolution of a reference: to inventory, the vCenter's managers, a host's managers, a session's own."""
+"""Resolution of a reference: to inventory, the vCenter's managers, a host's managers, a session's views."""
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.api.references import Service
-from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.host_profiles import PREFIX, profiles_of
-from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, Managed
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
+from vgpu_cfg.lab.simulation.operations import Context
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, LabState, Managed, below
+
+HOST_PROFILE = "hostprofile"
+
+
+@dataclass(slots=True, kw_only=True)
+class HostProfile(Service):
+    """A host profile, known by the hosts that name it."""
+
+    hosts: tuple[str, ...] = ()
+
+
+def profiles_of(state: LabState) -> list[HostProfile]:
+    """Return every host profile; its number is its place among the names."""
+    names: dict[str, list[str]] = {}
+    for host in state.all(Host):
+        if host.profile:
+            names.setdefault(host.profile, []).append(host.moid)
+    return [
+        HostProfile(moid=f"{HOST_PROFILE}-{number}", name=name, kind="HostProfile", hosts=tuple(names[name]))
+        for number, name in enumerate(sorted(names), start=1)
+    ]
+
 
 SINGLETONS = {
     "ServiceInstance": "ServiceInstance",
@@ -93,7 +117,7 @@ def find(context: Context, moid: str, *, storage: bool = False) -> Managed | Non
         return context.session.objects[moid]
     if moid in SINGLETONS:
         return Service(moid=moid, name=moid, kind=SINGLETONS[moid])
-    if moid.startswith(PREFIX):
+    if moid.startswith(HOST_PROFILE):
         return next((found for found in profiles_of(context.state) if found.moid == moid), None)
     return _owned(context, moid)
 
@@ -118,3 +142,36 @@ def _owned(context: Context, moid: str) -> Service | None:
             None if place is None else Service(moid=moid, name=moid, kind="HostDatastoreBrowser", owner=place)
         )
     return None if owner is None else service_of(owner, prefix)
+
+
+@dataclass(slots=True, kw_only=True)
+class ContainerView(Service):
+    """Everything of some types below a container, found anew whenever it is read."""
+
+    kind: str = "ContainerView"
+    container: str
+    types: tuple[Any, ...] = ()
+    recursive: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class ListView(Service):
+    """The client's objects in it."""
+
+    kind: str = "ListView"
+    moids: dict[str, None] = field(default_factory=dict)
+
+
+def content(context: Context, view: ContainerView | ListView) -> list[Any]:
+    """Return the references in a view."""
+    if isinstance(view, ListView):
+        found = (find(context, moid) for moid in view.moids)
+        return [reference(thing) for thing in found if thing is not None]
+    container = context.state.objects.get(view.container)
+    if container is None:
+        return []
+    return [
+        reference(thing)
+        for thing in below(context.state, container, recursive=view.recursive)
+        if not view.types or issubclass(vim_class(wire_type(thing)), view.types)
+    ]

@@ -20,7 +20,7 @@ from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.api.versions import NAMESPACE
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.operations import Context
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, entities_of
 from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, LabState, Managed, PastEvent, VirtualMachine

@@ -1,16 +1,17 @@
-"""The methods of each type that the lab carries out; a task's work is separate from the call that starts it.
-
-The methods that the protocol layer answers itself, without an operation: reads, views, sessions.
-"""
+"""The methods of each type that the lab carries out, and the context of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.simulation import tasks
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import Managed, Task
+from vgpu_cfg.lab.state.inventory import LabState, Managed, Task
 
 Operation = Callable[..., Any]
 
@@ -102,3 +103,37 @@ def answers(wsdl_type: str, *methods: str, waits: bool = False) -> Callable[[Met
         return function
 
     return register
+
+
+@dataclass(slots=True)
+class Context:
+    """The context for a method or a renderer. `session` is None before login; `version` is pyvmomi's name."""
+
+    lab: Simulation
+    version: str
+    session: Session | None = None
+    credentials: Credentials = LAB_CREDENTIALS
+    user_agent: str = ""
+    token_subject: str = ""
+
+    @property
+    def state(self) -> LabState:
+        """The lab's current state; a stored lab may load another one between calls."""
+        return self.lab.state
+
+
+def referred(context: Context, moids: Iterable[str]) -> list[Any]:
+    """Return the references of objects by moid; one that is gone is left out."""
+    objects = context.state.objects
+    return [reference(objects[moid]) for moid in moids if moid in objects]
+
+
+def reference_to(context: Context, moid: str | None) -> Any:
+    """Return the reference of one object by moid, None for none."""
+    thing = context.state.objects.get(moid or "")
+    return None if thing is None else reference(thing)
+
+
+def vcenter_version(context: Context) -> str:
+    """Return the newest API version of this vCenter, by pyvmomi's name."""
+    return version_name(context.state.api_version) or context.version

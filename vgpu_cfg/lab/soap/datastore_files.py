@@ -16,8 +16,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.operations.files import delete_file, put
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.lab.state.inventory import Datastore, Task, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Datastore, Host, Task, VirtualMachine
 
 PREFIX = "/folder/"
 LOG = "vmware.log"

@@ -20,16 +20,16 @@ from vgpu_cfg.lab.api.versions import (
     storage_version,
     version_name,
 )
-from vgpu_cfg.lab.collector.read import ANONYMOUS, fetch, not_authenticated
-from vgpu_cfg.lab.guest import transfers
-from vgpu_cfg.lab.rest import content_files, json_rpc
+from vgpu_cfg.lab.collector import ANONYMOUS, fetch, not_authenticated
+from vgpu_cfg.lab.managers import guest_operations
+from vgpu_cfg.lab.rest import json_rpc
 from vgpu_cfg.lab.rest import service as rest
+from vgpu_cfg.lab.rest.content import CONTENT_PATH, exchange_content
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import bends, directory
-from vgpu_cfg.lab.simulation.context import Context, vcenter_version
 from vgpu_cfg.lab.simulation.faults import ScriptedFault, connection_dropped
-from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS, UNLOCKED
+from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS, UNLOCKED, Context, vcenter_version
 from vgpu_cfg.lab.simulation.restart import is_away, is_starting, refused, restart
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -83,10 +83,10 @@ def _answer(
     if method in ("GET", "HEAD", "PUT", "DELETE") and path.startswith(files.PREFIX):
         caller = rest.caller(lab, lowered.get("authorization", ""), credentials)
         return files.exchange(lab, method, path, body, _cookie(lowered), caller)
-    if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
-        return transfers.exchange(lab, method, path, body)
-    if path.startswith(content_files.DATA):
-        return content_files.exchange(lab, method, path, body)
+    if method in ("GET", "PUT") and path.partition("?")[0] == guest_operations.TRANSFERS:
+        return guest_operations.exchange_file(lab, method, path, body)
+    if path.startswith(CONTENT_PATH):
+        return exchange_content(lab, method, path, body)
     if path.startswith(rest.PREFIXES):
         return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]

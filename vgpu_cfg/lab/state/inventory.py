@@ -1,4 +1,4 @@
-"""The whole of a simulated vCenter: its managed objects by moid, what each contains, the counter that orders changes.
+"""The whole of a simulated vCenter: managed objects by moid, containment, the counter that orders changes.
 
 Other modules read attributes freely, and after a change of any attribute call `touch`, since that is visible
 to the property collector, the store and the waiting clients.

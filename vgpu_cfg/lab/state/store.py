@@ -217,8 +217,8 @@ class _Saved:
         return f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text in texts.items())}}}\n"
 
 
-# Processes lock the file for some milliseconds, thousands of times in a command. The system's own call takes a
-# tenth of the time of filelock, which keeps books on threads, forks and waits.
+# Processes lock the file for some milliseconds, thousands of times in a command. The system's own call takes
+# a tenth of the time of filelock, which keeps books on threads, forks and waits.
 if sys.platform == "win32":  # which has no such call
     from filelock import FileLock
 

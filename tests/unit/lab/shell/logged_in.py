@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.shell.access import open_shell
+from vgpu_cfg.lab.shell.shell import open_shell
 from vgpu_cfg.lab.state.host import Gpu, Host, Nic
 from vgpu_cfg.lab.state.host_defaults import MFT_VIBS
 

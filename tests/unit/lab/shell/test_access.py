@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.lab.shell.logged_in import Desk
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.shell.access import ShellAccess, open_shell
+from vgpu_cfg.lab.shell.shell import ShellAccess, open_shell
 from vgpu_cfg.lab.state.host import Host
 
 

@@ -12,9 +12,8 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, BUNDLE_8, CX6_0, L40S_HOST, HostRig
-from vgpu_cfg.lab.esxcli.answers import COMMANDS
-from vgpu_cfg.lab.esxcli.system import OPTIONS
-from vgpu_cfg.lab.esxcli.xml import namespace_info
+from vgpu_cfg.lab.esxcli import COMMANDS, OPTIONS
+from vgpu_cfg.lab.managers.executer import namespace_info
 from vgpu_cfg.vsphere.wire.esxcli import retrieve_executer, soap_argument
 
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"

@@ -18,8 +18,7 @@ from tests.unit.lab.wire.client import PASSWORD, USER, filter_spec, open_virtual
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import RealClock
 from vgpu_cfg.lab.simulation.sessions import Credentials
-from vgpu_cfg.lab.soap.certificate import keep_certificate
-from vgpu_cfg.lab.soap.server import LabServer
+from vgpu_cfg.lab.soap.server import LabServer, keep_certificate
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 

@@ -16,7 +16,7 @@ from typing import Any
 from vgpu_cfg.lab.guest.staging.modules import MODULES
 from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Work, WorkResult
 from vgpu_cfg.lab.guest.system import files, guestinfo
-from vgpu_cfg.lab.guest.system.copies import forget_copies
+from vgpu_cfg.lab.guest.system.cloud_config import forget_copies
 from vgpu_cfg.lab.guest.system.creation import guest_of, make_host_key, told_host_key
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest, Staging, Step

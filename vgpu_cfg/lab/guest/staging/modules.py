@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.guest.staging import (
-    modules_gpu,
-    modules_libraries,
-    modules_rdma,
-    modules_system,
-    modules_training,
-)
+from vgpu_cfg.lab.guest.staging import modules_gpu, modules_rdma, modules_system, modules_training
 from vgpu_cfg.lab.guest.staging.work import MODULES
 
 __all__ = [
     "MODULES",
     "modules_gpu",
-    "modules_libraries",
     "modules_rdma",
     "modules_system",
     "modules_training",

@@ -1,7 +1,10 @@
-"""A #cloud-config document, parsed as far as the lab's guests apply it.
+"""A #cloud-config document: the parts that the lab's guests apply, and cloud-init's copies of it.
 
 Names and forms are those of cloud-init's documentation. Unlike cloud-init, an unknown key is an error: there
 it is an easily overlooked warning, here a test meets it.
+
+Source of the copies: cloud-init's source: `Paths` and `ud_proc` of 24.x, and
+`get_runpath("combined_cloud_config")`.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import json
 import re
 import shlex
 import zlib
@@ -18,7 +22,9 @@ from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError, check_keys, mapping
+from vgpu_cfg.lab.state.guest import Guest
 
 HEADER = "#cloud-config"
 TOP = frozenset(
@@ -185,3 +191,34 @@ def _list(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, list):
         raise BadDocumentError(f"{where} is not a list")
     return value
+
+
+_LASTING = ("user-data.txt", "cloud-config.txt")
+_RUNNING = tuple(
+    f"/run/cloud-init/{name}.json" for name in ("combined-cloud-config", "instance-data-sensitive")
+)
+
+
+def keep_copies(guest: Guest, instance: str, text: str, now: float) -> None:
+    """Write cloud-init's copies of its user data, in the instance's folder and below /run."""
+    for name in _LASTING:
+        files.write(
+            guest,
+            f"/var/lib/cloud/instances/{instance}/{name}",
+            text.encode(),
+            mode=0o600,
+            now=now,
+            parents=True,
+        )
+    for path in _RUNNING:
+        content = json.dumps({"userdata": text}).encode()
+        files.write(guest, path, content, mode=0o600, now=now, parents=True)
+
+
+def forget_copies(guest: Guest, now: float) -> None:
+    """Empty them, as the stage command does when cloud-init's run of it ends."""
+    for path in guest.files:
+        if path in _RUNNING:
+            files.write(guest, path, b"{}\n", mode=0o600, now=now)
+        elif path.startswith("/var/lib/cloud/instances/"):
+            files.write(guest, path, b"", mode=0o600, now=now)

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words, why_not
+from vgpu_cfg.lab.guest.shell import Result, Session, run_line, run_words, why_not
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
 from vgpu_cfg.lab.guest.system.faults import fault_of

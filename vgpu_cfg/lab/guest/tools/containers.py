@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.estates.guests import ImagePart
-from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
+from vgpu_cfg.lab.guest.shell import Result, Session, run_words
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work, contents_of, environment_of
 from vgpu_cfg.lab.guest.system.faults import fault_of

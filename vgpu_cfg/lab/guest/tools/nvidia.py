@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.shell import Result, Session
 from vgpu_cfg.lab.guest.staging.work import licence_refusal
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus, newer_library
@@ -18,9 +18,8 @@ from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
 from vgpu_cfg.lab.nvidia.gpus import board_of, on_or_off
 from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
-from vgpu_cfg.lab.nvidia.smi_fields import block_of, line_of
 from vgpu_cfg.lab.nvidia.smi_mig import LICENSED_YEARS
-from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, device_values, table
+from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, block_of, device_values, line_of, table
 from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.shell import Result, Session
 from vgpu_cfg.lab.guest.system import sysfs
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of

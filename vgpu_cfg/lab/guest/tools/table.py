@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning, Tool, run_words
+from vgpu_cfg.lab.guest.shell import Result, Session, StillRunning, Tool, run_words
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
 from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
-from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, dcb, nvidia, pci, peers, rdma, system
+from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, peers, rdma, system
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
@@ -80,14 +80,14 @@ PLAIN: dict[str, Tool] = {
     "vmtoolsd": system.vmtoolsd,
     "modinfo": system.modinfo,
     "nvidia-smi": nvidia.run_nvidia_smi,
-    "lspci": pci.lspci,
+    "lspci": system.lspci,
     "lsmod": rdma.lsmod,
     "ibv_devinfo": rdma.ibv_devinfo,
     "show_gids": rdma.show_gids,
     "ibdev2netdev": rdma.ibdev2netdev,
     "rdma": rdma.rdma_link,
     "mlnx_qos": rdma.mlnx_qos,
-    "dcb": dcb.dcb,
+    "dcb": rdma.dcb,
     "mlxconfig": rdma.mlxconfig,
     "mstconfig": rdma.mstconfig,
     "mst": rdma.mst,

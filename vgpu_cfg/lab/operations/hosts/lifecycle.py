@@ -1,9 +1,14 @@
-"""The outages of a host: reboots, the minutes without an answer, power lost and restored.
+"""The outages of a host: reboots, the minutes without an answer, power lost and restored, and vSphere HA.
 
 After a reboot was requested, the host answers for some seconds yet, with its old boot time. A host that loses
 its power or its network cannot report it: vCenter shows its VMs as they were last known. vSphere HA starts
 those of a dead host elsewhere, at once in the lab; those of a host that is only cut off run on there, as it
 still beats on its datastores (vSphere Availability, "Determining Responses to Host Issues").
+
+It starts VMs that ran, on hosts of their cluster that reach their files and take them as they are. One with a
+function handed through fixed it does not start: high availability is not available to it (vSphere Networking,
+"DirectPath I/O"). One whose restarts are disabled, and one that is off, it would register elsewhere; the lab
+leaves those where they were.
 """
 
 from __future__ import annotations
@@ -12,15 +17,46 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Literal
 
+from pyVmomi import vmodl
+
 from vgpu_cfg.lab.guest import lifecycle as life
-from vgpu_cfg.lab.operations.hosts.failover import fail_over
-from vgpu_cfg.lab.rules import admission
+from vgpu_cfg.lab.operations.vms.power import is_in_reach, start_on_one_of
+from vgpu_cfg.lab.rules import admission, drs
 from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.devices import fixed_of
 from vgpu_cfg.lab.state.host_defaults import restart
-from vgpu_cfg.lab.state.inventory import Managed, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Host, Managed, VirtualMachine
+
+
+def fail_over(lab: Simulation, host: Host) -> None:
+    """Start elsewhere what ran on a dead host, one after the other in the order of their registration."""
+    cluster = lab.state.cluster_of(host)
+    if not cluster.ha_enabled:
+        return
+    for vm in [lab.state.get(moid, VirtualMachine) for moid in host.vms]:
+        if vm.is_on and _is_restarted(cluster, vm):
+            _restart_elsewhere(lab, cluster, vm)
+
+
+def _is_restarted(cluster: Cluster, vm: VirtualMachine) -> bool:
+    return not fixed_of(vm.devices) and cluster.is_restarted(vm.moid)
+
+
+def _restart_elsewhere(lab: Simulation, cluster: Cluster, vm: VirtualMachine) -> None:
+    """Start a VM on another host; where none takes it, it stays as it was last known."""
+    hosts = (lab.state.get(moid, Host) for moid in cluster.hosts)
+    candidates = [host for host in hosts if host.moid != vm.host and is_in_reach(lab, vm, host)]
+    try:
+        chosen, _ = drs.place(
+            lab.state, vm, candidates, lambda host: admission.admit(lab.state, vm, host, lab.pick)
+        )
+    except vmodl.MethodFault:
+        return
+    admission.stop(lab.state, vm)
+    start_on_one_of(lab, vm, [chosen])
+
 
 GOING_SECONDS = 20.0
 BOOT_SECONDS = 300.0

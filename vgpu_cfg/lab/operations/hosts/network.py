@@ -1,17 +1,14 @@
-"""A host's own network: VMkernel NICs made, changed and removed, and its standard switches changed.
+"""A host's own network: VMkernel NICs and their services, standard switches and their portgroups.
 
 An MTU above that of the switch below is taken: that a host refuses one is unproven. IPv6 and routes are not
 kept. The methods' descriptions name the required privileges.
 
-Standard switches of a host and their portgroups, made and removed.
-
 A portgroup made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and is
 defined in the estate.
 
-The services of each VMkernel NIC: vMotion, management and the others of HostVirtualNicManager.
-
-After the vSphere API reference: another device or kind of service is an InvalidArgument. That the last NIC
-with management cannot be deselected is the lab's own, as with the removal of that NIC.
+Services are those of HostVirtualNicManager. After the vSphere API reference: another device or kind of
+service is an InvalidArgument. That the last NIC with management cannot be deselected is the lab's own, as
+with the removal of that NIC.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.portgroups import drop_links
+from vgpu_cfg.lab.operations.switches import drop_links
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation

@@ -1,14 +1,12 @@
-"""Maintenance mode, reboot and shutdown of hosts.
+"""Maintenance mode, reboot and shutdown of hosts, and their connection to vCenter.
 
 Entering maintenance mode ends when no VM runs on the host: DRS moves all VMs that it can, the rest is waited
 for until the request's timeout. A host that enters takes no new VM.
 
-The VMs that DRS moves from a host that enters maintenance mode, and their destinations.
-
 Fully automated DRS moves ordinary VMs. One with a vGPU it moves only where the cluster's option
 `VgpuMMAutomationTimeoutSecs` is -1 (vCenter 7.0 U3 and later) and vCenter's `vgpu.hotmigrate.enabled` is
 true; one that holds a PCI function whole, or a virtual function, never. Obstacles to any move of a running VM
-(`rules.migration`) apply to DRS, too.
+(`rules.drs`) apply to DRS, too.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.operations.vms.migrate import move_running
 from vgpu_cfg.lab.operations.vms.power import is_in_reach
-from vgpu_cfg.lab.rules import capacity, migration, refusals
+from vgpu_cfg.lab.rules import admission, drs, refusals
 from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -179,7 +177,7 @@ def may_move(lab: Simulation, cluster: Cluster, vm: VirtualMachine) -> bool:
     is_lazy = lab.state.denies("drs-empties-hosts")
     if not cluster.drs_enabled or is_off or is_lazy or level != "fullyAutomated":
         return False
-    return not migration.holds_functions(vm) and (not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster))
+    return not drs.holds_functions(vm) and (not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster))
 
 
 def _moves_vgpus(lab: Simulation, cluster: Cluster) -> bool:
@@ -187,7 +185,7 @@ def _moves_vgpus(lab: Simulation, cluster: Cluster) -> bool:
     return (
         release >= VGPU_OPTION_FROM
         and cluster.drs_options.get(VGPU_OPTION) == "-1"
-        and lab.state.settings.get(migration.HOT_MIGRATE) is True
+        and lab.state.settings.get(drs.HOT_MIGRATE) is True
     )
 
 
@@ -195,9 +193,36 @@ def _move(lab: Simulation, cluster: Cluster, vm: VirtualMachine, host: Host) -> 
     """Move a VM as it runs, to the host with the most memory free; it stays where none takes it."""
     others = (lab.state.get(moid, Host) for moid in cluster.hosts)
     candidates = [other for other in others if other is not host and is_in_reach(lab, vm, other)]
-    candidates.sort(key=lambda other: capacity.reserved_mib(lab.state, other) / other.memory_mib)
+    candidates.sort(key=lambda other: admission.reserved_mib(lab.state, other) / other.memory_mib)
     try:
-        migration.check_may_leave(lab.state, vm, host)
+        drs.check_may_leave(lab.state, vm, host)
         move_running(lab, vm, candidates)
     except vmodl.MethodFault:
         return
+
+
+@task("HostSystem", "DisconnectHost_Task", description_id="HostSystem.disconnect", seconds=2.0)
+def disconnect(lab: Simulation, host: Host) -> None:
+    """Let go of a host; its VMs run on there. Raises InvalidState for one that is disconnected."""
+    if host.connection == "disconnected":
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+    host.connection = "disconnected"
+    _touch(lab, host)
+
+
+@task("HostSystem", "ReconnectHost_Task", description_id="HostSystem.reconnect", seconds=3.0)
+def reconnect(lab: Simulation, host: Host, *, cnxSpec: Any = None, reconnectSpec: Any = None) -> None:
+    """Look after a host again. Raises InvalidState where it is connected, HostNotReachable."""
+    del cnxSpec, reconnectSpec
+    if host.connection == "connected":
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+    away = refusals.host_unusable(host)
+    if host.connection == "notResponding" and away is not None:
+        raise away
+    host.connection = "connected"
+    _touch(lab, host)
+
+
+def _touch(lab: Simulation, host: Host) -> None:
+    """Count host and VMs as changed: these show whether their host answers."""
+    lab.state.touch(host, *(lab.state.objects[moid] for moid in host.vms))

@@ -35,7 +35,7 @@ from vgpu_cfg.lab.operations.vms.privileges import (
     needed_for_clone,
 )
 from vgpu_cfg.lab.operations.vms.settings import apply_location
-from vgpu_cfg.lab.rules import migration, refusals
+from vgpu_cfg.lab.rules import drs, refusals
 from vgpu_cfg.lab.rules.customization import PENDING_KEY, check_customization
 from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.hardware import max_hardware_version
@@ -132,7 +132,7 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     store = resolve_or_none(state, location.datastore, Datastore) or state.get(source.datastore, Datastore)
     host = asked or _host_for(lab, source, registered, pool, store, spec)
     check_usable(host)
-    if source.is_on and migration.holds_functions(source):
+    if source.is_on and drs.holds_functions(source):
         raise refuse("snapshot-with-passthrough")
     if state.datacenter_of(into) is not state.datacenter_of(host):
         mismatch = vim.fault.DatacenterMismatch(msg="The entities belong to several datacenters.")

@@ -1,35 +1,323 @@
-"""Device groups in a ConfigSpec: added whole, never changed, gone with the last of their devices.
+"""The deviceChange list of a ConfigSpec: devices and groups added as the server makes them, edited, removed.
 
 Faults are recalled throughout: that a group's members are immutable is documented, not what refuses it.
-
-The deviceChange list of a ConfigSpec: devices added under the server's keys, edited and removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least, version_name
-from vgpu_cfg.lab.operations.vms.disk_files import keep_file
-from vgpu_cfg.lab.operations.vms.new_devices import (
-    NewDevices,
-    check_disk_size,
-    make_device,
-    nic_backing_for,
-)
+from vgpu_cfg.lab.operations.refs import moid_of
+from vgpu_cfg.lab.operations.vms.disk_files import keep_file, with_file_there, with_new_file
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules.admission import LOW_16_BITS
 from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.gpu_load import knows
 from vgpu_cfg.lab.rules.nvlink import FIRST_GROUP_VERSION, GroupOffer, offered_groups
-from vgpu_cfg.lab.rules.whole_devices import LOW_16_BITS
-from vgpu_cfg.lab.state.devices import MOST_NICS, copy_with, description, groups_of, is_passthrough, vgpus_of
-from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.devices import (
+    FIRST_DISK,
+    FIRST_NIC,
+    FIRST_PASSTHROUGH,
+    FIRST_PASSTHROUGH_UNIT,
+    LAST_NIC,
+    LAST_SRIOV,
+    MOST_NICS,
+    PCI_CONTROLLER,
+    SCSI_CONTROLLER,
+    backing_summary,
+    copy_with,
+    description,
+    disk_unit,
+    groups_of,
+    has_tpm,
+    is_passthrough,
+    mac_of,
+    shown_backing,
+    tpm_device,
+    vgpus_of,
+)
+from vgpu_cfg.lab.state.inventory import Datastore, Host, LabState, Network, VirtualMachine
+
+_VD = vim.vm.device
+
+_CONTROLLERS = (
+    (_VD.VirtualSCSIController, 1000, "SCSI controller"),
+    (_VD.VirtualNVMEController, 31000, "NVME controller"),
+    (_VD.VirtualAHCIController, 15000, "SATA controller"),
+)
+
+
+@dataclass(slots=True)
+class NewDevices:
+    """One reconfiguration's devices on their way; `keys` maps the client's negative keys to the server's."""
+
+    state: LabState
+    vm: VirtualMachine
+    host: Host | None
+    index: int = 0
+    creates_file: bool = False
+    keys: dict[int, int] = field(default_factory=dict)
+
+
+def make_device(change: NewDevices, device: Any) -> Any:
+    """Return the device that an "add" gives. Raises the fault of the spec at `change.index`."""
+    match device:
+        case _VD.VirtualPCIPassthrough():
+            return _make_passthrough(change, device)
+        case _VD.VirtualSriovEthernetCard():
+            return _make_sriov(change, device)
+        case _VD.VirtualVmxnet3Vrdma():
+            return _make_pvrdma(change, device)
+        case _VD.VirtualEthernetCard():
+            return _make_nic(change, device)
+        case _VD.VirtualDisk():
+            return _make_disk(change, device)
+        case _VD.VirtualTPM():
+            return _make_tpm(change)
+        case _VD.VirtualController():
+            return _make_controller(change, device)
+        case _:
+            return _make_other(change, device)
+
+
+def _make_passthrough(change: NewDevices, device: Any) -> Any:
+    passthrough = _VD.VirtualPCIPassthrough
+    backing = device.backing
+    match backing:
+        case passthrough.VmiopBackingInfo():
+            if not _is_known(change, backing.vgpu or ""):
+                raise refusals.bad_backing(change.index)
+        case passthrough.DynamicBackingInfo():
+            if change.vm.hardware_version < hardware.OLDEST_DYNAMIC_VERSION or not backing.allowedDevice:
+                raise refusals.bad_backing(change.index)
+        case passthrough.DeviceBackingInfo():
+            if not backing.id:
+                raise refusals.bad_backing(change.index)
+        case _:
+            raise refusals.bad_backing(change.index)
+    key = _free_key(change.vm, FIRST_PASSTHROUGH)
+    return copy_with(
+        device,
+        key=key,
+        deviceInfo=description(f"PCI device {key - FIRST_PASSTHROUGH}", backing_summary(backing)),
+        backing=shown_backing(backing),
+        controllerKey=PCI_CONTROLLER,
+        unitNumber=FIRST_PASSTHROUGH_UNIT + key - FIRST_PASSTHROUGH,
+    )
+
+
+def _make_tpm(change: NewDevices) -> Any:
+    """Make a virtual TPM: one a VM, from hardware version 14 on, if vCenter has a default key provider.
+
+    After VMware's security guide ("virtual Trusted Platform Module") and that of Cloud Director 10.4, which
+    name EFI, version 14 and a key provider. EFI is asked for at a power-on only: see `hardware.check_tpm`.
+    """
+    if change.vm.hardware_version < hardware.OLDEST_TPM_VERSION:
+        raise refusals.bad_device(change.index)
+    if has_tpm(change.vm.devices):
+        raise refusals.too_many_devices(change.index)
+    if change.state.default_key_provider is None:
+        raise refusals.no_key_provider()
+    return tpm_device()
+
+
+def _is_known(change: NewDevices, profile: str) -> bool:
+    """Whether the VM's host has heard of a profile, or any of its cluster where the lab chose the host."""
+    hosts = [change.host] if change.host is not None else []
+    if change.host is not None and change.vm.host_is_chosen:
+        moids = change.state.cluster_of(change.host).hosts
+        hosts = [change.state.get(moid, Host) for moid in moids]
+    return not hosts or any(knows(host, profile) for host in hosts)
+
+
+def _make_nic(change: NewDevices, device: Any) -> Any:
+    key = _free_key(change.vm, FIRST_NIC)
+    if change.state.denies("nic-keys-are-lowest-free"):
+        key = max([FIRST_NIC + 49, *(one for one in change.vm.devices if one < LAST_NIC)]) + 1
+    return _finish_nic(change, device, key, key - FIRST_NIC)
+
+
+def _make_pvrdma(change: NewDevices, device: Any) -> Any:
+    """Make a PVRDMA NIC: on a distributed portgroup, of hardware 13 and later, of a known protocol.
+
+    The word of the protocol is the server's where the client leaves it out; that it takes version 2 then
+    is assumed.
+    """
+    is_distributed = isinstance(device.backing, _VD.VirtualEthernetCard.DistributedVirtualPortBackingInfo)
+    if not is_distributed or change.vm.hardware_version < hardware.OLDEST_PVRDMA_VERSION:
+        raise refusals.bad_backing(change.index)
+    protocol = device.deviceProtocol or hardware.PVRDMA_PROTOCOLS[-1]
+    if protocol not in hardware.PVRDMA_PROTOCOLS:
+        raise refusals.bad_device(change.index)
+    return copy_with(_make_nic(change, device), deviceProtocol=protocol)
+
+
+def _make_sriov(change: NewDevices, device: Any) -> Any:
+    key = LAST_SRIOV
+    while key in change.vm.devices:
+        key -= 1
+    return _finish_nic(change, device, key, LAST_SRIOV - key + MOST_NICS)
+
+
+def _finish_nic(change: NewDevices, device: Any, key: int, nth: int) -> Any:
+    backing, network = nic_backing_for(change, device.backing)
+    mac, kind = device.macAddress, device.addressType
+    if not mac:
+        mac, kind = mac_of(int(change.vm.moid.rsplit("-", 1)[-1]), nth, change.state), "assigned"
+    return copy_with(
+        device,
+        key=key,
+        deviceInfo=description(f"Network adapter {nth + 1}", network.name),
+        backing=backing,
+        connectable=device.connectable or _connected(),
+        controllerKey=PCI_CONTROLLER,
+        unitNumber=(65 - (LAST_SRIOV - key)) if isinstance(device, _VD.VirtualSriovEthernetCard) else 7 + nth,
+        macAddress=mac.lower(),
+        addressType=kind or "manual",
+    )
+
+
+def nic_backing_for(change: NewDevices, backing: Any) -> tuple[Any, Network]:
+    """Return the backing completed with the server's values, and its network."""
+    card = _VD.VirtualEthernetCard
+    moid = ""
+    if isinstance(backing, card.DistributedVirtualPortBackingInfo):
+        moid = backing.port.portgroupKey or ""
+    elif isinstance(backing, card.NetworkBackingInfo):
+        moid = (
+            moid_of(backing.network)
+            if backing.network is not None
+            else _network_named(change, backing.deviceName)
+        )
+    network = change.state.find(moid, Network)
+    reachable = network is not None and (change.host is None or moid in change.host.networks)
+    right_kind = network is not None and network.is_distributed == isinstance(
+        backing, card.DistributedVirtualPortBackingInfo
+    )
+    if network is not None and network.is_distributed and right_kind and not reachable:
+        raise refuse("switch-of-other-hosts", invalidProperty="spec.deviceChange.device.port.switchUuid")
+    if network is None or network.is_uplink or not reachable or not right_kind:
+        raise refusals.bad_backing(change.index)
+    if network.is_distributed:
+        return backing, network
+    return copy_with(backing, deviceName=network.name, network=vim.Network(network.moid)), network
+
+
+def _network_named(change: NewDevices, name: str) -> str:
+    moids = change.host.networks if change.host is not None else ()
+    return next((moid for moid in moids if change.state.objects[moid].name == name), "")
+
+
+def _make_disk(change: NewDevices, device: Any) -> Any:
+    controller = change.keys.get(device.controllerKey, device.controllerKey)
+    if controller is None or not isinstance(change.vm.devices.get(controller), _VD.VirtualController):
+        raise vim.fault.MissingController(
+            property=f"virtualDeviceSpec[{change.index}]",
+            deviceIndex=change.index,
+            msg=f"Invalid configuration for device '{change.index}'.",
+        )
+    path = (getattr(device.backing, "fileName", None) or "").strip()
+    is_there = not change.creates_file and bool(path) and not path.endswith("]")
+    if is_there:
+        device = with_file_there(change.state, change.vm, device)
+    size_kb = device.capacityInKB or (device.capacityInBytes or 0) // 1024
+    if size_kb <= 0:
+        raise refusals.bad_device(change.index)
+    check_disk_size(change, size_kb)
+    store = change.state.get(change.vm.datastore, Datastore)
+    if not is_there and store.in_maintenance:
+        raise refuse("datastore-in-maintenance", datastoreName=store.name)
+    if not is_there and size_kb // 1024 > store.free_mib:
+        raise vim.fault.NoDiskSpace(
+            datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
+        )
+    taken = {other.unitNumber for other in change.vm.devices.values() if other.controllerKey == controller}
+    unit = device.unitNumber
+    if unit is None or unit < 0:
+        unit = next(disk_unit(n) for n in range(256) if disk_unit(n) not in taken)
+    elif unit in taken:
+        raise refusals.bad_device(change.index)
+    key = _disk_key(controller, unit)
+    number = 1 + sum(isinstance(other, _VD.VirtualDisk) for other in change.vm.devices.values())
+    flat: Any = _VD.VirtualDisk.FlatVer2BackingInfo
+    backing = device.backing or flat(diskMode="persistent", thinProvisioned=True, fileName="")
+    return copy_with(
+        device,
+        key=key,
+        deviceInfo=description(f"Hard disk {number}", f"{size_kb:,} KB"),
+        backing=backing if is_there else with_new_file(change.state, change.vm, backing),
+        controllerKey=controller,
+        unitNumber=unit,
+        capacityInKB=size_kb,
+        capacityInBytes=size_kb * 1024,
+    )
+
+
+def check_disk_size(change: NewDevices, size_kb: int) -> None:
+    """Raise InvalidDeviceSpec for a disk larger than any datastore takes."""
+    if size_kb > hardware.LARGEST_DISK_KB:
+        raise refuse(
+            "disk-above-62-tib", deviceIndex=change.index, property=f"virtualDeviceSpec[{change.index}]"
+        )
+
+
+def _disk_key(controller: int, unit: int) -> int:
+    if controller >= 31000:
+        return 32000 + (controller - 31000) * 64 + unit
+    if controller >= 15000:
+        return 16000 + (controller - 15000) * 30 + unit
+    return FIRST_DISK + (controller - SCSI_CONTROLLER) * 16 + unit
+
+
+def _make_controller(change: NewDevices, device: Any) -> Any:
+    for kind, first, label in _CONTROLLERS:
+        if isinstance(device, kind):
+            bus = device.busNumber or 0
+            if first + bus in change.vm.devices:
+                bus = next(n for n in range(16) if first + n not in change.vm.devices)
+            made = copy_with(
+                device,
+                key=first + bus,
+                busNumber=bus,
+                controllerKey=PCI_CONTROLLER,
+                deviceInfo=description(f"{label} {bus}", f"{label} {bus}"),
+            )
+            if isinstance(device, _VD.VirtualSCSIController):
+                shared = device.sharedBus or "noSharing"
+                return copy_with(made, scsiCtlrUnitNumber=7, hotAddRemove=True, sharedBus=shared)
+            return made
+    return _make_other(change, device)
+
+
+def _make_other(change: NewDevices, device: Any) -> Any:
+    controller = change.keys.get(device.controllerKey, device.controllerKey)
+    key = (
+        device.key if device.key > 0 and device.key not in change.vm.devices else _free_key(change.vm, 20000)
+    )
+    info = device.deviceInfo or description(type(device).__name__.rsplit(".", 1)[-1], "")
+    return copy_with(device, key=key, controllerKey=controller, deviceInfo=info)
+
+
+def _free_key(vm: VirtualMachine, first: int) -> int:
+    key = first
+    while key in vm.devices:
+        key += 1
+    return key
+
+
+def _connected() -> Any:
+    return _VD.VirtualDevice.ConnectInfo(
+        startConnected=True, allowGuestControl=True, connected=True, status="ok"
+    )
+
 
 PATH = "configSpec.deviceGroups"
 
-_VD = vim.vm.device
 _HOT_PLUG_FAILED = "The hot-plug operation failed."
 
 

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.operations.vms.drafts import (
 from vgpu_cfg.lab.operations.vms.lifecycle import forget_in_cluster
 from vgpu_cfg.lab.operations.vms.power import move_to
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, NEEDED_ON_POOL, needed_for_move
-from vgpu_cfg.lab.rules import admission, hardware, migration, refusals
+from vgpu_cfg.lab.rules import admission, drs, hardware, refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import copy_with, disks_of, network_of, nics_of
@@ -162,7 +162,7 @@ def _only_host(lab: Simulation, pool: ResourcePool, path: str) -> Host:
 def _check_running(lab: Simulation, vm: VirtualMachine, before: Host, host: Host) -> None:
     """Raise where a VM cannot move as it runs; that files alone ask the same of it is assumed."""
     vm.log.clear()
-    migration.check_may_leave(lab.state, vm, before)
+    drs.check_may_leave(lab.state, vm, before)
     for nic in nics_of(vm.devices):
         if (network := network_of(nic)) and network not in host.networks:
             raise refusals.no_network(nic, vim.Network(network))
@@ -171,7 +171,7 @@ def _check_running(lab: Simulation, vm: VirtualMachine, before: Host, host: Host
 def move_running(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
     """Move a running VM to the first host that takes it; raise why none does."""
     before = lab.state.get(vm.host, Host)
-    chosen, admitted = migration.place_running(lab.state, vm, candidates, lab.pick)
+    chosen, admitted = drs.place_running(lab.state, vm, candidates, lab.pick)
     since = vm.boot_time
     admission.stop(lab.state, vm)
     move_to(lab, vm, before, chosen, by="move")

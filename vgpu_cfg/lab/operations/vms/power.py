@@ -15,7 +15,7 @@ from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import check_reachable, stamp_change
-from vgpu_cfg.lab.rules import admission, capacity, drs, migration, refusals
+from vgpu_cfg.lab.rules import admission, drs, refusals
 from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
@@ -50,7 +50,7 @@ def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
         others = (lab.state.get(moid, Host) for moid in cluster.hosts)
         candidates += [other for other in others if other is not registered and is_in_reach(lab, vm, other)]
     if is_placed_anew:
-        candidates.sort(key=lambda host: capacity.reserved_mib(lab.state, host) / host.memory_mib)
+        candidates.sort(key=lambda host: admission.reserved_mib(lab.state, host) / host.memory_mib)
     start_on_one_of(lab, vm, candidates)
 
 
@@ -140,7 +140,7 @@ def suspend(lab: Simulation, vm: VirtualMachine) -> None:
     """
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOn")
-    if migration.holds_functions(vm):
+    if drs.holds_functions(vm):
         raise refuse("suspend-with-passthrough")
     halt(lab, vm)
     vm.power_state = "suspended"

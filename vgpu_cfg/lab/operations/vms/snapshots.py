@@ -9,7 +9,7 @@ from pyVmomi import vmodl
 
 from vgpu_cfg.lab.operations.vms.drafts import commit, draft_of, stamp_change
 from vgpu_cfg.lab.operations.vms.power import halt, power_on
-from vgpu_cfg.lab.rules import migration, refusals
+from vgpu_cfg.lab.rules import drs, refusals
 from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -30,7 +30,7 @@ def create_snapshot(
 ) -> Snapshot:
     """Keep a snapshot's name and place, and the VM's settings; disks are not copied."""
     del quiesce
-    if migration.holds_functions(vm):
+    if drs.holds_functions(vm):
         raise refuse("snapshot-with-passthrough")
     if memory and any("independent" in str(disk.backing.diskMode) for disk in disks_of(vm.devices)):
         raise refuse("memory-snapshot-of-independent-disk")

@@ -14,10 +14,10 @@ from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant, under
-from vgpu_cfg.lab.renderers.hosts.graphics import host_of
+from vgpu_cfg.lab.renderers.hardware import host_of
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
-from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.operations import Context
 from vgpu_cfg.lab.state.host import POWER_POLICIES, AdvancedOption, OptionKind
 from vgpu_cfg.lab.state.inventory import Host, Managed
 

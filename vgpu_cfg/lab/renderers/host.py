@@ -9,10 +9,9 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
-from vgpu_cfg.lab.renderers.hosts.graphics import GRAPHICS, host_of
-from vgpu_cfg.lab.renderers.hosts.hardware import HARDWARE, SYSTEM, pci_passthru_info
-from vgpu_cfg.lab.renderers.hosts.network import NETWORK_INFO, VNIC_MANAGER_INFO, dns_config
-from vgpu_cfg.lab.renderers.hosts.options import (
+from vgpu_cfg.lab.renderers.hardware import GRAPHICS, HARDWARE, SYSTEM, host_of, pci_passthru_info
+from vgpu_cfg.lab.renderers.network import NETWORK_INFO, VNIC_MANAGER_INFO, dns_config
+from vgpu_cfg.lab.renderers.options import (
     AUTO_START,
     HOST_STORAGE,
     POWER_CAPABILITY,
@@ -22,10 +21,10 @@ from vgpu_cfg.lab.renderers.hosts.options import (
     host_options,
 )
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.rules.capacity import reserved_mib
+from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
-from vgpu_cfg.lab.simulation.context import Context, referred
 from vgpu_cfg.lab.simulation.directory import BROWSER, service_of
+from vgpu_cfg.lab.simulation.operations import Context, referred
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 MIB = 1024 * 1024

@@ -1,7 +1,10 @@
-"""A guest's shell: runs a line's commands as a user, with files, pipes and statuses.
+"""A guest's shell: a line parsed and run as a user, with files, pipes and statuses; background programs.
 
 A command that takes its time raises `StillRunning`. The waiting caller runs the line again later: finished
 commands are not run twice, their statuses are in the history.
+
+It is the part of POSIX's grammar that clients use: quotes, `;` `&&` `||` `|` `&`, redirections, variables.
+Compound commands, substitutions of commands and here-documents are refused.
 """
 
 from __future__ import annotations
@@ -10,18 +13,211 @@ import errno
 import fnmatch
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.lab.guest.shell.words import Command, Pipeline, SyntaxFaultError, Word, expand, parse
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import altered, fault_of
 from vgpu_cfg.lab.guest.system.nics import reach
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.guest import Guest, Process
 from vgpu_cfg.lab.state.inventory import VirtualMachine
+
+OPERATORS = ("&&", "||", ">>", "2>&1", ">&2", "1>&2", "2>>", "2>", ";", "|", "&", ">", "<", "\n")
+REDIRECTIONS = frozenset({">", ">>", "<", "2>", "2>>", "2>&1", ">&2", "1>&2"})
+TO_NOTHING = frozenset({"2>&1", ">&2", "1>&2"})
+RESERVED = frozenset(
+    {"if", "then", "fi", "for", "while", "until", "do", "done", "case", "esac", "{", "}", "!"}
+)
+BLANK = " \t"
+
+
+class SyntaxFaultError(Exception):
+    """The line is none that this shell runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a word. `expands` says that variables in it count, `globs` that patterns do."""
+
+    text: str
+    expands: bool = False
+    globs: bool = False
+
+
+Word = tuple[Piece, ...]
+
+
+@dataclass(slots=True)
+class Command:
+    """One simple command: its words, and (operator, target) of its redirections."""
+
+    words: list[Word] = field(default_factory=list)
+    redirections: list[tuple[str, Word]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Commands joined by pipes, and what joins this to the one before it."""
+
+    joiner: str
+    commands: list[Command] = field(default_factory=list)
+    is_background: bool = False
+
+
+def parse(line: str) -> list[Pipeline]:
+    """Take a line apart. Raises SyntaxFaultError."""
+    pipelines: list[Pipeline] = []
+    current, command, joiner = Pipeline(";"), Command(), ";"
+    tokens = _tokens(line)
+    for part in tokens:
+        if not isinstance(part, str):
+            command.words.append(part)
+            continue
+        if part in TO_NOTHING:
+            command.redirections.append((part, ()))
+        elif part in REDIRECTIONS:
+            target = next(tokens, "")
+            if isinstance(target, str):
+                raise SyntaxFaultError(f"syntax error: {part!r} has no file")
+            command.redirections.append((part, target))
+        elif part == "|":
+            _check(command, part)
+            current.commands.append(command)
+            command = Command()
+        else:
+            _close(pipelines, current, command, part)
+            joiner = part if part in ("&&", "||") else ";"
+            current, command = Pipeline(joiner), Command()
+    _close(pipelines, current, command, "")
+    return pipelines
+
+
+def _close(pipelines: list[Pipeline], current: Pipeline, command: Command, operator: str) -> None:
+    if not command.words and not command.redirections:
+        if current.commands or (operator not in ("", ";", "\n")) or current.joiner in ("&&", "||"):
+            raise SyntaxFaultError(f"syntax error near {operator or 'the end'!r}")
+        return
+    _check(command, operator)
+    current.commands.append(command)
+    current.is_background = operator == "&"
+    pipelines.append(current)
+
+
+def _check(command: Command, operator: str) -> None:
+    if not command.words and not command.redirections:
+        raise SyntaxFaultError(f"syntax error near {operator!r}")
+    if command.words and len(command.words[0]) == 1 and command.words[0][0].text in RESERVED:
+        raise SyntaxFaultError(
+            f"{command.words[0][0].text}: the lab's guests do not support compound commands"
+        )
+
+
+def _tokens(line: str) -> Iterator[str | Word]:
+    """Yield operators, as text, and words."""
+    at = 0
+    while at < len(line):
+        if line[at] in BLANK:
+            at += 1
+        elif line.startswith("\\\n", at):
+            at += 2
+        elif line[at] == "#":
+            at = (line.find("\n", at) + len(line) + 1) % (len(line) + 1)
+        elif (operator := _operator(line, at)) is not None:
+            if line.startswith("<<", at) or line[at] in "()":
+                raise SyntaxFaultError(f"the lab's guests do not run {line[at:].split(maxsplit=1)[0]!r}")
+            yield operator
+            at += len(operator)
+        else:
+            word, at = _word(line, at)
+            yield word
+
+
+def _operator(line: str, at: int) -> str | None:
+    if line[at] in "()":
+        return line[at]
+    return next(
+        (operator for operator in sorted(OPERATORS, key=len, reverse=True) if line.startswith(operator, at)),
+        None,
+    )
+
+
+def _word(line: str, at: int) -> tuple[Word, int]:
+    pieces: list[Piece] = []
+    plain = ""
+    while at < len(line) and line[at] not in BLANK and line[at] not in ";|&<>()\n":
+        character = line[at]
+        if character in "'\"":
+            if plain:
+                pieces.append(Piece(plain, expands=True, globs=True))
+                plain = ""
+            text, at = _quoted(line, at)
+            pieces.append(Piece(text, expands=character == '"'))
+        elif character == "\\":
+            if plain:
+                pieces.append(Piece(plain, expands=True, globs=True))
+                plain = ""
+            pieces.append(Piece(line[at + 1 : at + 2]))
+            at += 2
+        elif character == "`" or line.startswith("$(", at):
+            raise SyntaxFaultError("the lab's guests do not support command substitution")
+        else:
+            plain += character
+            at += 1
+    if plain or not pieces:
+        pieces.append(Piece(plain, expands=True, globs=True))
+    return tuple(pieces), at
+
+
+def _quoted(line: str, at: int) -> tuple[str, int]:
+    quote, at = line[at], at + 1
+    text = ""
+    while at < len(line) and line[at] != quote:
+        if quote == '"' and line[at] == "\\" and line[at + 1 : at + 2] in ('"', "\\", "$", "`"):
+            text += "\0" + line[at + 1] if line[at + 1] == "$" else line[at + 1]
+            at += 2
+            continue
+        if quote == '"' and (line[at] == "`" or line.startswith("$(", at)):
+            raise SyntaxFaultError("the lab's guests do not support command substitution")
+        text += line[at]
+        at += 1
+    if at >= len(line):
+        raise SyntaxFaultError("syntax error: unterminated quoted string")
+    return text, at + 1
+
+
+def expand(piece: Piece, variables: Mapping[str, str]) -> str:
+    """Return a piece's text with its variables put in."""
+    if not piece.expands:
+        return piece.text
+    made, at, text = "", 0, piece.text
+    while at < len(text):
+        if text[at] == "\0":
+            made += text[at + 1 : at + 2]
+            at += 2
+        elif text[at] != "$" or at + 1 == len(text):
+            made += text[at]
+            at += 1
+        else:
+            name, at = _variable(text, at + 1)
+            made += variables.get(name, "")
+    return made
+
+
+def _variable(text: str, at: int) -> tuple[str, int]:
+    if text[at] == "{":
+        end = text.find("}", at)
+        return text[at + 1 : end], end + 1
+    if text[at] in "?$":
+        return text[at], at + 1
+    end = at
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return text[at:end], max(end, at + 1)
+
 
 NOT_FOUND, NOT_ALLOWED, SYNTAX = 127, 126, 2
 NOTHING = "/dev/null"
@@ -327,3 +523,66 @@ def _matches(path: str, pattern: str) -> bool:
     return len(ours) == len(theirs) and all(
         fnmatch.fnmatchcase(one, other) for one, other in zip(ours, theirs, strict=True)
     )
+
+
+KEPT_SECONDS = 300.0
+"""How long the exit code of a program is kept: about five minutes (vSphere API reference)."""
+
+KILLED = 143
+
+
+def start_process(session: Session, line: str) -> Process:
+    """Start a line of shell as a program of its own, as the user and in the folder of a session."""
+    lab, vm = session.lab, session.vm
+    guest, now = guest_of(vm), lab.clock.now()
+    guest.last_pid += 1
+    words = shlex.split(line, posix=True) if _can_split(line) else [line]
+    process = Process(guest.last_pid, posixpath.basename(words[0]) if words else "", line, session.user, now)
+    guest.processes.append(process)
+    _go_on(lab, vm, process, session.find, session.folder)
+    lab.state.touch(vm)
+    return process
+
+
+def _can_split(line: str) -> bool:
+    try:
+        shlex.split(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _go_on(lab: Simulation, vm: VirtualMachine, process: Process, find: Finder, folder: str = "/") -> None:
+    history = History(process.statuses, process.waits_for)
+    session = Session(lab, vm, process.owner, find, history, folder=folder)
+    process.waits_for = ""
+    try:
+        result = run_line(session, process.command, b"")
+    except StillRunning as waits:
+        process.waits_for = waits.what
+        return
+    process.exit_code, process.ended = result.status & 0xFF, lab.clock.now()
+
+
+def finish_process(lab: Simulation, vm: VirtualMachine, what: str, find: Finder) -> None:
+    """Resume the programs that waited for an event in this guest; `find` returns its programs."""
+    for process in guest_of(vm).processes:
+        if process.exit_code is None and process.waits_for == what:
+            _go_on(lab, vm, process, find)
+
+
+def kill_process(lab: Simulation, vm: VirtualMachine, process: Process) -> None:
+    """End a program that runs."""
+    if process.exit_code is None:
+        process.exit_code, process.ended, process.waits_for = KILLED, lab.clock.now(), ""
+        lab.state.touch(vm)
+
+
+def known_processes(lab: Simulation, vm: VirtualMachine) -> list[Process]:
+    """Return the listed programs: those that run, and those that ended of late."""
+    now = lab.clock.now()
+    return [
+        process
+        for process in guest_of(vm).processes
+        if process.ended is None or now - process.ended <= KEPT_SECONDS
+    ]

@@ -1,1 +1,0 @@
-"""The property collector: which objects, which properties, what changed since."""

@@ -1,1 +1,0 @@
-"""Run a line of shell in a guest, and background programs."""

@@ -1,1 +1,0 @@
-"""Rendering of ESXi hosts: hardware, GPUs, networks, options."""

@@ -1,1 +1,0 @@
-"""Rendering of VMs: configuration, devices, guests."""
