@@ -124,7 +124,8 @@ def _fault(
             parent = detail["loc"][:-1]
             hint = did_you_mean(last, [str(loc[-1]) for loc in missing if loc[:-1] == parent])
             if model is not None:
-                hint = hint or _key_hint(last, _models_at(model, parent))
+                hint = hint or _key_hint(last, _models_at(model, parent)) or _above(last, model, place[:-1])
+                hint = hint or did_you_mean(last, _keys_at(model, parent), noun="keys")
             return document.fault(place, f"unknown key {last!r}", hint, at_key=True)
         case "missing":
             where = f" in {_subject(place)}" if place else ""
@@ -235,7 +236,7 @@ _MEANT = by_word(
 def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
     """Suggest a key for one that the models at a place do not know: one of theirs, or one below theirs.
 
-    Below it must be the same word, or its plural or singular.
+    Below it must be the same word, or its plural or singular. Empty if there is none.
     """
     known = [field for one in models for field in _fields(one)]
     below: dict[str, list[str]] = {}
@@ -248,10 +249,29 @@ def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
     if meant.partition(":")[0] in keys:
         return f"did you mean {meant!r}?"
     near = did_you_mean(word, keys)
-    for name in (word, meant, f"{word}s", word.removesuffix("s")):
+    for name in _meant_by(word):
         if name in below and (name in (word, meant) or not near):
             return f"did you mean {name!r} in {_listed(below[name])}?"
-    return near or did_you_mean(word, (key for key, _ in known), noun="keys")
+    return near
+
+
+def _meant_by(word: str) -> tuple[str, ...]:
+    return word, _MEANT.get(word.casefold(), ""), f"{word}s", word.removesuffix("s")
+
+
+def _above(word: str, model: type[BaseModel], loc: Loc) -> str:
+    """Suggest the nearest enclosing mapping that knows a key, "" if none does."""
+    for depth in range(len(loc) - 1, -1, -1):
+        inside = loc[depth]
+        known = _keys_at(model, loc[:depth])
+        for name in _meant_by(word):
+            if name in known and inside in known:
+                return f"did you mean {name!r} next to {inside!r} instead of in it?"
+    return ""
+
+
+def _keys_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
+    return [key for one in _models_at(model, loc) for key, _ in _fields(one)]
 
 
 def _models_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[type[BaseModel]]:

@@ -203,9 +203,13 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         ("hosts: [{name: a, kind: gpu}]", "unknown key 'kind' (did you mean 'kind' in 'devices'?)"),
         ("hosts: [{name: a, board: x}]", "unknown key 'board' (did you mean 'board' in 'devices'?)"),
         ("hosts: [{name: a, boards: x}]", "unknown key 'boards' (did you mean 'board' in 'devices'?)"),
+        (
+            "hosts: [{name: a, devices: [{kind: nic, cores: 2}]}]",
+            "unknown key 'cores' (did you mean 'cores' next to 'devices' instead of in it?)",
+        ),
     ],
 )
-def test_a_key_of_what_stands_below_is_said_to_be_one(keys: str, expected: str) -> None:
+def test_a_key_of_what_stands_below_or_above_is_said_to_be_one(keys: str, expected: str) -> None:
     (found,) = complaints(f"name: e\n{keys}\n")
     assert found.endswith(f": {expected}")
 
