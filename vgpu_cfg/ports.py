@@ -27,17 +27,16 @@ from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
-from vgpu_cfg.model.freeze import Freeze
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.locks import LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import Freeze, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
-from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.own_items import CustomizationSeen
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry

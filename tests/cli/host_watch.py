@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Alarm, Gpu, Host, LabState, Nic
 from vgpu_cfg.lab.state.vm import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.locks import HEAD
-from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX
+from vgpu_cfg.model.observed.host_facts import REMEMBERED_PREFIX
 
 if TYPE_CHECKING:
     import pytest

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.plan_file import fields
 
 TWO = {"names": ["esx-1.lab", "esx-2.lab"], "gpus": [{"board": "A100"}]}

@@ -14,8 +14,7 @@ from tests.cli.locks import ANNA, take_for_others
 from tests.cli.test_two_machines import ONE, Other
 from vgpu_cfg.cli.app import LISTED
 from vgpu_cfg.lab.state.inventory import Alarm
-from vgpu_cfg.model.freeze import FREEZE_NAME
-from vgpu_cfg.model.locks import LockName
+from vgpu_cfg.model.locks import FREEZE_NAME, LockName
 
 LAB = ("--server", "lab:two-a100")
 PAIR, FULL = "plans/pair.yaml", "examples/full-vgpu.yaml"

@@ -18,7 +18,7 @@ from tests.extent import each
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
-from vgpu_cfg.model.watch import WatchMemory
+from vgpu_cfg.model.verification import WatchMemory
 
 PLAN = "plans/to-verify.yaml"
 ESTATE = "estates/ready-to-train.yaml"

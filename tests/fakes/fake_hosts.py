@@ -35,9 +35,9 @@ from vgpu_cfg.model.observed.host_facts import (
     KernelSetting,
     ServiceFact,
     ShellFacts,
+    parse_remembered,
 )
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, Network, VCenter
-from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell, ImageAction, ReadScope, ShellResult, TaskUpdate
 

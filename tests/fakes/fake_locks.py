@@ -10,8 +10,7 @@ from pathlib import Path
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
-from vgpu_cfg.model.freeze import Freeze
-from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import BEAT_SECONDS, Freeze, Lock, LockHolder, LockName, Locks
 
 
 @dataclass

@@ -35,11 +35,11 @@ from vgpu_cfg.changes.kinds.vm_spec import (
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry, parse_cordons
-from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.observed.own_items import CustomizationSeen
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,

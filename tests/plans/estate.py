@@ -16,7 +16,6 @@ from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_grou
 from tests.plans.lock_rows import make_locks, make_reservations
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
-from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
@@ -36,10 +35,9 @@ from vgpu_cfg.model.observed.inventory import (
     StoragePolicy,
     VCenter,
 )
-from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.own_items import CustomizationSpec, LibraryItem, SpecNic, Tag, TagCategory
 from vgpu_cfg.model.observed.past import PastEvent
-from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.observed.vm import (
     DiskController,
     OwnerMark,

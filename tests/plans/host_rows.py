@@ -10,6 +10,7 @@ from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
+    ClusterImage,
     DepotLook,
     DistributedSwitch,
     EstateFacts,
@@ -28,7 +29,6 @@ from vgpu_cfg.model.observed.host_facts import (
     Vmknic,
     recovered_mark,
 )
-from vgpu_cfg.model.observed.images import ClusterImage
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.wording import version_tuple
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from vgpu_cfg.model.freeze import Freeze, KeptFreeze
-from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import Freeze, KeptFreeze, Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations
 
 

@@ -29,8 +29,8 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.schema import plan_json_schema
 from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.execution.run.scheduler import Scheduler
+from vgpu_cfg.model.observed.host_facts import parse_remembered
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.planning.canaries import plan_canaries
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.hosts.assess import to_keep

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import HostRef, Impact, Placement, Subject, is_nothing
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Connection, Inventory

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, Network

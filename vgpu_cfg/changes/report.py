@@ -11,9 +11,8 @@ from pydantic import model_serializer, model_validator
 from vgpu_cfg.changes.change import Change, DestroyVm
 from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
+from vgpu_cfg.model.frozen import Frozen, Moment
 
 
 class OutcomeStatus(StrEnum):

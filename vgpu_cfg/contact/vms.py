@@ -9,7 +9,7 @@ from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.contact.bench import Bench, Verdicts, rejection, verdict_on
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.execution import describe_spec, missing_from
-from vgpu_cfg.model.observed.customization import PENDING_KEY
+from vgpu_cfg.model.observed.own_items import PENDING_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.wording import counted

@@ -1,4 +1,7 @@
-"""Locks that vCenter stores during a run: one for each object that it may change, and their holder."""
+"""Locks and freezes that vCenter stores: the objects that a run may change, and a time without any changes.
+
+Both are alarms, which every command reads before its first change.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
-from vgpu_cfg.model.freeze import KeptFreeze
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
+from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.reservations import KeptReservation, Reservations
 from vgpu_cfg.model.wording import shortened
 
@@ -29,6 +30,51 @@ BEAT_SECONDS: Final = 60.0
 
 SILENT_AFTER: Final = timedelta(minutes=15)
 """A run without a heartbeat for this long is silent: a command in a host's shell may take 10 minutes."""
+
+
+FREEZE_NAME: Final = "vgpu-cfg freeze"
+"""The name of the alarm: vCenter creates no second one of this name in its folder."""
+
+
+class Freeze(Frozen):
+    """Until when no vgpu-cfg makes changes at a vCenter, and why. Fields of later versions are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    until: Moment
+    reason: str
+    change: str = ""
+    user: str = ""
+    machine: str = ""
+    since: Moment
+
+    @property
+    def text(self) -> str:
+        """The description of the alarm: a sentence for people, then all of it as JSON."""
+        content = json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":"))
+        return f"vgpu-cfg makes no changes here; to end this, `vgpu-cfg freeze --thaw` {content}"
+
+
+class KeptFreeze(Frozen):
+    """A freeze in vCenter; `account` wrote it. `freeze` is None if the alarm was edited and is unreadable."""
+
+    moid: str
+    freeze: Freeze | None
+    account: str = ""
+
+    @property
+    def words(self) -> str:
+        """The end, the author and the reason, in one line."""
+        if self.freeze is None:
+            return f"the alarm {FREEZE_NAME!r} of {self.account} shows neither an end nor a reason"
+        found = self.freeze
+        until, since = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (found.until, found.since))
+        why = ": ".join(part for part in (found.change, found.reason) if part)
+        return f"until {until} by {found.user} on {found.machine} ({self.account}), since {since}: {why}"
+
+    def is_on(self, moment: datetime) -> bool:
+        """Whether it holds at a moment; the end itself is outside, an unreadable one has no end."""
+        return self.freeze is None or moment < self.freeze.until
 
 
 class LockName(Frozen):
@@ -177,3 +223,16 @@ def parse_lock(name: str, text: str) -> tuple[LockName, LockHolder | None] | Non
     except (ValueError, ValidationError, AttributeError, RecursionError):
         label, holder = "", None
     return LockName.model_validate({"kind": kind, "key": key, "label": label}), holder
+
+
+def parse_freeze(text: str) -> Freeze | None:
+    """Read the description of a freeze's alarm; None if it is unreadable."""
+    try:
+        return Freeze.model_validate(shortened(json.loads(text[text.index("{") :])))
+    except (ValueError, ValidationError, RecursionError):
+        return None
+
+
+def thaw_command(server: str) -> str:
+    """Return the command that ends a freeze at a vCenter, "" for the one that settings name."""
+    return "vgpu-cfg freeze --thaw" + (f" --server {server}" if server else "")

@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.wording import shortened
 
 RESERVATION_HEAD: Final = "vgpu-cfg reservation: "

@@ -8,10 +8,9 @@ from typing import Final
 
 from pydantic import ConfigDict, ValidationError
 
-from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.choices import Occasion
+from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.locks import Lock
-from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.wording import shown
 
 HEAD: Final = "vgpu-cfg: "

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.frozen import Frozen, Moment
 
 Uuid = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Build = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z]{1,40}$")]

@@ -18,7 +18,7 @@ from typing import Any
 
 from vgpu_cfg.documents import MOST_FILE_BYTES, Document, Loc, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.plan_file import FileHeader, PlanFile, ProtectEntry, Server, VerifyEntry
 from vgpu_cfg.model.plan_values import SecretReference
 

@@ -26,11 +26,10 @@ from typing import Literal
 
 from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.changes.values import Placement, Subject
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm, mtu_of, network_of
 from vgpu_cfg.model.guests.base import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import VirtualNic, Vm
-from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.estate.ownership import is_marked

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, with_nearness
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.ownership import assess_ownership

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.freeze import thaw_command
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.locks import LockName
+from vgpu_cfg.model.locks import LockName, thaw_command
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -25,11 +25,10 @@ from vgpu_cfg.changes.reach import Disturbed
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.choices import Approval
+from vgpu_cfg.model.desired import DesiredPlan, with_nearness
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.canaries import plan_canaries

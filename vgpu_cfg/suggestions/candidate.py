@@ -15,7 +15,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind, FixPart
 from vgpu_cfg.documents import MOST_FILE_BYTES, Edit, edited, read_bytes
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.observed.inventory import Inventory

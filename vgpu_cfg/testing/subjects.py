@@ -69,7 +69,7 @@ class PlanFile:
 
     def options(self, *, with_leave: bool = False) -> PlanOptions:
         """Return the approvals; with `with_leave` all possible ones: power cycles, moves, approvals."""
-        from vgpu_cfg.model.approvals import Approval
+        from vgpu_cfg.model.choices import Approval
         from vgpu_cfg.planning.findings.options import PlanOptions
 
         power_cycle, move, delete, allow_destroy = self._options

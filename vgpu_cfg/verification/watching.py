@@ -11,8 +11,18 @@ from datetime import datetime, timedelta
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, RULES, rule_of
 from vgpu_cfg.model.plan_file import WatchEntry
-from vgpu_cfg.model.verification import CheckResult, CheckState, Evidence, Thresholds, Verification, VmPlace
-from vgpu_cfg.model.watch import Sign, Watch, Watched, WatchMemory
+from vgpu_cfg.model.verification import (
+    CheckResult,
+    CheckState,
+    Evidence,
+    Sign,
+    Thresholds,
+    Verification,
+    VmPlace,
+    Watch,
+    Watched,
+    WatchMemory,
+)
 from vgpu_cfg.parsers.rdma.counters import DISCARDED, STORMS, risen
 from vgpu_cfg.verification.table import Choice
 

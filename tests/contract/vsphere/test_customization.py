@@ -18,7 +18,7 @@ from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import StalePlan
-from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
+from vgpu_cfg.model.observed.own_items import CustomizationSpec, SpecNic
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.writing.specs import filled_spec
 

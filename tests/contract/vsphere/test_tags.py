@@ -8,7 +8,7 @@ from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh
 from tests.contract.vsphere.test_session import token_of
 from tests.contract.vsphere.test_vms import SMALL, Place, desk, place
 from vgpu_cfg.errors import LoginFailed, VCenterError
-from vgpu_cfg.model.observed.tags import TagCategory
+from vgpu_cfg.model.observed.own_items import TagCategory
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.reading.tags import CATEGORIES, TAGS, read_categories

@@ -6,7 +6,7 @@ from tests.properties.witness.comparison import Fault, approval_of, disturbed_st
 from tests.properties.witness.plans import Case
 from tests.properties.witness.stage import ESTATE, Stage, Witnessed
 from tests.properties.witness.tampering import tamper
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 
 REFUSED = (4, 5)
 """Exit codes of a command that touches nothing: a plan that cannot be, and a VM or host that is not there."""

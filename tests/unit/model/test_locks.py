@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from vgpu_cfg.model.choices import LONGEST_CHANGE, LONGEST_REASON, Occasion
 from vgpu_cfg.model.locks import HEAD, MOST_SIGNS, LockHolder, LockName, lock_text, parse_lock
-from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion
 
 NAME = f"{HEAD}plan demo"
 TEXT = 'held {"run":"%s","since":"2026-01-05T08:00:00Z"}'

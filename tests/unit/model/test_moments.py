@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgpu_cfg.model.moments import moment_of
+from vgpu_cfg.model.frozen import moment_of
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.observed.vm import OwnerMark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.model.observed.names import escaped, unescaped
+from vgpu_cfg.model.observed.managed_object import escaped, unescaped
 
 
 @pytest.mark.parametrize("name", ["plain", "a/b", "50%", "a\\b", "%2f", "%", "a%zz", "ü/%25"])

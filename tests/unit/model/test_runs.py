@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from vgpu_cfg.model.choices import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName
-from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
 from vgpu_cfg.model.runs import HEAD, RunEntry, RunResult, entry_of_lock, parse_entry
 
 END = datetime(2026, 3, 2, 21, 9, 11, tzinfo=UTC)

@@ -9,9 +9,9 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
 from vgpu_cfg.planning.pool.summary import read_pool, reclaim_steps
 from vgpu_cfg.planning.pool.use import use_rows

@@ -35,7 +35,7 @@ from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
-from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.own_items import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
 from vgpu_cfg.planning.rollback.rollback import make_rollback, with_no_way_back

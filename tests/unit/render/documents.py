@@ -23,8 +23,8 @@ from vgpu_cfg import __version__
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.render import junit

@@ -9,8 +9,17 @@ from tests.unit.render import samples
 from tests.unit.render.display import Display
 from vgpu_cfg.changes.privileges import Place
 from vgpu_cfg.changes.suggestion import AsFound, Fate, Fix, FixKind, FixPart, Left, OtherVm, Suggestion
-from vgpu_cfg.model.compatibility import BranchPlan, BranchVerdict, FitsBranch, StackPart, VmStack
-from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateRow, TemplateState
+from vgpu_cfg.model.guest_looks import (
+    BranchPlan,
+    BranchVerdict,
+    FitsBranch,
+    StackPart,
+    TemplateLook,
+    TemplateLooks,
+    TemplateRow,
+    TemplateState,
+    VmStack,
+)
 from vgpu_cfg.model.verification import (
     Baseline,
     CheckResult,

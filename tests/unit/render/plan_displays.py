@@ -12,10 +12,9 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, Interrupted, NotFound
+from vgpu_cfg.model.choices import Occasion, UseBy, UseSort
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.render.text.errors import render_error

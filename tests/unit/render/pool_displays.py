@@ -12,13 +12,13 @@ from vgpu_cfg.catalog.servers import load_board_power, load_servers
 from vgpu_cfg.changes.plan import LostHost, LostVm
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import Unreachable
+from vgpu_cfg.model.choices import UseBy
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
-from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.pool.calendar import ReservationCalendar, read_calendar
 from vgpu_cfg.planning.pool.gpus import pooled_gpus

@@ -16,10 +16,10 @@ from vgpu_cfg.knowledge.check_pages import CheckPage, make_page
 from vgpu_cfg.knowledge.faults import count_known, explain_text
 from vgpu_cfg.knowledge.verify_failures import FAILURES, Failure
 from vgpu_cfg.knowledge.vm_log import PastTask
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
-from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis, ShownLine

@@ -42,7 +42,7 @@ from vgpu_cfg.model.observed.inventory import (
     PciDevice,
     VCenter,
 )
-from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.own_items import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.reservations import Reservation, ReservedGpus
 from vgpu_cfg.model.vgpu import Sharing

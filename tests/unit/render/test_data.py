@@ -21,11 +21,11 @@ from vgpu_cfg.catalog.servers import load_board_power, load_servers
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import AsFound, Left
 from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
+from vgpu_cfg.model.choices import NO_OCCASION
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile

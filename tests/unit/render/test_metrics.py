@@ -23,9 +23,9 @@ from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.model.choices import UseBy
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool

@@ -9,12 +9,11 @@ from tests.unit.render import samples
 from tests.unit.render.display import Display
 from tests.unit.render.pool_displays import POOL
 from vgpu_cfg.knowledge.health_rules import RULES
-from vgpu_cfg.model.freeze import Freeze, KeptFreeze
-from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.choices import UseBy
+from vgpu_cfg.model.locks import Freeze, KeptFreeze, Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.reservations import Spare
-from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.model.verdicts import Verdict
-from vgpu_cfg.model.watch import Sign, Watch, Watched
+from vgpu_cfg.model.verification import Sign, Watch, Watched
 from vgpu_cfg.planning.doctor.trials import Left, Outline, Step, TrialMark, experiments_of
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.planning.pool.spare import ClusterSpare

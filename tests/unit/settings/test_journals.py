@@ -9,7 +9,7 @@ import typer
 
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.journals import JournalSettings, SyslogTarget, journal_settings

@@ -20,12 +20,12 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification.cases import CASES
 from tests.unit.verification.plants import PLANTS
 from tests.unit.verification.two_workers import Scene, failing, make_scene, report_of, spec_of, trains_by
+from vgpu_cfg.model.guest_looks import TemplateRow
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.plan_file.training_entries import Framework
-from vgpu_cfg.model.template_look import TemplateRow
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice, make_guest_views, make_host_views

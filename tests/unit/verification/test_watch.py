@@ -23,8 +23,7 @@ from tests.unit.verification.two_workers import GPU, NOW, Scene, failing, make_s
 from vgpu_cfg.knowledge.health_rules import BY_KEY, RULES, rule_of
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
 from vgpu_cfg.model.plan_file import WatchEntry
-from vgpu_cfg.model.verification import OF_PROGRAMS, Thresholds, Verification
-from vgpu_cfg.model.watch import Watch, WatchMemory
+from vgpu_cfg.model.verification import OF_PROGRAMS, Thresholds, Verification, Watch, WatchMemory
 from vgpu_cfg.verification import watch_choice
 from vgpu_cfg.verification.watching import to_cordon, watched
 

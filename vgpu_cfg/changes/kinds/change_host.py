@@ -22,7 +22,7 @@ from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach, users_of
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, HostRef, Placement, Row, SettingTarget, set_to, wire_text
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostAttribute, HostSwitch

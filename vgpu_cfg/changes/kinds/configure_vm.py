@@ -14,10 +14,10 @@ from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, VmRef, changed, plain, table_rows
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.own_items import Tag
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 _MARKING = {

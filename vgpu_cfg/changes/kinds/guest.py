@@ -16,7 +16,7 @@ from vgpu_cfg.changes.privileges import Needed
 from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, is_nothing, plain
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import Ends
 from vgpu_cfg.model.guests.guest import (

@@ -17,7 +17,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     refuse_of_several,
 )
-from vgpu_cfg.model.use_choice import UseBy, UseSort
+from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import typer
 
 from vgpu_cfg.cli.options.running import occasioned
 from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 

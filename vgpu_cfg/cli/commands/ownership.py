@@ -20,8 +20,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     planned,
 )
-from vgpu_cfg.model.at_once import PARALLEL
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import PARALLEL, Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ from vgpu_cfg.cli.options.shared import (
     refuse_of_several,
 )
 from vgpu_cfg.errors import Unreachable
-from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import PARALLEL, PER_HOST, Occasion
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 

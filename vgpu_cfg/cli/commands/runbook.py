@@ -24,7 +24,7 @@ from vgpu_cfg.cli.options.shared import (
     planned,
 )
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 

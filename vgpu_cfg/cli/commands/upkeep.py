@@ -8,7 +8,7 @@ import typer
 
 from vgpu_cfg.cli.options.running import notified, occasioned
 from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, bare, connected
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _Targets = Annotated[

@@ -85,7 +85,7 @@ def quotas_of(connection: Connection) -> tuple[Quotas, ...]:
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Return the scope of a reading for a plan."""
     from vgpu_cfg.model.desired import TemplateSource
-    from vgpu_cfg.model.observed.customization import PENDING_KEY
+    from vgpu_cfg.model.observed.own_items import PENDING_KEY
     from vgpu_cfg.ports import HostScope, ReadScope
 
     specs = frozenset(vm.guest.spec for vm in desired.vms if vm.guest is not None and vm.guest.spec)
@@ -218,7 +218,7 @@ def _with_failed_customizations(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader
 ) -> Inventory:
     """Add guests with a failed customization, from vCenter's events, if existing VMs name one."""
-    from vgpu_cfg.model.observed.customization import CUSTOMIZATION_FAILURES, CUSTOMIZATION_SUCCEEDED
+    from vgpu_cfg.model.observed.own_items import CUSTOMIZATION_FAILURES, CUSTOMIZATION_SUCCEEDED
     from vgpu_cfg.model.observed.past import PastScope
 
     asked = (vm for vm in desired.vms if vm.guest is not None and vm.guest.spec)

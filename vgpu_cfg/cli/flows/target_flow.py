@@ -11,8 +11,8 @@ from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
-    from vgpu_cfg.model.compatibility import BranchPlan
     from vgpu_cfg.model.desired import DesiredVm
+    from vgpu_cfg.model.guest_looks import BranchPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Host
     from vgpu_cfg.planning.guests.compatibility import StackFacts
@@ -35,7 +35,7 @@ def plan_branch(
     An unreachable guest is judged by the plan's data; the rest of it is unknown. Raises NotFound if no VM
     with GPUs is selected.
     """
-    from vgpu_cfg.model.compatibility import BranchPlan
+    from vgpu_cfg.model.guest_looks import BranchPlan
     from vgpu_cfg.planning.estate.named import host_names, vm_names
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of

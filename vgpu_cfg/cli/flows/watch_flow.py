@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.verification import Verification
-    from vgpu_cfg.model.watch import Sign, Watch
+    from vgpu_cfg.model.verification import Sign, Verification, Watch
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.settings.flags import ConnectionFlags
 

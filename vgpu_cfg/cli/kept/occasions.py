@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.folders import config_file
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import Locked
-from vgpu_cfg.model.watch import WatchMemory
+from vgpu_cfg.model.verification import WatchMemory
 from vgpu_cfg.settings.folders import state_folder
 
 

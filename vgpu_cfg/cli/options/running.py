@@ -18,7 +18,7 @@ import typer
 
 from vgpu_cfg.cli.notice import BELL, calling
 from vgpu_cfg.cli.options.shared import adding
-from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
+from vgpu_cfg.model.choices import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan

@@ -21,8 +21,7 @@ import typer
 
 from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.connection import CONNECTION_OPTIONS, CONTEXTS_OPTION, FROM_OPTION, SERVERS_OPTION
-from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.choices import NO_OCCASION, Approval, Occasion
 from vgpu_cfg.model.ranges import is_glob
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import LostHost, Plan
     from vgpu_cfg.changes.suggestion import Difference, Suggestion
     from vgpu_cfg.errors import VgpuCfgError
+    from vgpu_cfg.model.choices import UseBy, UseSort
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.downloads import Download
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.reservations import Quotas
-    from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.doctor.ours import Ours
     from vgpu_cfg.planning.pool.shapes import Fits
     from vgpu_cfg.planning.pool.summary import PoolRow

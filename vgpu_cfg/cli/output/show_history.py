@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.model.freeze import KeptFreeze
-from vgpu_cfg.model.locks import Lock, Locks
+from vgpu_cfg.model.locks import KeptFreeze, Lock, Locks
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import PastRun

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from vgpu_cfg.model.choices import UseBy, UseSort
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.calendar import ReservationCalendar
     from vgpu_cfg.planning.pool.hours import Hours
 

@@ -31,7 +31,7 @@ from vgpu_cfg.execution.guests.session import GUEST_KEYS, GuestSession, InGuest,
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import HeldBack, NeedsManualStep, Step, StepResult, Waiting
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.guests.guest import (
     AWAITED,
     BEGUN,

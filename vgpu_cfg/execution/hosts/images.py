@@ -15,8 +15,7 @@ from vgpu_cfg.execution.hosts.power import check_down, confirm_booted
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
-from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.observed.images import ClusterImage
+from vgpu_cfg.model.observed.host_facts import ClusterImage, FactGroup
 from vgpu_cfg.ports import ImageAction
 
 _TASK_SECONDS = 14400.0

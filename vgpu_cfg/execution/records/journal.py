@@ -26,10 +26,9 @@ from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.runs import RunEntry
 from vgpu_cfg.model.wording import as_json
 

@@ -26,8 +26,7 @@ from vgpu_cfg.errors import (
     NotPermitted,
     VCenterError,
 )
-from vgpu_cfg.model.freeze import thaw_command
-from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks, unlock_command
+from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks, thaw_command, unlock_command
 from vgpu_cfg.model.runs import entry_of_lock
 from vgpu_cfg.ports import LockKeeper, RunClock, RunLog
 

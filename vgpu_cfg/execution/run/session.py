@@ -16,8 +16,7 @@ from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.scheduler import StartQueues
 from vgpu_cfg.execution.run.step import Looked, Waiting, look, wait_for
 from vgpu_cfg.knowledge.faults import explain_fault
-from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
+from vgpu_cfg.model.choices import PARALLEL, PER_HOST, Approval
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail

@@ -44,7 +44,7 @@ from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_n
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.reconfigure import describe_spec, missing_from, reconfigure
 from vgpu_cfg.model.observed.cordon import Cordon
-from vgpu_cfg.model.observed.customization import CustomizationSeen
+from vgpu_cfg.model.observed.own_items import CustomizationSeen
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.reservations import KeptReservation
 from vgpu_cfg.planning.estate.devices import listed_disks, owned_disks

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment, moment_of
+from vgpu_cfg.model.frozen import Frozen, Moment, moment_of
 from vgpu_cfg.model.observed.vm import Vm
 
 CORDON_ATTRIBUTE = "vgpu_cfg.cordon"

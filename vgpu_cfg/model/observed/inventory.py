@@ -20,14 +20,12 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
-from vgpu_cfg.model.observed.customization import CustomizationSpec
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType, UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostMark
-from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.own_items import CustomizationSpec, LibraryItem, TagCategory
 from vgpu_cfg.model.observed.past import PastEvent
-from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
 from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

@@ -11,9 +11,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.frozen import Frozen, moment_of
 from vgpu_cfg.model.identity import PlanIdentity, is_id
-from vgpu_cfg.model.moments import moment_of
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 
 OWN_PREFIX = "vgpu_cfg."

@@ -24,9 +24,8 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.frozen import FROM_FILE
-from vgpu_cfg.model.moments import in_utc
+from vgpu_cfg.model.choices import Approval
+from vgpu_cfg.model.frozen import FROM_FILE, in_utc
 from vgpu_cfg.model.plan_file.values import (
     check_code,
     check_plan_id,

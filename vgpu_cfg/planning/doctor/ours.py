@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.freeze import thaw_command
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.locks import Lock, Locks
+from vgpu_cfg.model.locks import Lock, Locks, thaw_command
 from vgpu_cfg.model.observed.host_facts import HostMark, recovered_mark
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

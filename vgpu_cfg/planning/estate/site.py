@@ -26,9 +26,8 @@ from vgpu_cfg.model.observed.inventory import (
     Network,
     NetworkKind,
 )
-from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem
-from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.names import unescaped
+from vgpu_cfg.model.observed.managed_object import ManagedObject, unescaped
+from vgpu_cfg.model.observed.own_items import VM_TEMPLATE, LibraryItem
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 
 
 @dataclass(frozen=True, slots=True)

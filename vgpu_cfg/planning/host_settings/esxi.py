@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.images import BASE_IMAGE, ClusterImage
+from vgpu_cfg.model.observed.host_facts import BASE_IMAGE, ClusterImage
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.gpus.driver import components_of
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.plan import Diagnostic
+from vgpu_cfg.model.desired import asks_rdma
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation

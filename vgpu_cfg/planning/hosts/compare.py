@@ -16,12 +16,15 @@ from datetime import date, datetime
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS, FactGroup, is_same_boot
-from vgpu_cfg.model.observed.remembered import (
+from vgpu_cfg.model.observed.host_facts import (
     MOST_IN_ONE,
+    NO_LOCKDOWN,
+    SHELL_GROUPS,
+    FactGroup,
     RememberedValue,
     attribute_of_row,
     device_digest,
+    is_same_boot,
     remembered_text,
     state_digest,
     value_digest,

@@ -18,14 +18,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm, asks_rdma
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Gpu, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry, GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
-from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses import own_vms

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired import DesiredPlan, network_mtu
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.model.rdma import network_mtu
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.estate.site import find_named, inside
 from vgpu_cfg.planning.findings.collection import Findings

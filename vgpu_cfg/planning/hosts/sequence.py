@@ -30,7 +30,7 @@ from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.images import ClusterImage
+from vgpu_cfg.model.observed.host_facts import ClusterImage
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import listed

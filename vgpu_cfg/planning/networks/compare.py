@@ -20,10 +20,9 @@ from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
+from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredHosts, DesiredNetwork, DesiredPlan, network_mtu
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
-from vgpu_cfg.model.rdma import ORDINARY_MTU, network_mtu
 from vgpu_cfg.planning.estate.site import datacenter_of, find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

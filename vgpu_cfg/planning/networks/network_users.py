@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm, mtu_of, network_of
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
-from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code

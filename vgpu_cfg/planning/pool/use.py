@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.model.choices import UseBy
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.use_choice import UseBy
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.pool.gpus import PooledGpu

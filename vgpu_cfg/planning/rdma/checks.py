@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.changes.values import Impact, Placement, Subject
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, asks_gpudirect, is_gpudirect, mtu_of, network_of
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect, mtu_of, network_of
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code

@@ -22,12 +22,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import (
+    RDMA_MTU,
+    DesiredHosts,
+    DesiredNic,
+    DesiredPlan,
+    DesiredVm,
+    asks_gpudirect,
+    is_gpudirect,
+    network_of,
+)
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, PciDevice
 from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, PvrdmaEntry, RoceEntry, VmknicEntry
 from vgpu_cfg.model.plan_values import NicUse
-from vgpu_cfg.model.rdma import RDMA_MTU, asks_gpudirect, is_gpudirect, network_of
 from vgpu_cfg.planning.capacity.nic_functions import read_functions
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
 from vgpu_cfg.planning.estate.site import find_named

@@ -10,8 +10,7 @@ from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.changes.values import VmRef
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.codes import Code

@@ -11,7 +11,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.watch import Sign
+from vgpu_cfg.model.verification import Sign
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.upkeep.targets import Target, targets_of
 

@@ -20,7 +20,7 @@ from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredGuest
-from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
+from vgpu_cfg.model.observed.own_items import PENDING_KEY, CustomizationSpec
 from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.addresses import NicAddress

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
 from vgpu_cfg.changes.kinds.vm_spec import RemoveDevice
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm

@@ -20,7 +20,7 @@ from vgpu_cfg.catalog import Board
 from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
-from vgpu_cfg.model.observed.tags import TagCategory
+from vgpu_cfg.model.observed.own_items import TagCategory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy

@@ -8,7 +8,7 @@ from vgpu_cfg.changes.change import Change, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
-from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.managed_object import escaped
 from vgpu_cfg.model.observed.vm import VirtualDisk, Vm
 from vgpu_cfg.planning.estate.devices import disk_text
 from vgpu_cfg.planning.vms.new_vms import change_id

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.observed.tags import Tag, TagCategory
+from vgpu_cfg.model.observed.own_items import Tag, TagCategory
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

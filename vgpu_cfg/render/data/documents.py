@@ -30,7 +30,7 @@ from vgpu_cfg.knowledge.collecting import what_to_collect
 from vgpu_cfg.knowledge.faults import Found
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
-from vgpu_cfg.model.compatibility import BranchPlan
+from vgpu_cfg.model.guest_looks import BranchPlan
 from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.verification import CheckState, Verification

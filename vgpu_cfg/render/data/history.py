@@ -10,8 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from vgpu_cfg.model.freeze import KeptFreeze
-from vgpu_cfg.model.locks import Lock, Locks
+from vgpu_cfg.model.locks import KeptFreeze, Lock, Locks
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.run.past_runs import RunRow
 from vgpu_cfg.render.views.run.run_steps import StepDone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.verification import Watch, Watched
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.watch import advice, needs_action
 

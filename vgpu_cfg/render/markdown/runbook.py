@@ -14,7 +14,7 @@ from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Canary, Plan, UnknownHost, UnknownSetting
 from vgpu_cfg.changes.values import HostRef
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.network_users import switch_needs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
+from vgpu_cfg.model.guest_looks import BranchPlan, FitsBranch
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 
 _WORDS: dict[FitsBranch, tuple[str, Tone]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, HealthRule, Urgency
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.verification import Watch, Watched
 from vgpu_cfg.model.wording import counted, listed, shown
 from vgpu_cfg.render.layout.lines import both_ends, fold
 from vgpu_cfg.render.views.watch import advice, sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, Urgency
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.verification import Watch, Watched
 from vgpu_cfg.model.wording import counted, listed
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from vgpu_cfg.changes.plan import lacking
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
-from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.modules import branch_of_package, kind_of_package
 from vgpu_cfg.model.plan_values import Disruption

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog.version_pairs import Effect, version_pair
-from vgpu_cfg.model.template_look import TemplateRow, TemplateState
+from vgpu_cfg.model.guest_looks import TemplateRow, TemplateState
 from vgpu_cfg.ports import ShellResult
 
 Run = Callable[[Sequence[str]], ShellResult]

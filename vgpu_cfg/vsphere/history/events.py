@@ -24,7 +24,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.locks import SILENT_AFTER, Lock
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
-from vgpu_cfg.model.observed.customization import (
+from vgpu_cfg.model.observed.own_items import (
     CUSTOMIZATION_FAILURES,
     CUSTOMIZATION_SUCCEEDED,
     CustomizationSeen,

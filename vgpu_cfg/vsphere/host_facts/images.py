@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, ReachError, Unreachable
-from vgpu_cfg.model.observed.images import BASE_IMAGE, COMPLIANT, ClusterImage, HostImage
+from vgpu_cfg.model.observed.host_facts import BASE_IMAGE, COMPLIANT, ClusterImage, HostImage
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.rest import list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session

@@ -21,6 +21,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotRecorded, ReachError, VCenterError
 from vgpu_cfg.model.observed.host_facts import (
+    REMEMBERED_PREFIX,
     SHELL_GROUPS,
     ClusterFacts,
     DistributedSwitch,
@@ -32,9 +33,9 @@ from vgpu_cfg.model.observed.host_facts import (
     HostSwitch,
     ServiceFact,
     Vmknic,
+    parse_remembered,
 )
-from vgpu_cfg.model.observed.names import unescaped
-from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX, parse_remembered
+from vgpu_cfg.model.observed.managed_object import unescaped
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.host_facts.images import read_image
 from vgpu_cfg.vsphere.host_facts.questions import (

@@ -13,8 +13,7 @@ from datetime import datetime
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.freeze import FREEZE_NAME, KeptFreeze, parse_freeze
-from vgpu_cfg.model.locks import Lock, Locks, parse_lock
+from vgpu_cfg.model.locks import FREEZE_NAME, KeptFreeze, Lock, Locks, parse_freeze, parse_lock
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, parse_reservation
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated

@@ -24,8 +24,7 @@ from urllib.parse import quote
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
-from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem
+from vgpu_cfg.model.observed.own_items import VM_TEMPLATE, CustomizationSpec, LibraryItem, SpecNic
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import is_not_offered, to_error, translated
 from vgpu_cfg.vsphere.wire.rest import ids_of, mapping_of, text_of

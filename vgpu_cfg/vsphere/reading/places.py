@@ -17,8 +17,7 @@ from vgpu_cfg.model.observed.inventory import (
     NetworkKind,
     ResourcePool,
 )
-from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.names import unescaped
+from vgpu_cfg.model.observed.managed_object import ManagedObject, unescaped
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
 from vgpu_cfg.planning.vms.settings.table import overrides

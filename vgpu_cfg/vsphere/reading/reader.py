@@ -14,12 +14,12 @@ from itertools import chain
 
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
-from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.observed.names import unescaped
+from vgpu_cfg.model.observed.managed_object import unescaped
+from vgpu_cfg.model.observed.own_items import CustomizationSeen
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any

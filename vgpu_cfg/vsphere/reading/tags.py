@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from vgpu_cfg.model.observed.tags import VM_TYPE, Tag, TagCategory
+from vgpu_cfg.model.observed.own_items import VM_TYPE, Tag, TagCategory
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.rest import ids_of, list_of, mapping_of, text_of
 from vgpu_cfg.vsphere.wire.session import Session

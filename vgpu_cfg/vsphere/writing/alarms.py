@@ -23,8 +23,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
-from vgpu_cfg.model.freeze import FREEZE_NAME, Freeze
-from vgpu_cfg.model.locks import BEAT_SECONDS, LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.model.locks import BEAT_SECONDS, FREEZE_NAME, Freeze, LockHolder, LockName, Locks, lock_text
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from vgpu_cfg.changes.change import SetImage
 from vgpu_cfg.errors import NotFound, StalePlan
-from vgpu_cfg.model.observed.images import BASE_IMAGE
+from vgpu_cfg.model.observed.host_facts import BASE_IMAGE
 from vgpu_cfg.ports import ImageAction, TaskState, TaskUpdate
 from vgpu_cfg.vsphere.host_facts.images import software_path
 from vgpu_cfg.vsphere.wire.rest import mapping_of, unreadable

@@ -16,7 +16,7 @@ from vgpu_cfg.changes.change import ChangeNetwork
 from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
-from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.managed_object import escaped
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session

@@ -20,7 +20,7 @@ from vgpu_cfg.changes.kinds.create_vm import CloneFrom
 from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, SetDiskPolicy, VmSpec
 from vgpu_cfg.errors import NotFound, StalePlan
-from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.managed_object import escaped
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import CONSOLIDATED_CLONE, LINKED_CLONE

@@ -12,8 +12,8 @@ from vgpu_cfg.changes.kinds.create_vm import CloneFrom, MakeFromScratch
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.observed.tags import VM_TYPE
+from vgpu_cfg.model.observed.managed_object import escaped
+from vgpu_cfg.model.observed.own_items import VM_TYPE
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import TaskUpdate

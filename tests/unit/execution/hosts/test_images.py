@@ -16,8 +16,7 @@ from tests.unit.execution.host_makers import ATS, enter, in_order, only, ref, ru
 from vgpu_cfg.changes.change import RemediateHost, SetImage
 from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, FactGroup
-from vgpu_cfg.model.observed.images import ClusterImage, HostImage
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, ClusterImage, EstateFacts, FactGroup, HostImage
 from vgpu_cfg.ports import ImageAction, TaskState, TaskUpdate
 
 CLUSTER, DRIVER, OLD, NEW = "domain-c1", "NVD-AIE-800", "570.1", "580.2"

@@ -16,7 +16,7 @@ from tests.unit.execution.makers import create, estate, plan_of, power_on, run, 
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution import Journal, Run, find_journals, read_journal
 from vgpu_cfg.execution.records.journal import MOST_BYTES, JournalHeader
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.runs import RunEntry
 
 

@@ -11,8 +11,8 @@ from tests.fakes.fake_locks import FakeLocks, FakeRunLog, FixedClock
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import AnswerLost, Locked, LockLost, NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.locks import LockHolder, LockName
-from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import parse_entry
 
 DEMO = LockName(kind="plan", key="demo")

@@ -9,7 +9,7 @@ from tests.unit.execution.makers import add_own_vm, run
 from vgpu_cfg.changes.change import AwaitCustomization
 from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.model.observed.customization import CustomizationSeen
+from vgpu_cfg.model.observed.own_items import CustomizationSeen
 
 WAITING, RUNNING = CustomizationSeen(), CustomizationSeen(state="running", log="/var/log/imc.log")
 DONE = CustomizationSeen(state="succeeded", event="CustomizationSucceeded")

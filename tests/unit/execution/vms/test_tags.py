@@ -11,7 +11,7 @@ from tests.unit.execution.makers import add_own_vm, run
 from vgpu_cfg.changes.change import SetTags
 from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.own_items import Tag
 
 WEEKLY, DAILY = (Tag(category="Backup", name=name, id=f"urn:{name}") for name in ("weekly", "daily"))
 

@@ -11,9 +11,8 @@ import pytest
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.lab import estate_names
-from vgpu_cfg.model.freeze import KeptFreeze
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.locks import SILENT_AFTER, Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import SILENT_AFTER, KeptFreeze, Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.cordon import Cordon, MaintenanceEntry
 from vgpu_cfg.model.observed.host_facts import HostFacts, HostMark
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.compatibility import FitsBranch, VmStack
+from vgpu_cfg.model.guest_looks import FitsBranch, VmStack
 from vgpu_cfg.planning.guests.compatibility import StackFacts, about_branch, stack_of
 
 A100 = ("NVIDIA A100-PCIE-40GB", load_catalog().boards["A100"])

@@ -12,9 +12,17 @@ from tests.unit.planning.desired_plans import codes
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts, HostMark, SoftwarePackage
+from vgpu_cfg.model.observed.host_facts import (
+    SHELL_GROUPS,
+    FactGroup,
+    HostFacts,
+    HostMark,
+    Remembered,
+    SoftwarePackage,
+    not_expired,
+    parse_remembered,
+)
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.remembered import Remembered, not_expired, parse_remembered
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 from vgpu_cfg.planning.hosts.assess import to_keep

@@ -12,8 +12,8 @@ from vgpu_cfg.changes.change import Change, CreateVm, ReconfigureVm
 from vgpu_cfg.changes.kinds.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact
+from vgpu_cfg.model.desired import network_mtu
 from vgpu_cfg.model.guests.base import ADDRESSES_KEY
-from vgpu_cfg.model.rdma import network_mtu
 
 DVS = {"name": "dvs-roce", "uplinks": ["vmnic2"], "switch_uuid": "50 0f"}
 VMK = {"device": "vmk2", "network": "roce-vmk", "network_moid": "network-roce-vmk", "mtu": 9000}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.planning.settings.situations import Case, Situation
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.model.observed.images import ClusterImage
+from vgpu_cfg.model.observed.host_facts import ClusterImage
 from vgpu_cfg.planning.host_settings.esxi import components_for, wanted_esxi
 
 BUILD = "24280767"

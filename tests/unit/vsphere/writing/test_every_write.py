@@ -20,8 +20,7 @@ from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import NotFound, NotPermitted
-from vgpu_cfg.model.freeze import Freeze
-from vgpu_cfg.model.locks import LockHolder, LockName
+from vgpu_cfg.model.locks import Freeze, LockHolder, LockName
 from vgpu_cfg.model.reservations import Reservation, ReservedGpus
 from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter

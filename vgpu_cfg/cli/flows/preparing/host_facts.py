@@ -11,9 +11,15 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.errors import Ambiguous, HostShellError, LoginFailed, Unreachable, VCenterError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts, recovered_mark
+from vgpu_cfg.model.observed.host_facts import (
+    SHELL_GROUPS,
+    EstateFacts,
+    FactGroup,
+    HostFacts,
+    not_expired,
+    recovered_mark,
+)
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
-from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.assess import to_keep

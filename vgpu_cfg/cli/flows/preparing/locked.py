@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:

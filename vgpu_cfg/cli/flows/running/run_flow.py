@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
+    from vgpu_cfg.model.choices import Occasion
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.planning.rollback.attempt import Attempt
     from vgpu_cfg.render.text.run.progress import RunDisplay
 

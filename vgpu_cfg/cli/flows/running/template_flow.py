@@ -26,7 +26,7 @@ from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
-    from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateRow
+    from vgpu_cfg.model.guest_looks import TemplateLook, TemplateLooks, TemplateRow
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.verification.checks.template_checks import TemplateNeeds
 
@@ -46,7 +46,7 @@ def look_at_templates(
 
     Raises NotFound where there is none. Each clone is deleted again, whatever happened meanwhile.
     """
-    from vgpu_cfg.model.template_look import TemplateLooks
+    from vgpu_cfg.model.guest_looks import TemplateLooks
 
     connection, desired = flow.locate(request, flags)
     by_template = _vms_by_template(desired, globs)
@@ -143,7 +143,7 @@ def _look(
     request: PlanRequest, flags: ConnectionFlags, template: str, vms: Sequence[DesiredVm], how: ApplyOptions
 ) -> TemplateLook:
     """Boot the clone and look; if that is impossible, report vCenter's facts."""
-    from vgpu_cfg.model.template_look import TemplateLook
+    from vgpu_cfg.model.guest_looks import TemplateLook
 
     (clone,) = request.desired.vms
     needs, why = _needs(vms), ""

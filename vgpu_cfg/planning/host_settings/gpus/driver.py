@@ -20,8 +20,7 @@ from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
-from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
-from vgpu_cfg.model.observed.images import ClusterImage
+from vgpu_cfg.model.observed.host_facts import ClusterImage, FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.modules import (

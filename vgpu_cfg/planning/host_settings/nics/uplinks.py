@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from vgpu_cfg.changes.kinds.change_host import SwitchWrite
 from vgpu_cfg.changes.values import Impact
-from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredHosts
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch, Vmknic
-from vgpu_cfg.model.rdma import ORDINARY_MTU
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection

@@ -13,10 +13,9 @@ from itertools import combinations
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.changes.values import Placement, Subject
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan
+from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredNic, DesiredPlan, mtu_of, network_of
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.rdma import ORDINARY_MTU, mtu_of, network_of
 from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.capacity.passthrough_slots import unlike
 from vgpu_cfg.planning.estate.site import find_named

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_cfg.changes.kinds.configure_vm import raised_text
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.desired import DesiredVm, TemplateSource
+from vgpu_cfg.model.desired import DesiredVm, TemplateSource, asks_gpudirect
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, Host
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY

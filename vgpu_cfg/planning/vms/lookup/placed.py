@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
-from vgpu_cfg.model.observed.tags import TagCategory
+from vgpu_cfg.model.observed.own_items import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.estate.devices import OwnedDisks
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

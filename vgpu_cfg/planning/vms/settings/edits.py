@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, PolicyRef, VmSpec
 from vgpu_cfg.changes.values import Edit, extra_config_path, wire_text
-from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.own_items import Tag
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting
 

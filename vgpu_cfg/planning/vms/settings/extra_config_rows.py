@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from vgpu_cfg.model.desired import asks_gpudirect
 from vgpu_cfg.model.guests.base import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
-from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.rdma import asks_gpudirect
+from vgpu_cfg.model.desired import DesiredVm, asks_gpudirect
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 
 OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes"})

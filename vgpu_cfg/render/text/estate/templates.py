@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.model.compatibility import BranchPlan, BranchVerdict, FitsBranch, VmStack
-from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateState
+from vgpu_cfg.model.guest_looks import (
+    BranchPlan,
+    BranchVerdict,
+    FitsBranch,
+    TemplateLook,
+    TemplateLooks,
+    TemplateState,
+    VmStack,
+)
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows
 
 _WORDS = {

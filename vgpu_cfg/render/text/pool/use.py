@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.gpu_use import PastUse
-from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow

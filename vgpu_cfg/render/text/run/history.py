@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.freeze import KeptFreeze
-from vgpu_cfg.model.locks import Lock, Locks
+from vgpu_cfg.model.locks import KeptFreeze, Lock, Locks
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted, duration
 from vgpu_cfg.render.layout.lines import (

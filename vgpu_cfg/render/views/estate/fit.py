@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.changes.plan import LostHost
+from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.fit import next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.shapes import Fits

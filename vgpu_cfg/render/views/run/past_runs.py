@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.wording import counted
 
