@@ -37,7 +37,7 @@ HOUSE = {
     "execution/run/__init__.py": "",
     "shells/__init__.py": "",
     "shells/esxi/__init__.py": "import paramiko, vgpu_cfg.shells.ssh",
-    "shells/guest/__init__.py": "import vgpu_cfg.shells.ssh",
+    "shells/guest.py": "import vgpu_cfg.shells.ssh",
     "shells/ssh.py": "import paramiko",
     "vsphere/__init__.py": "",
     "vsphere/reading/__init__.py": "import vgpu_cfg.vsphere.wire",

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.command_line import CommandLine
 from tests.conftest import LOOPBACK
 from vgpu_cfg.documents import read_document
-from vgpu_cfg.plan_loading.pin_file import pins_text
+from vgpu_cfg.plan_loading.side_files import pins_text
 
 IMAGE = "registry.example.com/team/train:1"
 MANIFEST = b'{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}'

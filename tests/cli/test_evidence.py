@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import Watch, watch_labs
 from vgpu_cfg.lab.state.inventory import Gpu, LabState, VirtualMachine
-from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
+from vgpu_cfg.plan_loading.side_files import read_verdicts, verdicts_text
 from vgpu_cfg.vsphere.wire import leaves
 
 SERVER = ("--server", "lab:mixed-fleet")

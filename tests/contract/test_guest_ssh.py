@@ -19,7 +19,7 @@ from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.model.guests.guest import DERIVED, UNKNOWN
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
-from vgpu_cfg.shells.guest.logins import SshGuestShells
+from vgpu_cfg.shells.guest import SshGuestShells
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.ssh import fingerprint
 

@@ -18,8 +18,8 @@ from tests.contract.ssh_server import PASSWORD, SshServer, running_ssh_server
 from tests.contract.ssh_user import ACCESS, Desk
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.shells.esxi.host_keys import ChangedHostKey, UnknownHostKey
 from vgpu_cfg.shells.esxi.logins import ATTEMPTS, EsxiShells
+from vgpu_cfg.shells.esxi.ssh import ChangedHostKey, UnknownHostKey
 from vgpu_cfg.shells.ssh import fingerprint
 
 

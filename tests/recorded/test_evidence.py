@@ -16,7 +16,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.model.verdicts import Verdict, VerdictFile
-from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
+from vgpu_cfg.plan_loading.side_files import read_verdicts, verdicts_text
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import try_beliefs
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport, load_recording, save_recording

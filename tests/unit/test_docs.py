@@ -23,8 +23,8 @@ from vgpu_cfg.lab.simulation.faults import FaultScript
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.settings.connection import ConfigFile, Context, Environment
-from vgpu_cfg.settings.lab import LabSettings
 from vgpu_cfg.settings.quotas import read_quotas
+from vgpu_cfg.settings.variables import LabSettings
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [path for path in project_files() if path.suffix == ".md" and path.parent != ROOT / "profiles"]

@@ -11,8 +11,7 @@ Data only: whether something fits is for planning to say, and a live host's own 
 from __future__ import annotations
 
 from vgpu_cfg.catalog.board import Alias, Architecture, Board, MigGeometry, MigProfile, PciId, ProfileEntry
-from vgpu_cfg.catalog.lookup import NVIDIA, Catalog, load_catalog
-from vgpu_cfg.catalog.resolve import resolve_profile
+from vgpu_cfg.catalog.lookup import NVIDIA, Catalog, load_catalog, resolve_profile
 
 __all__ = [
     "NVIDIA",

@@ -1,21 +1,55 @@
-"""The name of each RDMA NIC by its PCI ids, and the drivers that follow from them.
+"""RDMA NICs: the model by its PCI ids, its names, and the drivers that follow from it.
 
     nics = load_nics()                              nothing is read yet
     nics.by_pci(0x15B3, 0x101D).key                 "ConnectX-6 Dx"
 
-One file per model in `profiles/nics`, read when an id or a name leads to it. The boards of GPUs are a
-catalogue of their own.
+One file per model in `profiles/nics`, read when an id or a name leads to it; profiles/README.md describes its
+keys. The boards of GPUs are a catalogue of their own.
+
+Belief: mlx5-drives-new-functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
+from pydantic import Field
+
+from vgpu_cfg.catalog.board_file import HexId
 from vgpu_cfg.catalog.data_files import data_path
-from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
+from vgpu_cfg.documents import build, read_document
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.frozen import Frozen
+
+MELLANOX = 0x15B3
+"""The PCI vendor of every NIC here."""
+
+
+@dataclass(frozen=True, slots=True)
+class NicModel:
+    """One model of NIC.
+
+    `names` are its own name and those of pci.ids. `vf_device_id` is the device id of its virtual functions
+    (several models share one; None: not looked up). `driver` and `rdma_driver` are ESXi's kernel modules for
+    it. `line_gbps` is the speed of a port on most cards, in Gb/s; None if unknown. `unproven` gives, by the
+    file's key, derived and recalled values, and their basis.
+    """
+
+    key: str
+    device_id: int
+    names: tuple[str, ...]
+    vf_device_id: int | None
+    driver: str
+    rdma_driver: str
+    line_gbps: int | None
+    note: str
+    unproven: Mapping[str, str]
+    sources: Mapping[str, str]
+    date: str
 
 
 @dataclass(slots=True)
@@ -64,8 +98,6 @@ class NicCatalog:
 
     def _read(self, stem: str) -> NicModel:
         if stem not in self._models:
-            from vgpu_cfg.catalog.nic_file import read_nic  # YAML, once it is needed
-
             self._models[stem] = read_nic(self.folder / f"{stem}.yaml")
         return self._models[stem]
 
@@ -74,3 +106,49 @@ class NicCatalog:
 def load_nics() -> NicCatalog:
     """Return the NICs that come with the program; no file is read before one is asked for."""
     return NicCatalog(data_path("nics"))
+
+
+class NicFile(Frozen):
+    """A whole file. Ids are in quotes, since 1021 would be a number."""
+
+    key: str
+    device: HexId
+    virtual_function: HexId | None = None
+    also: tuple[str, ...] = ()
+    driver: str
+    rdma_driver: str
+    line_gbps: int | None = Field(default=None, gt=0)
+    note: str = ""
+    unproven: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str]
+    date: str
+
+
+def read_nic(path: Path) -> NicModel:
+    """Read one NIC's file; DocumentError names the line and column of every fault."""
+    document = read_document(path)
+    row = build(document, NicFile)
+    faults = []
+    stem = row.key.lower().replace(" ", "-")
+    if stem != path.stem:
+        faults.append(document.fault(("key",), f"the file must be named after its key: {stem}.yaml"))
+    faults += [
+        document.fault(("unproven", name), f"{name!r} is not a valid key for a NIC file")
+        for name in row.unproven
+        if name not in NicFile.model_fields
+    ]
+    if faults:
+        raise DocumentError(faults)
+    return NicModel(
+        key=row.key,
+        device_id=int(row.device, 16),
+        names=tuple(dict.fromkeys((row.key, *row.also))),
+        vf_device_id=int(row.virtual_function, 16) if row.virtual_function is not None else None,
+        driver=row.driver,
+        rdma_driver=row.rdma_driver,
+        line_gbps=row.line_gbps,
+        note=" ".join(row.note.split()),
+        unproven=MappingProxyType(row.unproven),
+        sources=MappingProxyType(row.sources),
+        date=row.date,
+    )

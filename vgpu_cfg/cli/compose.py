@@ -26,7 +26,7 @@ from vgpu_cfg.vsphere.wire.outage import Outage
 if TYPE_CHECKING:
     from vgpu_cfg.bmc.redfish import RedfishPowers
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
-    from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.contact.bench import Tools
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.plan_values import Limits
@@ -206,7 +206,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
 @contextmanager
 def connect_trial(connection: Connection, minutes: float) -> Iterator[Tools]:
     """Log in and hand out the tools of a trial, whose tasks end after so long; a signal ends the block."""
-    from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.contact.bench import Tools
     from vgpu_cfg.execution import one_is_enough
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.alarms import VCenterLocks
@@ -280,7 +280,7 @@ def _make_guest_logins(
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
         return labs.guest_shells_of(lab, keys, secrets, calls)
-    from vgpu_cfg.shells.guest.logins import SshGuestShells
+    from vgpu_cfg.shells.guest import SshGuestShells
 
     return SshGuestShells(keys, secrets, ssh_config=_ssh_config(), limits=limits, calls=calls)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
-from vgpu_cfg.shells.call_log import opened
-from vgpu_cfg.shells.channel import Executed
+from vgpu_cfg.shells.channel import Executed, opened
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.plan_file import LoginEntry
@@ -101,7 +100,7 @@ class LabGuestShells:
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises GuestError."""
-        from vgpu_cfg.shells.guest.logins import OWN_USER
+        from vgpu_cfg.shells.guest import OWN_USER
         from vgpu_cfg.shells.root import RootShell
 
         shown = self._host_key_of(target.moid)

@@ -19,8 +19,8 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import HostShellError, NotFound, Unreachable, UnsafePlan
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
-from vgpu_cfg.settings.lab import lab_settings
-from vgpu_cfg.shells.call_log import opened
+from vgpu_cfg.settings.variables import lab_settings
+from vgpu_cfg.shells.channel import opened
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef

@@ -1,21 +1,84 @@
-"""The course of a trial: its experiments in order, each judging some beliefs."""
+"""The course of a trial at one vCenter: its tools, its experiments, and the removal of its objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Self
 
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
-from vgpu_cfg.contact.tools import Tools
-from vgpu_cfg.errors import HostShellError, NotPermitted, TaskFailed, Unreachable, VCenterError
+from vgpu_cfg.errors import HostShellError, NotPermitted, TaskFailed, Unreachable, VCenterError, VgpuCfgError
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
-from vgpu_cfg.planning.doctor.trials import Experiment, Step, TrialMark
+from vgpu_cfg.planning.doctor.trials import (
+    MARK_KEY,
+    PREFIX,
+    Experiment,
+    Left,
+    Remaining,
+    Step,
+    TrialMark,
+    instance_uuid,
+)
 from vgpu_cfg.planning.doctor.tried import Tried
-from vgpu_cfg.ports import HostShell
+from vgpu_cfg.ports import (
+    ChangeWriter,
+    HostShell,
+    InventoryReader,
+    LockKeeper,
+    RunClock,
+    RunLog,
+    TaskState,
+    TaskUpdate,
+)
+from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
+
+_WAIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Readers and writers on one session; `until` is the time by which tasks must end."""
+
+    reader: InventoryReader
+    writer: ChangeWriter
+    locks: LockKeeper
+    run_log: RunLog
+    things: VCenterThrowAway
+    clock: RunClock
+    until: datetime
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no further task may begin."""
+        return self.clock.now() >= self.until
+
+    def longer(self, span: timedelta) -> Self:
+        """Return the tools with another limit, from now on."""
+        return replace(self, until=self.clock.now() + span)
+
+    def finished(self, task: str, what: str, subject: str) -> TaskUpdate:
+        """Wait for the success of a task. Raises TaskFailed if it fails or goes on for too long."""
+        update = self.ended(task, what, subject)
+        if update.state is TaskState.ERROR:
+            raise TaskFailed(f"{what}: {update.error}", subject=subject, remedy=_REMEDY)
+        return update
+
+    def ended(self, task: str, what: str, subject: str) -> TaskUpdate:
+        """Wait for the end of a task. Raises TaskFailed if it goes on for too long."""
+        while not self.is_late:
+            for update in self.writer.wait_for_tasks([task], _WAIT_SECONDS):
+                if update.state.is_over:
+                    return update
+        raise TaskFailed(f"{what}: still running at the time limit", subject=subject, remedy=_REMEDY)
+
+
+_REMEDY = "check the task in vCenter; `vgpu-cfg trial --clean` removes the objects that remain"
+
 
 _POLL_SECONDS = 1.0
 _SHOWS_WITHIN = 10
@@ -103,3 +166,54 @@ def all_tried(found: Iterable[Tried], steps: Iterable[Step]) -> tuple[Tried, ...
         if known is None or order.index(tried.verdict) >= order.index(known.verdict):
             best[tried.belief] = tried
     return tuple(best.values())
+
+
+_BUSY_POLL_SECONDS = 5.0
+
+
+def find_left(tools: Tools, start: str = PREFIX) -> tuple[Left, ...]:
+    """Find the objects whose names begin so, once their tasks have ended."""
+    while not tools.is_late and tools.things.is_busy(start):
+        tools.clock.pause(_BUSY_POLL_SECONDS)
+    vms = tools.reader.read_vms(tools.things.vms(start), frozenset({MARK_KEY}))
+    names = tools.things.made | {one.moid: one.name for one in tools.things.alarms(start)}
+    alarms = (
+        Left("alarm", moid, name, mark)
+        for moid, name in names.items()
+        if (mark := TrialMark.of(name)) is not None
+    )
+    attributes = (
+        Left("attribute", moid, name, mark)
+        for moid, name in tools.things.attributes(start).items()
+        if (mark := TrialMark.of(name)) is not None
+    )
+    return (*(left for vm in vms if (left := _left_vm(vm)) is not None), *alarms, *attributes)
+
+
+def _left_vm(vm: Vm) -> Left | None:
+    mark = TrialMark.of(vm.name)
+    if mark is None or vm.is_template:
+        return None
+    detail = vm.detail or VmDetail()
+    is_marked = detail.extra_config.get(MARK_KEY, "").startswith(mark.start)
+    has_others_disk = any(mark.start not in disk.file for disk in detail.disks)
+    is_proven = not has_others_disk and (is_marked or vm.instance_uuid.lower() == instance_uuid(vm.name))
+    return Left("VM", vm.moid, vm.name, mark, vm.power_state is not PowerState.OFF, is_proven)
+
+
+def remove(found: Iterable[Left], tools: Tools) -> Iterator[Remaining]:
+    """Remove objects, and yield each that remains with the reason; the others are removed all the same."""
+    for left in found:
+        try:
+            if left.kind == "alarm":
+                tools.locks.remove(left.moid)
+                continue
+            if left.kind == "attribute":
+                tools.things.remove_attribute(left.moid)
+                continue
+            if left.is_on:
+                task = tools.writer.power_off_vm(left.moid)
+                tools.finished(task, f"power off {left.name}", left.name)
+            tools.finished(tools.writer.destroy_vm(left.moid), f"delete {left.name}", left.name)
+        except VgpuCfgError as error:
+            yield left, error.message

@@ -11,28 +11,33 @@ from __future__ import annotations
 
 from vgpu_cfg.documents.binding import Part, build
 from vgpu_cfg.documents.editing import Edit, changed_lines, edited
-from vgpu_cfg.documents.limits import (
+from vgpu_cfg.documents.files import (
     MOST_DATA_BYTES,
     MOST_FILE_BYTES,
     MOST_NAMES,
+    PRIVATE,
     Limit,
     OpenToOthersError,
-    by_word,
-    close_to,
-    did_you_mean,
-    read_bytes,
-    read_within,
-    unpacked,
-)
-from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
-from vgpu_cfg.documents.whole_file import (
-    PRIVATE,
     append_whole,
     make_private_folder,
     pass_on,
     probe_written,
     put_whole,
+    read_bytes,
+    read_within,
     take_name,
+    unpacked,
+)
+from vgpu_cfg.documents.text import (
+    Document,
+    Loc,
+    by_word,
+    close_to,
+    did_you_mean,
+    dump,
+    laid_out,
+    parse_text,
+    read_document,
 )
 
 __all__ = [

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import BaseModel, ValidationError
 
-from vgpu_cfg.documents.limits import by_word, did_you_mean
-from vgpu_cfg.documents.text import Document, Loc
+from vgpu_cfg.documents.text import Document, Loc, by_word, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import FROM_FILE
 

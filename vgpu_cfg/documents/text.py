@@ -8,9 +8,10 @@ that begin with `x-` are a place for anchors and are left out of the data.
 
 from __future__ import annotations
 
+import difflib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from vgpu_cfg.documents.limits import MOST_FILE_BYTES, did_you_mean, read_bytes
+from vgpu_cfg.documents.files import MOST_FILE_BYTES, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -383,3 +384,40 @@ def _syntax_fault(error: YAMLError, name: str) -> DocumentFault:
         mark = error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
     return DocumentFault(name, line, column, message, hint)
+
+
+_LONGEST_LIST = 12
+_CLOSE = 0.6
+
+
+def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known words closest to `word`, whatever the case, the closest first.
+
+    A typing error rarely hits the first letter, and a glob is not a mistyped name.
+    """
+    if set(word) & set("*?["):
+        return []
+    typed = word.casefold()
+    folded = {choice.casefold(): choice for choice in sorted(set(known))}
+    close = difflib.get_close_matches(typed, folded, most, _CLOSE)
+    return [folded[one] for one in close if one[:1] == typed[:1] or one in typed or typed in one[1:]]
+
+
+def by_word(meanings: Mapping[str, str]) -> dict[str, str]:
+    """Return the meaning of each word: {"cpus": "vcpu cores"} gives "cpus" for both words."""
+    return {word: meant for meant, words in meanings.items() for word in words.split()}
+
+
+def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
+    """Suggest the known word closest to `word`.
+
+    If nothing is close, the known words are listed if they are few and `noun` (such as "keys") is given;
+    otherwise the answer is empty.
+    """
+    choices = sorted(set(known))
+    close = close_to(word, choices, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if noun and 0 < len(choices) <= _LONGEST_LIST:
+        return f"available {noun}: {', '.join(choices)}"
+    return ""

@@ -1,15 +1,16 @@
-"""The meaning of error texts of vCenter, ESXi, NVIDIA and the software on them.
+"""The meaning of error texts of vCenter, ESXi, NVIDIA and the software on them, and of a VM's vmware.log.
 
 vCenter gives most failures of a vGPU as free text (`GenericVmConfigFault`), so texts are matched, the
 specific ones before the general ones; a fault's type helps if it is specific enough. White space, case,
 quotes, line breaks and a log's line prefixes do not matter. A text in other words is looked up by similarity;
 only `explain_text` does, for a person who asks: a run reports no guess.
 
-Which known failure a text is about that has none of the known words in their order: a paraphrase.
+Such a paraphrase is compared with each row by the words that both have. A word weighs the more, the fewer
+rows have it; words that say only that something failed weigh nothing. A row is like the text where its words
+are a good part of the text, and the text's a good part of the row's.
 
-A text is compared with each row by the words that both have. A word weighs the more, the fewer rows have it;
-words that say only that something failed weigh nothing. A row is like the text where its words are a good
-part of the text, and the text's a good part of the row's.
+Since 8.0 a line of vmware.log is `TIME In(05) vmx - MESSAGE`, before it was `TIME| vmx| I125: MESSAGE`, with
+or without an empty field (Dell KB 000199172, Broadcom KB 323402).
 
 Belief: power-on-texts-and-faults, explain-texts.
 """
@@ -20,24 +21,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import cache
 
 from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow, any_of
 from vgpu_cfg.model.frozen import Frozen
-
-__all__ = [
-    "Confidence",
-    "Explanation",
-    "Found",
-    "LogLine",
-    "count_known",
-    "explain_fault",
-    "explain_lines",
-    "explain_log",
-    "explain_text",
-    "explanation_of",
-    "is_machine_fault",
-]
 
 _MOST_LINES = 12
 """Lines of a text that may be one text, wrapped: a message that was copied from a window or a mail."""
@@ -368,3 +356,116 @@ def _weights(known: tuple[FaultRow, ...]) -> dict[str, float]:
     """Return what each word of the rows weighs: little where many rows have it."""
     count = Counter(word for row in known for word in frozenset().union(*_views(row), _extra(row)))
     return {word: math.log((len(known) + 1) / times) for word, times in count.items()}
+
+
+LOG_NAME = "vmware.log"
+
+_BEGIN = "Log for VMware ESX"
+_NEW = re.compile(r"\S+ [A-Z][a-z]\(\d+\)\S* \S+ - ")
+_OLD = re.compile(r"[^|]*\|[^|]*\|(?:[^|]*\|)?\s*[A-Z]\d+: ?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
+_SIGN = re.compile(r"vmiop|\bNVRM\b|Msg_Post: Error|^\[msg\.|\bfail(ed|ing|ure)?\b|\berror\b", re.IGNORECASE)
+
+RECONFIGURE = "VirtualMachine.reconfigure"
+"""vCenter's description id of a task that changes a VM's configuration."""
+
+
+class VmLog(Frozen):
+    """The lines that the VM's last start left, without line breaks.
+
+    `path` is the datastore path. `first` is the number of the first line in the file, counted
+    from 1, None where only the file's end was read.
+    """
+
+    path: str
+    lines: tuple[str, ...]
+    first: int | None = None
+
+    @property
+    def known(self) -> tuple[LogLine, ...]:
+        """The lines that show a known failure, the most telling first."""
+        return explain_lines("\n".join(self.lines))
+
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """The indexes of lines that may report a failure, if none is known."""
+        return tuple(index for index, line in enumerate(self.lines) if _SIGN.search(message(line)))
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """The beginning of its start, None if no line shows it."""
+        return next((time for line in self.lines if (time := time_of(line)) is not None), None)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When its last line was written, None where no line says."""
+        return next((time for line in reversed(self.lines) if (time := time_of(line)) is not None), None)
+
+    def shortened(self, most: int) -> VmLog:
+        """Return the log with so many characters of its end at most, in whole lines."""
+        left, count = most, 0
+        for line in reversed(self.lines):
+            left -= len(line) + 1
+            if left < 0:
+                break
+            count += 1
+        cut = len(self.lines) - count
+        first = None if self.first is None else self.first + cut
+        return VmLog(path=self.path, lines=self.lines[cut:], first=first)
+
+    def place(self, index: int) -> str:
+        """Name a line: "vmware.log:412", without a number where it is not known."""
+        return LOG_NAME if self.first is None else f"{LOG_NAME}:{self.first + index}"
+
+
+def last_start(path: str, text: str, *, is_whole: bool = True) -> VmLog:
+    """Return the part of a log since the last start of the VM; all of it if no start shows.
+
+    Without `is_whole` the text is the end of a file, and may begin within a line.
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    if lines and not lines[-1]:
+        lines.pop()
+    if not is_whole:
+        lines = lines[1:]
+    begin = max((index for index, line in enumerate(lines) if _BEGIN in line), default=0)
+    return VmLog(path=path, lines=tuple(lines[begin:]), first=begin + 1 if is_whole else None)
+
+
+def message(line: str) -> str:
+    """Return a line without its time, thread and level."""
+    found = _NEW.match(line) or _OLD.match(line)
+    return line[found.end() :].strip() if found else line.strip()
+
+
+def line_text(line: LogLine) -> str:
+    """Return a line of a text for display: its number, counted from 1, and its message."""
+    return f"{line.index + 1}: {message(line.text)}"
+
+
+def time_of(line: str) -> datetime | None:
+    """Return a line's time, None where it has none. vmware.log is written in UTC."""
+    found = _TIME.match(line)
+    return datetime.fromisoformat(found.group()) if found else None
+
+
+class PastTask(Frozen):
+    """A task of a VM that is over.
+
+    `operation` is vCenter's description id, such as "VirtualMachine.powerOn"; `fault` the name of the fault's
+    type and `error` its text, both empty if the task succeeded.
+    """
+
+    task: str
+    operation: str
+    user: str = ""
+    ended_at: datetime | None = None
+    fault: str = ""
+    error: str = ""
+
+
+class VmHistory(Frozen):
+    """The last task of a VM that failed, and the last that changed its configuration."""
+
+    failed: PastTask | None = None
+    reconfigured: PastTask | None = None

@@ -16,8 +16,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput, lines_with_content
 
 NCCL_TESTS = "all_reduce_perf"
 PROBE = "vgpu-cfg allreduce"

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from xml.sax.saxutils import unescape
 
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 Record = Mapping[str, str]
 """One row: values as printed, by the name of the field."""

@@ -1,9 +1,12 @@
-"""The framework that starts a training: PyTorch's own values, and `mpirun --version`.
+"""The software of a training: PyTorch's own values, `mpirun --version`, nccl.env, and an image's environment.
 
 Sources: PyTorch's `torch.__version__`, `torch.version.cuda` and `torch.cuda.nccl.version()`, which is one
-number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print.
+number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print; the
+Dockerfiles of nvidia/cuda (`CUDA_VERSION`, `NCCL_VERSION`), of which NVIDIA's and PyTorch's are made;
+`PYTORCH_VERSION` of PyTorch's (pytorch/pytorch, issue 48324). PyTorch may carry an NCCL of its own in
+addition to that of the image (pytorch/pytorch, issue 150049).
 
-The content of a guest's /opt/vgpu-cfg/nccl.env: the set variables, and why one is not set.
+Belief: images-name-their-cuda.
 """
 
 from __future__ import annotations
@@ -14,8 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import UnreadableOutput, lines_with_content
 
 TORCH = "python3, importing torch"
 MPIRUN = "mpirun --version"
@@ -117,3 +119,33 @@ def parse_nccl_settings(text: str) -> NcclSettings:
             raise UnreadableOutput(SETTINGS, "a line that does not set a variable", line=line[:200])
         variables[found[1]] = words[0] if words else ""
     return NcclSettings(variables=variables, remarks=remarks)
+
+
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+_FRAMEWORKS = (("PYTORCH_VERSION", "PyTorch"), ("TENSORFLOW_VERSION", "TensorFlow"))
+
+
+class ImageVersions(Frozen):
+    """Versions as the image states them, "" where it does not."""
+
+    cuda: str = ""
+    nccl: str = ""
+    framework: str = ""
+
+
+def parse_image_env(text: str) -> ImageVersions:
+    """Read what `env` prints in a container; lines of something else are left out."""
+    values = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+    framework = next(
+        (f"{name} {values[key]}" for key, name in _FRAMEWORKS if _VERSION.match(values.get(key, ""))), ""
+    )
+    return ImageVersions(
+        cuda=_version(values.get("CUDA_VERSION", "")),
+        nccl=_version(values.get("NCCL_VERSION", "")),
+        framework=framework,
+    )
+
+
+def _version(text: str) -> str:
+    found = _VERSION.match(text)
+    return found.group() if found else ""

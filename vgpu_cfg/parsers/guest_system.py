@@ -36,8 +36,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.verification import OF_PROGRAMS
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content, pci_id_of
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput, lines_with_content, pci_id_of
 
 LSMOD = "lsmod"
 IP_ADDRESS = "ip -json address show"

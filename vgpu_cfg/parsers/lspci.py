@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import Line, lines_with_content, pci_id_of
+from vgpu_cfg.parsers.text import Line, ToolFailed, UnreadableOutput, lines_with_content, pci_id_of
 
 LSPCI = "lspci -vvv"
 

@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import UnreadableOutput, lines_with_content
 
 EXPORTER = "metrics"
 QUERY_UP = "query=up"

@@ -20,11 +20,15 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.ranges import count_members
 from vgpu_cfg.model.verdicts import VerdictFile
 from vgpu_cfg.plan_loading.header import read_header, read_variables, unused_overrides
-from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
-from vgpu_cfg.plan_loading.pin_file import pin_file_of, read_pins
+from vgpu_cfg.plan_loading.side_files import (
+    id_file_of,
+    pin_file_of,
+    read_all_verdicts,
+    read_id_file,
+    read_pins,
+)
 from vgpu_cfg.plan_loading.sources import Reach, read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
-from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
 from vgpu_cfg.planning.expand.addresses import check_host_names
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Literal
 
-from vgpu_cfg.catalog.nic_model import MELLANOX
+from vgpu_cfg.catalog.nic import MELLANOX
 from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm, mtu_of, network_of
 from vgpu_cfg.model.guests.base import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -484,3 +486,27 @@ def _password_sources(
     if sys.stdin.isatty():
         sources.append("prompt")
     return tuple(sources)
+
+
+def servers_of_contexts(words: Sequence[str]) -> dict[str, str]:
+    """Return the server of each context that the words mean: word by word, and in the config file's order.
+
+    Raises DocumentError for a word that matches none, NotFound without a config file; both list the contexts.
+    """
+    config, document = read_config()
+    found: dict[str, None] = {}
+    for word in words:
+        names = [word] if word in config.contexts else _matching(word, config.contexts)
+        if not names:
+            message = f"no context matches {word!r}"
+            if document is None or not config.contexts:
+                remedy = "add a context for each vCenter to it"
+                raise NotFound(message, subject=str(config_file()), remedy=remedy)
+            fault = document.fault(("contexts",), message, did_you_mean(word, config.contexts))
+            raise DocumentError([fault], remedy=f"available: {', '.join(config.contexts)}")
+        found |= dict.fromkeys(names)
+    return {name: config.contexts[name].server for name in found}
+
+
+def _matching(glob: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if fnmatchcase(name.casefold(), glob.casefold())]

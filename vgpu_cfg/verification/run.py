@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 from vgpu_cfg.errors import GuestError, Interrupted, ReachError
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, CheckSubject, Verification, VmPlace
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import GuestShell, HostShell, ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,

@@ -23,7 +23,7 @@ from vgpu_cfg.model.verification import (
     Watched,
     WatchMemory,
 )
-from vgpu_cfg.parsers.rdma.counters import DISCARDED, STORMS, risen
+from vgpu_cfg.parsers.rdma.devices import DISCARDED, STORMS, risen
 from vgpu_cfg.verification.table import Choice
 
 CHECKS = (

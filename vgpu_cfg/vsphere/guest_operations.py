@@ -29,8 +29,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.errors import CertificateRejected, GuestError, GuestNotReady, Unreachable, VgpuCfgError
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
-from vgpu_cfg.shells.call_log import opened
-from vgpu_cfg.shells.channel import Executed
+from vgpu_cfg.shells.channel import Executed, opened
 from vgpu_cfg.shells.root import RootShell
 from vgpu_cfg.vsphere.wire.allowances import believing
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from

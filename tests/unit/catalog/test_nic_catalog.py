@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.catalog.nic import NicCatalog, load_nics
-from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
+from vgpu_cfg.catalog.nic import MELLANOX, NicCatalog, NicModel, load_nics
 from vgpu_cfg.errors import DocumentError
 
 NICS = Path(__file__).resolve().parents[3] / "profiles" / "nics"
@@ -79,7 +78,7 @@ def test_only_the_file_that_is_needed_is_taken_apart(tmp_path: Path) -> None:
 def test_finding_a_board_reads_no_nic() -> None:
     code = (
         "import sys; from vgpu_cfg.catalog import load_catalog; load_catalog().board('A100');"
-        "assert 'vgpu_cfg.catalog.nic_file' not in sys.modules"
+        "assert 'vgpu_cfg.catalog.nic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

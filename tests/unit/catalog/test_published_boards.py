@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from vgpu_cfg.catalog import NVIDIA, load_catalog
-from vgpu_cfg.catalog.resolve import resolve_profile
+from vgpu_cfg.catalog.lookup import resolve_profile
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 PUBLISHED = Path(__file__).parent / "published"

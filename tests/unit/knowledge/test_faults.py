@@ -13,9 +13,9 @@ from typer.main import get_command
 from tests.extent import each
 from tests.unit.knowledge.paraphrases import PARAPHRASES, UNRELATED
 from vgpu_cfg.cli.app import app
+from vgpu_cfg.knowledge.fault_rows import Confidence
 from vgpu_cfg.knowledge.faults import (
     LEAST,
-    Confidence,
     count_known,
     explain_fault,
     explain_lines,

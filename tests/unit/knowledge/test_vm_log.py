@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgpu_cfg.knowledge.vm_log import VmLog, last_start, message, time_of
+from vgpu_cfg.knowledge.faults import VmLog, last_start, message, time_of
 
 PATH = "[vsan] hvd-02/vmware.log"
 HEAD = "2026-11-20T22:30:{:02}.000Z In(05) vmx - Log for VMware ESX pid={} version=8.0.3 build=build-1"

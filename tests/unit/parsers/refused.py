@@ -31,12 +31,13 @@ from vgpu_cfg.parsers.nvidia.smi import (
 )
 from vgpu_cfg.parsers.nvidia.topology import Topology, distance, links_by_address, parse_topology
 from vgpu_cfg.parsers.nvidia.tree import tree_of
-from vgpu_cfg.parsers.rdma.counters import parse_hw_counters, parse_statistics
 from vgpu_cfg.parsers.rdma.devices import (
     parse_devinfo,
+    parse_hw_counters,
     parse_pcie_link,
     parse_port_speed,
     parse_show_gids,
+    parse_statistics,
     parse_sysfs_gids,
 )
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware, parse_mst_status

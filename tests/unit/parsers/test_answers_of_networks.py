@@ -19,26 +19,24 @@ from vgpu_cfg.parsers.nvidia.smi import (
     parse_vgpus,
 )
 from vgpu_cfg.parsers.nvidia.topology import Topology, distance, links_by_address, parse_topology
-from vgpu_cfg.parsers.rdma.counters import (
-    dropped,
-    parse_hw_counters,
-    parse_statistics,
-    pause_duration,
-    paused,
-    risen,
-    sent_by_priority,
-)
 from vgpu_cfg.parsers.rdma.devices import (
     Gid,
     PcieLink,
     PortSpeed,
     RdmaDevice,
     RdmaPort,
+    dropped,
     parse_devinfo,
+    parse_hw_counters,
     parse_pcie_link,
     parse_port_speed,
     parse_show_gids,
+    parse_statistics,
     parse_sysfs_gids,
+    pause_duration,
+    paused,
+    risen,
+    sent_by_priority,
 )
 from vgpu_cfg.parsers.rdma.mlxconfig import (
     FirmwareQuery,

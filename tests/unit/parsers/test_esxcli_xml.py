@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import printed
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 COMMAND = "esxcli network vm list"
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'

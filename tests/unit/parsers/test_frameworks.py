@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.frameworks import Mpi, Torch, parse_mpirun, parse_torch
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 
 @pytest.mark.parametrize(

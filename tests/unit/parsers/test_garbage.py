@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.unit.parsers.kernel_log import parse_kernel_log
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
@@ -37,12 +36,13 @@ from vgpu_cfg.parsers.nvidia.smi import (
     parse_vgpus,
 )
 from vgpu_cfg.parsers.nvidia.topology import parse_topology
-from vgpu_cfg.parsers.rdma.counters import parse_hw_counters, parse_statistics
 from vgpu_cfg.parsers.rdma.devices import (
     parse_devinfo,
+    parse_hw_counters,
     parse_pcie_link,
     parse_port_speed,
     parse_show_gids,
+    parse_statistics,
     parse_sysfs_gids,
 )
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
@@ -54,6 +54,7 @@ from vgpu_cfg.parsers.rdma.settings import (
     parse_rate,
     parse_traffic_class,
 )
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.parsers.printed import printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query, parse_listed
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 
 def test_a_licence_has_an_end_in_utc() -> None:

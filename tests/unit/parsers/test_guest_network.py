@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.parsers.printed import printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.guest_system import parse_interfaces
 from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.rdma.devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
 from vgpu_cfg.parsers.rdma.settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 
 def test_ats_is_on_where_its_control_says_enable_plus() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.parsers.image_env import ImageVersions, parse_image_env
+from vgpu_cfg.parsers.frameworks import ImageVersions, parse_image_env
 
 # ENV lines of the Dockerfile of nvidia/cuda 12.4.1-runtime-ubuntu22.04 (nvidia/container-images/cuda,
 # dist/12.4.1/ubuntu2204), and of PyTorch's (pytorch/pytorch, issue 125862).

@@ -6,13 +6,13 @@ import pytest
 
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
     parse_modules,
 )
 from vgpu_cfg.parsers.rdma.perftest import lacks_cuda, parse_bandwidth
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 
 def test_the_average_counts_where_a_peak_is_not_measured() -> None:

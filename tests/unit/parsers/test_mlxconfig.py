@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.model.observed.host_facts import FirmwareValue
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 CX6DX = "mlxconfig-query-e-cx6dx.txt"
 

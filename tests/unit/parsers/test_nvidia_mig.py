@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.model.observed.host_facts import MigInstance
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import parse_mig_instances
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 
 def at(start: int, size: int) -> MigInstance:

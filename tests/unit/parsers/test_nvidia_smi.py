@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import parse_gpu_csv, parse_query, parse_query_leniently
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 PENDING = "query-2xa100-esxi-mig-pending.txt"
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia.topology import DISTANCES, distance, links_by_address, parse_topology
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 BRIDGES = "topo-4xa100-two-bridges.txt"
 NICS = "topo-2xh100-nics-tabs.txt"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import parse_vgpus
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 
 def test_running_vgpus_by_gpu() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.rdma.counters import (
+from vgpu_cfg.parsers.rdma.devices import (
     LOST,
     NOTIFIED,
     dropped,
@@ -17,6 +16,7 @@ from vgpu_cfg.parsers.rdma.counters import (
     sent_by_priority,
 )
 from vgpu_cfg.parsers.rdma.settings import parse_dcb, parse_dcb_buffers
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 STATISTICS = "ethtool-statistics-of-a-whole-nic.txt"
 HARDWARE = "hw-counters-of-a-busy-port.txt"

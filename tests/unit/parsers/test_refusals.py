@@ -15,7 +15,7 @@ import pytest
 import vgpu_cfg.parsers
 from tests.sections import left_over, section
 from tests.unit.parsers.refused import ALL, Parse
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 FOLDER = Path(inspect.getfile(vgpu_cfg.parsers)).parent
 FILE = Path(__file__).with_name("refusals.txt")

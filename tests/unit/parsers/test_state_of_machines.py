@@ -6,7 +6,6 @@ import pytest
 
 from tests.unit.parsers.kernel_log import parse_kernel_log
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
     MOST_CORRECTED,
     parse_room,
@@ -18,6 +17,7 @@ from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.rdma.devices import parse_pcie_link, parse_port_speed
 from vgpu_cfg.parsers.rdma.perftest import lacks_cuda
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput
 
 SOUND = printed("guest-query-a100-whole-sound.txt")
 LINK = "/sys/class/net/ens192/device/"

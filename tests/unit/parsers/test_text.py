@@ -3,8 +3,15 @@ from __future__ import annotations
 import pytest
 
 from vgpu_cfg.errors import ReachError
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import Line, int_or_error, lines_of, pci_id_of, value_or_none
+from vgpu_cfg.parsers.text import (
+    Line,
+    ToolFailed,
+    UnreadableOutput,
+    int_or_error,
+    lines_of,
+    pci_id_of,
+    value_or_none,
+)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from tests.sections import left_over, section
 from tests.unit.parsers.printed import printed
 from tests.unit.parsers.test_garbage import NAMES, PARSERS
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import UnreadableOutput
 
 SET = re.compile(r"frozenset\(\{(.*?)\}\)", re.DOTALL)
 FILE = Path(__file__).with_name("transcripts.txt")

@@ -13,7 +13,7 @@ from vgpu_cfg.errors import DocumentError, StalePlan
 from vgpu_cfg.model.identity import PlanIdentity, is_id, new_id
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm
 from vgpu_cfg.model.wording import shown
-from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
+from vgpu_cfg.plan_loading.side_files import id_file_of, read_id_file, write_id_file
 
 ID = "0d5b1a4e-6f0c-4c35-9d0e-7f1f6a3c2b11"
 OTHER = "aaaaaaaa-1111-4222-8333-bbbbbbbbbbbb"

@@ -9,8 +9,7 @@ import pytest
 
 from tests.unit.planning.test_start_conditions import RIGHT_MMIO, A, estate
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.knowledge.faults import explanation_of
-from vgpu_cfg.knowledge.vm_log import PastTask, VmHistory, VmLog, last_start
+from vgpu_cfg.knowledge.faults import PastTask, VmHistory, VmLog, explanation_of, last_start
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import BEHIND, Diagnosis, diagnose
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind

@@ -13,9 +13,8 @@ from vgpu_cfg.changes.report import CanaryResult, LeftBehind, Outcome, OutcomeSt
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, HostRef, Subject
 from vgpu_cfg.knowledge.check_pages import CheckPage, make_page
-from vgpu_cfg.knowledge.faults import count_known, explain_text
+from vgpu_cfg.knowledge.faults import PastTask, count_known, explain_text
 from vgpu_cfg.knowledge.verify_failures import FAILURES, Failure
-from vgpu_cfg.knowledge.vm_log import PastTask
 from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.inventory import Host

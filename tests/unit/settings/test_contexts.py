@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.errors import LoginFailed, NotFound, VgpuCfgError
-from vgpu_cfg.settings.connection import Connection, FetchedLogins
-from vgpu_cfg.settings.contexts import servers_of_contexts
+from vgpu_cfg.settings.connection import Connection, FetchedLogins, servers_of_contexts
 
 CONFIG = """
 contexts:

@@ -7,8 +7,7 @@ import pytest
 
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.settings.folders import config_file, state_folder
-from vgpu_cfg.settings.lab import LabSettings, lab_settings
-from vgpu_cfg.settings.remembering import remember_days
+from vgpu_cfg.settings.variables import LabSettings, lab_settings, remember_days
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the usual folders have other names elsewhere")

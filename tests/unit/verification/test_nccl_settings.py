@@ -15,8 +15,8 @@ from tests.unit.verification.two_workers import (
 )
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.model.verification import CheckResult, CheckState
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.frameworks import SETTINGS, parse_nccl_settings
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.verification import Choice
 
 TOPOLOGY = "/opt/vgpu-cfg/nccl-topo.xml"

@@ -138,7 +138,7 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
     """Read a VM, its last failed task and its log, and assess them; nothing is written."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.errors import ReachError
-    from vgpu_cfg.knowledge.vm_log import VmHistory
+    from vgpu_cfg.knowledge.faults import VmHistory
     from vgpu_cfg.planning.remedies.diagnosis import diagnose
     from vgpu_cfg.planning.remedies.start_conditions import KEYS
     from vgpu_cfg.ports import ReadScope

@@ -170,7 +170,7 @@ def _of_shell(
 ) -> tuple[Part, ...]:
     """Read what only the host's shell has; Xids are a part of its kernel log."""
     from vgpu_cfg.parsers.guest_system import xids_of
-    from vgpu_cfg.shells.esxi.tools import NVIDIA_SMI
+    from vgpu_cfg.shells.esxi.shell import NVIDIA_SMI
 
     query = (NVIDIA_SMI, "-q", "-i", gpu.pci_id)
     search = ("grep", "-iE", f"NVRM|nvidia|{gpu.pci_id}", KERNEL_LOG)

@@ -91,7 +91,7 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
     a file that cannot be written, or for an unusable earlier one.
     """
     from vgpu_cfg.cli.kept.whole_file import write_whole
-    from vgpu_cfg.plan_loading.verdict_file import read_verdicts, verdicts_text
+    from vgpu_cfg.plan_loading.side_files import read_verdicts, verdicts_text
     from vgpu_cfg.planning.doctor.tried import merged, verdicts_of
 
     found = reduce(merged, (verdicts_of(observed, tried, by) for tried, by in found_by))
@@ -116,7 +116,7 @@ def save_evidence(
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.kept.whole_file import write_whole
-    from vgpu_cfg.plan_loading.verdict_file import verdicts_text
+    from vgpu_cfg.plan_loading.side_files import verdicts_text
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.doctor.tried import try_beliefs, verdicts_of
     from vgpu_cfg.settings.connection import resolve_connection

@@ -124,7 +124,7 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
     Raises DocumentError if the file cannot be written, and BadParameter if it is the plan file.
     """
     from vgpu_cfg.changes.suggestion import FixKind
-    from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
+    from vgpu_cfg.plan_loading.side_files import id_file_of, read_id_file, write_id_file
 
     if path.exists() and path.resolve() == plan_path.resolve():
         raise typer.BadParameter("this is the plan file itself; specify another file", param_hint="--suggest")

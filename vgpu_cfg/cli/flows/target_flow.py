@@ -131,9 +131,9 @@ def _told(facts: StackFacts, spec: GuestSpec, shell: GuestShell) -> StackFacts:
     from dataclasses import replace
 
     from vgpu_cfg.model.guests.training_modules import ImageModule
-    from vgpu_cfg.parsers.errors import UnreadableOutput
-    from vgpu_cfg.parsers.image_env import parse_image_env
+    from vgpu_cfg.parsers.frameworks import parse_image_env
     from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query
+    from vgpu_cfg.parsers.text import UnreadableOutput
     from vgpu_cfg.verification.checks.container_checks import in_image
 
     answer = shell.run(("nvidia-smi", "-q"))

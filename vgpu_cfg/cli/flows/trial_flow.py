@@ -27,8 +27,7 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.contact.bench import Bench
-    from vgpu_cfg.contact.tools import Tools
+    from vgpu_cfg.contact.bench import Bench, Tools
     from vgpu_cfg.planning.doctor.trials import Experiment, Remaining, Step, TrialMark
     from vgpu_cfg.planning.doctor.tried import Tried
 
@@ -163,7 +162,7 @@ def _remove_all(tools: Tools, mark: TrialMark, span: timedelta) -> tuple[Remaini
 
     Half of the time is for tasks that go on, the other half for the removal.
     """
-    from vgpu_cfg.contact.cleaning import find_left, remove
+    from vgpu_cfg.contact.bench import find_left, remove
 
     try:
         found = find_left(tools.longer(span / 2), mark.start)
@@ -178,7 +177,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
 
     Raises NotConfirmed if an object remains.
     """
-    from vgpu_cfg.contact.cleaning import find_left, remove
+    from vgpu_cfg.contact.bench import find_left, remove
     from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.render.data.trial import clean_data
     from vgpu_cfg.render.text.trial import render_left

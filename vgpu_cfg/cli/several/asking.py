@@ -28,8 +28,7 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.answers import Answer
 from vgpu_cfg.errors import DocumentError, DocumentFault, Interrupted, VgpuCfgError, worst_exit_code
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
-from vgpu_cfg.settings.connection import Connection, FetchedLogins, is_same_server
-from vgpu_cfg.settings.contexts import servers_of_contexts
+from vgpu_cfg.settings.connection import Connection, FetchedLogins, is_same_server, servers_of_contexts
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import QUERY
 from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, raise_failure, tree_of
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import UnreadableOutput, lines_with_content
 
 LIST = "nvidia-smi -L"
 

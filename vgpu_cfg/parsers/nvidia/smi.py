@@ -31,9 +31,8 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import GpuShellFacts, MigInstance
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, raise_failure, tree_of
-from vgpu_cfg.parsers.text import Line, lines_with_content, pci_id_or_error, value_or_none
+from vgpu_cfg.parsers.text import Line, UnreadableOutput, lines_with_content, pci_id_or_error, value_or_none
 
 QUERY = "nvidia-smi -q"
 CSV = "nvidia-smi --query-gpu --format=csv"

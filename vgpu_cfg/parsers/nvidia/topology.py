@@ -13,9 +13,8 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import GpuLinks
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.tree import raise_failure
-from vgpu_cfg.parsers.text import Line, lines_of, lines_with_content, value_or_none
+from vgpu_cfg.parsers.text import Line, UnreadableOutput, lines_of, lines_with_content, value_or_none
 
 TOPOLOGY = "nvidia-smi topo -m"
 

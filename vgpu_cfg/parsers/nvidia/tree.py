@@ -10,8 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import Line, int_or_error, lines_with_content, pci_id_of, value_or_none
+from vgpu_cfg.parsers.text import (
+    Line,
+    ToolFailed,
+    UnreadableOutput,
+    int_or_error,
+    lines_with_content,
+    pci_id_of,
+    value_or_none,
+)
 
 _KEY_VALUE = re.compile(r"(?P<key>\S.*?)\s*:(?:\s+(?P<value>.*))?")
 _GPU = re.compile(r"GPU\s+(?P<address>[0-9A-Fa-f:.]+)")

@@ -13,8 +13,14 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import FirmwareValue
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import Line, lines_with_content, pci_id_of, value_or_none
+from vgpu_cfg.parsers.text import (
+    Line,
+    ToolFailed,
+    UnreadableOutput,
+    lines_with_content,
+    pci_id_of,
+    value_or_none,
+)
 
 MLXCONFIG = "mlxconfig query"
 MST = "mst status -vv"

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput, lines_with_content
 
 WRITE_BW = "ib_write_bw --report_gbits"
 

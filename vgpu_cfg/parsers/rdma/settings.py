@@ -14,8 +14,7 @@ import re
 from typing import Any
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput, lines_with_content
 
 MLNX_QOS = "mlnx_qos -i"
 DCB = "dcb -j"

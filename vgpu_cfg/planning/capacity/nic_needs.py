@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
-from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.catalog.nic_model import MELLANOX
+from vgpu_cfg.catalog.nic import MELLANOX, load_nics
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
 from vgpu_cfg.planning.findings.codes import Code

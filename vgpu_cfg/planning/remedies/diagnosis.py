@@ -11,8 +11,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.knowledge.faults import Explanation, explain_fault, explanation_of
-from vgpu_cfg.knowledge.vm_log import RECONFIGURE, PastTask, VmHistory, VmLog, message, time_of
+from vgpu_cfg.knowledge.faults import (
+    RECONFIGURE,
+    Explanation,
+    PastTask,
+    VmHistory,
+    VmLog,
+    explain_fault,
+    explanation_of,
+    message,
+    time_of,
+)
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from vgpu_cfg.knowledge.collecting import what_to_collect
-from vgpu_cfg.knowledge.faults import Confidence, Explanation, Found
-from vgpu_cfg.knowledge.vm_log import line_text
+from vgpu_cfg.knowledge.fault_rows import Confidence
+from vgpu_cfg.knowledge.faults import Explanation, Found, line_text
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.render.layout.lines import both_ends, hanging
 

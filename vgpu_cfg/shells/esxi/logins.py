@@ -10,7 +10,7 @@ import tenacity
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.plan_values import Limits
-from vgpu_cfg.shells.call_log import opened
+from vgpu_cfg.shells.channel import opened
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 ATTEMPTS = 6

@@ -11,10 +11,10 @@ import hashlib
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.frameworks import ASK_TORCH, parse_mpirun, parse_torch
 from vgpu_cfg.parsers.guest_system import parse_active, parse_check_build, parse_room
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_listed
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
 from vgpu_cfg.verification.views import GuestView
 

@@ -16,12 +16,12 @@ from itertools import combinations
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.verification import CheckState
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import parse_modules
 from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, parse_health, troubles_of
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia.smi import parse_lanes
 from vgpu_cfg.parsers.nvidia.topology import TOPOLOGY, parse_topology
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,

@@ -14,9 +14,9 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Gpu
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import parse_query, parse_vgpus
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.planning.host_settings.modules import option_of
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
 from vgpu_cfg.verification.views import HostView

@@ -20,8 +20,7 @@ from typing import TypeAlias
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckState
-from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.rdma.counters import (
+from vgpu_cfg.parsers.rdma.devices import (
     DISCARDED,
     GLOBAL_PAUSE,
     LINK_ERRORS,
@@ -31,15 +30,19 @@ from vgpu_cfg.parsers.rdma.counters import (
     STALLED,
     STORM_ERRORS,
     STORMS,
+    PcieLink,
+    PortSpeed,
     dropped,
     parse_hw_counters,
+    parse_pcie_link,
+    parse_port_speed,
     parse_statistics,
     pause_duration,
     paused,
     risen,
     sent_by_priority,
 )
-from vgpu_cfg.parsers.rdma.devices import PcieLink, PortSpeed, parse_pcie_link, parse_port_speed
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,

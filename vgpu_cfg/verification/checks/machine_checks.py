@@ -15,7 +15,6 @@ from dataclasses import replace
 from vgpu_cfg.knowledge.faults import is_machine_fault
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Evidence
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import (
     Tracking,
     Xid,
@@ -28,6 +27,7 @@ from vgpu_cfg.parsers.guest_system import (
     parse_xids,
 )
 from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, GpuHealth, parse_health, troubles_of
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,

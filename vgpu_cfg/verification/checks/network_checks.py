@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import RoceModule
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import Interface, bus_of, parse_interfaces
 from vgpu_cfg.parsers.rdma.devices import (
     Gid,
@@ -33,6 +32,7 @@ from vgpu_cfg.parsers.rdma.settings import (
     parse_rate,
     parse_traffic_class,
 )
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import Asking, Command, Step, failed, is_absent, missing, passed, skipped
 from vgpu_cfg.verification.learned import Learned, RdmaNic

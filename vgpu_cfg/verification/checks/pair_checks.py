@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckState
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.rdma.perftest import Bandwidth, lacks_cuda, parse_bandwidth
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     TIMED_OUT,

@@ -18,7 +18,7 @@ from typing import assert_never
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, parse_probe, transports
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     TIMED_OUT,

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
-from vgpu_cfg.knowledge.vm_log import LOG_NAME, RECONFIGURE, PastTask, VmHistory, VmLog, last_start
+from vgpu_cfg.knowledge.faults import LOG_NAME, RECONFIGURE, PastTask, VmHistory, VmLog, last_start
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.history.collectors import beginner, held
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing

@@ -31,8 +31,8 @@ from vgpu_cfg.errors import (
     VCenterError,
 )
 from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup, KernelSetting, SoftwarePackage
-from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
+from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.esxcli import Esxcli

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.ports import Transport
-from vgpu_cfg.shells.call_log import listed
+from vgpu_cfg.shells.channel import listed
 from vgpu_cfg.vsphere.wire.rest import SESSION_PATH
 from vgpu_cfg.vsphere.wire.stub import is_read
 

@@ -11,7 +11,7 @@ from tests.unit.parsers.printed import printed
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.parsers.guest_system import bus_of
-from vgpu_cfg.parsers.rdma.counters import parse_hw_counters, parse_statistics
+from vgpu_cfg.parsers.rdma.devices import parse_hw_counters, parse_statistics
 from vgpu_cfg.parsers.rdma.settings import parse_dcb, parse_dcb_buffers
 
 

@@ -12,7 +12,7 @@ from pyVmomi.Iso8601 import ParseISO8601
 
 from tests.unit.vsphere.scripted import content, item, reading, session_on, typed
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, Unreachable, VCenterError
-from vgpu_cfg.knowledge.vm_log import VmHistory
+from vgpu_cfg.knowledge.faults import VmHistory
 from vgpu_cfg.vsphere.history.failures import MOST_LOG_BYTES, FailureReader
 
 VM = vim.VirtualMachine("vm-42")

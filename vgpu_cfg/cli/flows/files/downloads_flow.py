@@ -26,7 +26,7 @@ def pin(path: Path, desired: DesiredPlan) -> tuple[DesiredPlan, int]:
     """
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.contact.downloads import Reader
-    from vgpu_cfg.plan_loading.pin_file import pin_file_of, pins_text
+    from vgpu_cfg.plan_loading.side_files import pin_file_of, pins_text
 
     reader = Reader(desired.site.certificates if desired.site is not None else ())
     pins, failed = dict(desired.downloads), 0

@@ -25,8 +25,8 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.hosts.needed import changes_networks, driver_hosts, needed_facts, shell_access
 from vgpu_cfg.planning.hosts.packages import wanted_depots
-from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
+from vgpu_cfg.settings.variables import remember_days
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan

@@ -42,7 +42,7 @@ def keep_id(desired: DesiredPlan, folder: Path) -> None:
     Raises DocumentError with the line for the plan file where the folder cannot be written, and StalePlan
     where another id is kept there by now.
     """
-    from vgpu_cfg.plan_loading.id_file import write_id_file
+    from vgpu_cfg.plan_loading.side_files import write_id_file
 
     if not desired.id_file:
         return

@@ -64,14 +64,14 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
         if variables or variable_files:
             raise typer.BadParameter("variables in a saved plan are already resolved", param_hint="--set")
         from vgpu_cfg.cli.kept.saved_plan import load_plan_json
-        from vgpu_cfg.plan_loading.verdict_file import read_all_verdicts
+        from vgpu_cfg.plan_loading.side_files import read_all_verdicts
 
         reviewed, content = load_plan_json(path)
         verdicts = read_all_verdicts(path.parent) or reviewed.desired.verdicts
         desired = reviewed.desired.model_copy(update={"verdicts": verdicts})
         return PlanRequest(desired, path.parent, reviewed, path, content=content)
     from vgpu_cfg.plan_loading import load_plan
-    from vgpu_cfg.plan_loading.id_file import id_file_of
+    from vgpu_cfg.plan_loading.side_files import id_file_of
 
     loaded = load_plan(path, variables=variables, variable_files=variable_files)
     return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)

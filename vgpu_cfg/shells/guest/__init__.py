@@ -1,1 +1,0 @@
-"""The shell of a guest over SSH: trusted host keys, and logins."""
