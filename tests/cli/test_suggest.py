@@ -190,3 +190,20 @@ def test_a_vm_that_outgrows_its_host_moves_to_an_idle_one(vgpu_cfg: CommandLine)
     assert sorted(flags) == ["--allow-move", "--allow-power-cycle"]
     vgpu_cfg.done("apply", "fixed.yaml", "--yes", *flags)
     assert vgpu_cfg.done("plan", "fixed.yaml", "--exit-code").code == 0
+
+
+def test_hosts_to_add_are_counted_once_and_are_enough(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write(
+        "many.yaml",
+        """\
+version: 1
+name: many
+vcenter: lab:two-a100
+vms:
+- {name: 'v{1..9}', template: ubuntu-22.04-efi, gpus: grid_a100-40c}
+- {name: 'w{1..4}', template: ubuntu-22.04-efi, gpus: grid_a100-20c}
+""",
+    )
+    refused = vgpu_cfg("plan", "many.yaml", "--output", "json")
+    (fix,) = json.loads(refused.out)["fixes"]
+    assert [part["says"] for part in fix["parts"]] == ["add 5 hosts like esx-a100-01.lab, without VMs"]

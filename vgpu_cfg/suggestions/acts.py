@@ -27,6 +27,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.cordon import upkeep_plan
 from vgpu_cfg.planning.vms.existing_vms import switch_off
@@ -180,15 +181,18 @@ def is_added(host_moid: str) -> bool:
     return _ADDED in host_moid
 
 
-def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
+def words_of_hosts(count: int, like: str) -> str:
+    """Return the act of adding hosts like one, in words."""
+    return f"add {counted(count, 'host')} like {like}, without VMs"
+
+
+def more_hosts(like: Host, count: int) -> Effect:
     """More hosts in the cluster of one, with its hardware and settings, and with nothing on them.
 
-    They are numbered in their names, from one after `after`.
+    They are numbered in their names, after those that were added before.
     """
-    made = tuple(_emptied(like, number) for number in range(after + 1, after + count + 1))
-    moids = tuple(host.moid for host in made)
 
-    def joined(cluster: Cluster) -> Cluster:
+    def joined(cluster: Cluster, moids: Sequence[str]) -> Cluster:
         groups = tuple(
             group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
             if like.moid in group.host_moids
@@ -199,10 +203,13 @@ def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
 
     def effect(observed: Inventory) -> Inventory:
         facts = observed.facts.hosts
+        after = sum(is_added(host.moid) for host in observed.hosts)
+        made = tuple(_emptied(like, number) for number in range(after + 1, after + count + 1))
+        moids = tuple(host.moid for host in made)
         if like.moid in facts:
             own = facts[like.moid].model_copy(update={"mark": None, "done": {}})
             facts = {**facts, **dict.fromkeys(moids, own)}
-        clusters = _changed(observed.clusters, like.cluster_moid, joined)
+        clusters = _changed(observed.clusters, like.cluster_moid, lambda found: joined(found, moids))
         hosts = (*observed.hosts, *made)
         return with_facts(observed.model_copy(update={"hosts": hosts, "clusters": clusters}), hosts=facts)
 

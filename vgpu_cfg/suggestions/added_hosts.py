@@ -52,7 +52,7 @@ def add_hosts(observed: Inventory, texts: Sequence[str], catalog: Catalog) -> Gr
         like = _model(match, observed, catalog)
         count = _within(match["count"] or "1", MOST_HOSTS, "hosts", text)
         before = len(grown.hosts)
-        grown = more_hosts(like, count, after=len(grown.hosts) - len(observed.hosts))(grown)
+        grown = more_hosts(like, count)(grown)
         names = tuple(host.name for host in grown.hosts[before:])
         added[text] = (*added.get(text, ()), *names)
     return Grown(grown, added)

@@ -67,6 +67,8 @@ class Candidate:
     touches: tuple[str, ...] = ()
     empties: tuple[str, ...] = ()
     narrowed: Callable[[Plan], Candidate | None] | None = None
+    hosts: tuple[int, str] = (0, "")
+    """How many hosts it adds, and the name of the one that they are like."""
     of: str = ""
     """The line of the plan file that it is about, and in `alike` its words without that line."""
     alike: str = ""

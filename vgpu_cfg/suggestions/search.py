@@ -8,19 +8,20 @@ The disturbance by a fix's plan: the rows of DISRUPTION, and running VMs on host
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.suggestion import Fix, FixKind, OtherVm, Suggestion
+from vgpu_cfg.changes.suggestion import Fix, FixKind, FixPart, OtherVm, Suggestion
 from vgpu_cfg.documents import changed_lines
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.views.plan.disruption import disruption_rows
-from vgpu_cfg.suggestions.acts import is_added
+from vgpu_cfg.suggestions.acts import is_added, words_of_hosts
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate, Cost, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose
@@ -238,12 +239,25 @@ class Search:
 
 def _told(found: Found, text: str) -> Fix:
     return Fix(
-        parts=tuple(one.part for one in sorted(found.candidates, key=lambda each: each.order[0])),
+        parts=tuple(_parts(sorted(found.candidates, key=lambda each: each.order[0]))),
         lines=changed_lines(text, found.trial.text),
         text=found.trial.text if found.trial.text != text else "",
         disturbs=tuple(disturbed(found.trial.plan, found.trial.observed)),
         others=found.others,
     )
+
+
+def _parts(candidates: Sequence[Candidate]) -> Iterator[FixPart]:
+    """Yield the displayed parts; hosts like the same one are added up."""
+    hosts: Counter[str] = Counter()
+    for one in candidates:
+        hosts[one.hosts[1]] += one.hosts[0]
+    for one in candidates:
+        _, like = one.hosts
+        if not like:
+            yield one.part
+        elif count := hosts.pop(like, 0):
+            yield replace(one, says=words_of_hosts(count, like)).part
 
 
 def _codes(plan: Plan) -> set[str]:

@@ -6,13 +6,13 @@ VMs that run where a plan needs room or an empty host: moved to where each can r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from vgpu_cfg.changes.change import RelocateVm
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -33,6 +33,7 @@ from vgpu_cfg.suggestions.acts import (
     set_in_host,
     together,
     with_boards,
+    words_of_hosts,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, act
 from vgpu_cfg.suggestions.others import is_own
@@ -122,8 +123,9 @@ def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
             kinds.setdefault((*kind, *(gpu.sharing for gpu in host.gpus)), host)
     for host in list(kinds.values())[:_MOST_KINDS]:
         for count in range(1, _MOST_MORE + 1):
-            says = f"add {counted(count, 'host')} like {host.name}, without VMs"
-            yield act(says, more_hosts(host, count), cost=Cost.HARDWARE)
+            says = words_of_hosts(count, host.name)
+            added = act(says, more_hosts(host, count), cost=Cost.HARDWARE)
+            yield replace(added, hosts=(count, host.name))
     for host in list(kinds.values())[:1]:
         yield from _other_boards(situation, host)
 
