@@ -22,7 +22,7 @@ from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.model.verification import CheckResult, CheckState, CheckSubject, Verification
-from vgpu_cfg.render.data.documents import verification_data
+from vgpu_cfg.render.data.verification import verification_data
 from vgpu_cfg.render.page.verification import render_verification_page
 from vgpu_cfg.render.views.verification import view_report
 from vgpu_cfg.verification import past_run

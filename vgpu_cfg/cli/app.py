@@ -364,7 +364,7 @@ def _print_report(error: VgpuCfgError) -> None:
 
 
 def _print_mishap(code: str, message: str, exit_code: int, subject: str, remedy: str) -> None:
-    from vgpu_cfg.render.data.error import mishap_data
+    from vgpu_cfg.render.data.format import mishap_data
 
     found = mishap_data(code, message, exit_code, subject=subject, remedy=remedy)
     sys.stderr.write(as_json(found) + "\n")

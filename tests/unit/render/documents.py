@@ -31,12 +31,10 @@ from vgpu_cfg.render import junit
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data import history
 from vgpu_cfg.render.data import pool as pool_documents
-from vgpu_cfg.render.data.absence import absence_data
-from vgpu_cfg.render.data.error import error_data
-from vgpu_cfg.render.data.several import several_data
-from vgpu_cfg.render.data.trial import clean_data, trial_data
-from vgpu_cfg.render.data.upgrade import upgrade_data
-from vgpu_cfg.render.data.watch import watch_data, watch_metrics
+from vgpu_cfg.render.data.documents import several_data
+from vgpu_cfg.render.data.format import error_data
+from vgpu_cfg.render.data.upkeep import absence_data, clean_data, trial_data, upgrade_data
+from vgpu_cfg.render.data.verification import watch_data, watch_metrics
 from vgpu_cfg.render.markdown.as_run import as_run_data
 from vgpu_cfg.render.markdown.comment import render_comment, render_error_comment
 from vgpu_cfg.render.page.absence import render_absence_page

@@ -26,7 +26,7 @@ from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.targets import away_of
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.render.data.absence import absence_data
+from vgpu_cfg.render.data.upkeep import absence_data
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.page.absence import render_absence_page
 from vgpu_cfg.render.text.pool.absence import render_absence

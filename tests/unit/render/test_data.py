@@ -40,9 +40,8 @@ from vgpu_cfg.planning.sizing.standing import standing_hosts
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.render.data import documents as data
-from vgpu_cfg.render.data.absence import absence_data
-from vgpu_cfg.render.data.documents import hand_over_data
-from vgpu_cfg.render.data.error import error_data
+from vgpu_cfg.render.data.documents import hand_over_data, several_data
+from vgpu_cfg.render.data.format import error_data
 from vgpu_cfg.render.data.pool import (
     fit_data,
     hours_data,
@@ -51,7 +50,7 @@ from vgpu_cfg.render.data.pool import (
     room_data,
     site_changes_data,
 )
-from vgpu_cfg.render.data.several import several_data
+from vgpu_cfg.render.data.upkeep import absence_data
 from vgpu_cfg.render.markdown.as_run import runbook_data
 from vgpu_cfg.render.views.estate.fit import FitView, cordon_rows
 from vgpu_cfg.render.views.estate.inventory import InventoryView, view_inventory

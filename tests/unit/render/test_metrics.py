@@ -32,7 +32,7 @@ from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.pool import pool_data
-from vgpu_cfg.render.data.watch import SIGN, UNREAD, WATCHED
+from vgpu_cfg.render.data.verification import SIGN, UNREAD, WATCHED
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
 from vgpu_cfg.render.text.pool.gpus import render_pool

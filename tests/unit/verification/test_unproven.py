@@ -8,7 +8,7 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification.plants import PLANTS
 from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.model.verification import CheckState, Verification
-from vgpu_cfg.render.data.documents import verification_data
+from vgpu_cfg.render.data.verification import verification_data
 from vgpu_cfg.render.junit import render_junit, verification_cases
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.page.verification import render_verification_page

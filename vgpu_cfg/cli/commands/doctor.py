@@ -127,7 +127,7 @@ def doctor(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.examine import examine
-    from vgpu_cfg.render.data.doctor import health_data
+    from vgpu_cfg.render.data.upkeep import health_data
     from vgpu_cfg.settings.connection import resolve_connection
 
     if html is not None:

@@ -108,7 +108,7 @@ def upgrade(
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
     from vgpu_cfg.planning.upgrade.waves import Installation, make_waves, with_spares
-    from vgpu_cfg.render.data.upgrade import upgrade_data
+    from vgpu_cfg.render.data.upkeep import upgrade_data
     from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
     from vgpu_cfg.settings.connection import resolve_connection
 

@@ -224,7 +224,7 @@ def _watch(
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.notice import tell_news
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.watch import watch_data, watch_metrics
+    from vgpu_cfg.render.data.verification import watch_data, watch_metrics
     from vgpu_cfg.render.text.watch import render_watch
     from vgpu_cfg.render.views.watch import needs_action, sentence
 
@@ -313,7 +313,7 @@ def _show_target(
     from vgpu_cfg.cli.flows.target_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_page
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.documents import branch_plan_data
+    from vgpu_cfg.render.data.verification import branch_plan_data
 
     number = branch.removeprefix("R").removeprefix("r")
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
@@ -401,7 +401,7 @@ def _write(
     path: Path, found: Verification, code: int, baseline: Baseline | None, earlier: tuple[PastRun, ...]
 ) -> None:
     from vgpu_cfg.cli.kept.whole_file import write_page
-    from vgpu_cfg.render.data.documents import verification_data
+    from vgpu_cfg.render.data.verification import verification_data
     from vgpu_cfg.render.page.verification import render_verification_page
     from vgpu_cfg.render.views.verification import view_report
     from vgpu_cfg.verification import past_run
@@ -417,7 +417,7 @@ def _show(found: Verification, output: ReportFormat, next_command: str, *, verbo
         show_report.verification(found)
         return
     if output is ReportFormat.JSON:
-        from vgpu_cfg.render.data.documents import verification_data
+        from vgpu_cfg.render.data.verification import verification_data
 
         show.data(verification_data(found))
         return

@@ -95,7 +95,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.trials import Outline, Step, TrialMark, experiments_of
-    from vgpu_cfg.render.data.trial import trial_data
+    from vgpu_cfg.render.data.upkeep import trial_data
     from vgpu_cfg.render.text.trial import render_outline, render_tried
 
     if how.save is not None:
@@ -179,7 +179,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     """
     from vgpu_cfg.contact.bench import find_left, remove
     from vgpu_cfg.execution import refuse_frozen
-    from vgpu_cfg.render.data.trial import clean_data
+    from vgpu_cfg.render.data.upkeep import clean_data
     from vgpu_cfg.render.text.trial import render_left
 
     connection = resolve_connection(flags)

@@ -211,7 +211,7 @@ def ours(found: Ours, *, next_command: str, verbose: bool, exit_code: int = 0) -
     from vgpu_cfg.render.text.ours import render_ours
 
     def data() -> Data:
-        from vgpu_cfg.render.data.doctor import ours_data
+        from vgpu_cfg.render.data.upkeep import ours_data
 
         return ours_data(found)
 

@@ -60,7 +60,7 @@ def error(found: VgpuCfgError, output: OutputFormat, *, of: str = "") -> None:
     """
     found.remedy = typed.completed(found.remedy)
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.error import error_data
+        from vgpu_cfg.render.data.format import error_data
 
         sys.stderr.write(as_json(error_data(found, of=of)) + "\n")
         return

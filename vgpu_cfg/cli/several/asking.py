@@ -134,7 +134,7 @@ def tell_all(
     """
     view = _view(told, noun, command)
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.several import several_data
+        from vgpu_cfg.render.data.documents import several_data
 
         answers = [one.answer.data() if one.answer is not None else None for one in told]
         show.data(several_data(view, answers))

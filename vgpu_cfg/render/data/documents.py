@@ -1,17 +1,6 @@
-"""The JSON for every table: stable keys, described in docs/reference/json-output.md.
+"""The JSON of plans, estates, explanations and roles; described in docs/reference/json-output.md.
 
-Each document says its `kind` and `format`. A key is never renamed within a format;
-new ones may be added.
-
-The JSON of a verification, described in docs/reference/json-output.md.
-
-The JSON of `verify --target-branch`, described in docs/reference/json-output.md.
-
-The JSON of an export to another tool: its files, and the hosts in them.
-
-The JSON of explanations: stable keys, described in docs/reference/commands.md with `vgpu-cfg explain`.
-
-The JSON of a plan's vCenter privileges, described in docs/reference/json-output.md.
+Each document states its `kind` and `format`. A key is never renamed within a format; new ones may be added.
 """
 
 from __future__ import annotations
@@ -29,19 +18,19 @@ from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.collecting import what_to_collect
 from vgpu_cfg.knowledge.faults import Found, line_text
 from vgpu_cfg.knowledge.verify_failures import Failure
-from vgpu_cfg.model.guest_looks import BranchPlan
+from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.verification import CheckState, Verification
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
 from vgpu_cfg.planning.sync import is_in_sync, is_known
-from vgpu_cfg.render.data.format import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data, error_data
 from vgpu_cfg.render.layout.profiles import pci_text
 from vgpu_cfg.render.views.estate.inventory import InventoryView
 from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
 from vgpu_cfg.render.views.run.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.run.run_steps import result_rows
+from vgpu_cfg.render.views.several import Several
 from vgpu_cfg.render.views.status import StatusView
 
 if TYPE_CHECKING:
@@ -181,27 +170,6 @@ def _profile(entry: ProfileEntry) -> Data:
     }
 
 
-def verification_data(found: Verification) -> dict[str, Any]:
-    """Return the results with their questions."""
-    return {
-        "kind": "verify",
-        "format": FORMAT,
-        **found.model_dump(mode="json"),
-        "passes": found.passes,
-        "counts": {state.value: len(found.in_state(state)) for state in CheckState},
-    }
-
-
-def branch_plan_data(found: BranchPlan) -> dict[str, Any]:
-    """Return each VM's stack next to the branch; unknown values are marked."""
-    return {
-        "kind": "target-branch",
-        "format": FORMAT,
-        **found.model_dump(mode="json"),
-        "fits": not found.lacks,
-    }
-
-
 def hand_over_data(tool: str, hosts: HostList, files: Mapping[str, str], notes: Sequence[str]) -> Data:
     """Return the files by name, and the hosts that they were written from."""
     listed = hosts.model_dump(mode="json")
@@ -222,7 +190,8 @@ def hand_over_data(tool: str, hosts: HostList, files: Mapping[str, str], notes: 
 
 def pages_data(pages: Iterable[tuple[Code | Failure, CheckPage]]) -> Data:
     """Return the pages of checks, divided at their headings; the texts are Markdown."""
-    return _explain_document(
+    return _document(
+        "explain",
         checks=[
             {
                 "code": page.code,
@@ -232,13 +201,14 @@ def pages_data(pages: Iterable[tuple[Code | Failure, CheckPage]]) -> Data:
                 "sections": [section.model_dump() for section in page.sections],
             }
             for check, page in pages
-        ]
+        ],
     )
 
 
 def explanations_data(explained: Sequence[Found], text: str) -> Data:
     """Return known failures, each with the line of the text that shows it, "" where it spans lines."""
-    return _explain_document(
+    return _document(
+        "explain",
         is_known=bool(explained),
         explanations=[
             found.explanation.model_dump(mode="json")
@@ -253,7 +223,8 @@ def diagnosis_data(found: Diagnosis) -> Data:
     """Return the known facts of a VM's failure; of the VM only its name, path and state."""
     vm = found.vm
     content = found.model_dump(mode="json", exclude={"vm", "host"})
-    return _explain_document(
+    return _document(
+        "explain",
         vm={
             "name": vm.name,
             "moid": vm.moid,
@@ -264,10 +235,6 @@ def diagnosis_data(found: Diagnosis) -> Data:
         },
         **content,
     )
-
-
-def _explain_document(**content: object) -> Data:
-    return {"kind": "explain", "format": FORMAT, **content}
 
 
 def privileges_data(roles: Sequence[Role], plan: str, server: str) -> Data:
@@ -305,4 +272,25 @@ def _reason(reason: Reason) -> Data:
         "for": list(reason.uses),
         "without": reason.without or None,
         "is_recalled": reason.is_recalled,
+    }
+
+
+def several_data(view: Several, answers: Sequence[Data | None]) -> Data:
+    """Return the rows with the documents that they are about, in the same order."""
+    return {
+        "kind": f"{view.noun}s",
+        "format": FORMAT,
+        "command": view.command,
+        f"{view.noun}s": [
+            {
+                "name": row.name,
+                "server": row.server,
+                "exit_code": row.exit_code,
+                "answer": answer,
+                "error": error_data(row.error) if row.error is not None else None,
+            }
+            for row, answer in zip(view.rows, answers, strict=True)
+        ],
+        "total": view.total,
+        "pool": [asdict(row) | {"mode": str(row.mode)} for row in view.pool],
     }

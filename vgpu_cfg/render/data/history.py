@@ -1,7 +1,4 @@
-"""Runs of the past as JSON.
-
-Locks as JSON.
-"""
+"""The JSON of past runs, and of the locks and freezes that runs keep."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""The JSON of the pool and of free room: stable keys, described in docs/reference/json-output.md.
-
-The changes of a site as JSON.
-
-The JSON of a proposal of moves, described in docs/reference/json-output.md.
-
-The JSON of an estimate, described in docs/reference/json-output.md.
-"""
+"""The JSON of the pool of GPUs: holders, use, free room, proposed moves, estimates, and changes of a site."""
 
 from __future__ import annotations
 

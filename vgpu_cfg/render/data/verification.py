@@ -1,15 +1,38 @@
-"""A watch as JSON, and as metrics for Prometheus' text-file collector."""
+"""The JSON of checks of guests and hardware: verifications, driver branches, and watches as metrics, too."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY
-from vgpu_cfg.model.verification import Watch, Watched
+from vgpu_cfg.model.compatibility import BranchPlan
+from vgpu_cfg.model.verification import CheckState, Verification
+from vgpu_cfg.model.watch import Watch, Watched
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.watch import advice, needs_action
 
 SIGN, WATCHED, UNREAD = "vgpu_cfg_watch_sign", "vgpu_cfg_watch_timestamp_seconds", "vgpu_cfg_watch_unread"
+
+
+def verification_data(found: Verification) -> dict[str, Any]:
+    """Return the results with their questions."""
+    return {
+        "kind": "verify",
+        "format": FORMAT,
+        **found.model_dump(mode="json"),
+        "passes": found.passes,
+        "counts": {state.value: len(found.in_state(state)) for state in CheckState},
+    }
+
+
+def branch_plan_data(found: BranchPlan) -> dict[str, Any]:
+    """Return each VM's stack next to the branch; unknown values are marked."""
+    return {
+        "kind": "target-branch",
+        "format": FORMAT,
+        **found.model_dump(mode="json"),
+        "fits": not found.lacks,
+    }
 
 
 def watch_data(watch: Watch) -> dict[str, Any]:
