@@ -23,7 +23,7 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.render.page.inventory import render_inventory_page
+from vgpu_cfg.render.page.estate import render_inventory_page
 from vgpu_cfg.render.views.estate.topology import short
 from vgpu_cfg.render.views.pictures.estate_map import view_map
 

@@ -37,13 +37,9 @@ from vgpu_cfg.render.data.upkeep import absence_data, clean_data, trial_data, up
 from vgpu_cfg.render.data.verification import watch_data, watch_metrics
 from vgpu_cfg.render.markdown.as_run import as_run_data
 from vgpu_cfg.render.markdown.comment import render_comment, render_error_comment
-from vgpu_cfg.render.page.absence import render_absence_page
-from vgpu_cfg.render.page.branches import render_branch_page
-from vgpu_cfg.render.page.inventory import render_inventory_page, render_reservations_page
-from vgpu_cfg.render.page.plan import render_plan_page
-from vgpu_cfg.render.page.run import render_run_page
-from vgpu_cfg.render.page.status import render_status_page
-from vgpu_cfg.render.page.verification import render_verification_page
+from vgpu_cfg.render.page.estate import render_absence_page, render_inventory_page, render_reservations_page
+from vgpu_cfg.render.page.plan import render_plan_page, render_run_page, render_status_page
+from vgpu_cfg.render.page.verification import render_branch_page, render_verification_page
 from vgpu_cfg.render.role_scripts import govc_script, powercli_script
 from vgpu_cfg.render.views.estate.inventory import view_inventory
 from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture

@@ -11,7 +11,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
-from vgpu_cfg.render.page.inventory import render_inventory_page
+from vgpu_cfg.render.page.estate import render_inventory_page
 from vgpu_cfg.render.views.pictures.estate_map import EstateMap, MapGpu, view_map
 
 HOSTILE = "</script><script>alert(1)</script>&amp;\u202ex"

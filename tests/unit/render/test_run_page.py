@@ -12,7 +12,7 @@ from tests.unit.render.page_data import data_in
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, LeftBehind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
-from vgpu_cfg.render.page.run import render_run_page
+from vgpu_cfg.render.page.plan import render_run_page
 from vgpu_cfg.render.views.run.run_steps import run_counts
 
 HOSTILE = "</script><script>alert(1)</script>\"'&amp;\u202ex"

@@ -10,7 +10,7 @@ from tests.unit.render.page_data import data_in
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.data.documents import status_data
-from vgpu_cfg.render.page.status import render_status_page
+from vgpu_cfg.render.page.plan import render_status_page
 from vgpu_cfg.render.views.status import view_status
 
 HOSTILE = "</script><script>alert(1)</script>\"'&amp;\u202ex"

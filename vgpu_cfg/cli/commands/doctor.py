@@ -142,7 +142,7 @@ def doctor(
     found = (replace(one, command=completed_command(one.command)) for one in health.ailments)
     health = replace(health, ailments=tuple(found))
     if html is not None:
-        from vgpu_cfg.render.page.doctor import render_health_page
+        from vgpu_cfg.render.page.estate import render_health_page
 
         write_page(html, render_health_page(health, health_data(health, observed)))
     if output is OutputFormat.JSON:

@@ -278,7 +278,7 @@ def _show_hours(flags: ConnectionFlags, since: str, by: str, output: OutputForma
 def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.kept.whole_file import write_page
-    from vgpu_cfg.render.page.inventory import render_inventory_page
+    from vgpu_cfg.render.page.estate import render_inventory_page
     from vgpu_cfg.render.views.pictures.estate_map import view_map
 
     write_page(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
@@ -296,7 +296,7 @@ def _show_reservations(
     from vgpu_cfg.planning.findings.options import matches_any
     from vgpu_cfg.planning.pool.calendar import read_calendar
     from vgpu_cfg.render.data.pool import reservations_data
-    from vgpu_cfg.render.page.inventory import render_reservations_page
+    from vgpu_cfg.render.page.estate import render_reservations_page
     from vgpu_cfg.settings.connection import resolve_connection
 
     observed = read_all(resolve_connection(flags), reservations=True)

@@ -627,7 +627,7 @@ def _without_plan(
     found = look_around(resolve_connection(flags), words)
     if html is not None:
         from vgpu_cfg.render.data.upkeep import ours_data
-        from vgpu_cfg.render.page.doctor import render_ours_page
+        from vgpu_cfg.render.page.estate import render_ours_page
 
         write_page(html, render_ours_page(found, ours_data(found)))
     told_alone = answer(found, words)

@@ -324,7 +324,7 @@ def _show_target(
         refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
     if report is not None:
-        from vgpu_cfg.render.page.branches import render_branch_page
+        from vgpu_cfg.render.page.verification import render_branch_page
 
         write_page(report, render_branch_page(found, branch_plan_data(found)))
     if output is ReportFormat.JSON:

@@ -78,7 +78,7 @@ def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) 
 def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventory) -> None:
     """Write what becomes of VMs without something, with the estate before and after."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.render.page.absence import render_absence_page
+    from vgpu_cfg.render.page.estate import render_absence_page
     from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 
     write_page(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
@@ -87,7 +87,7 @@ def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventor
 def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
     """Write the state of a plan's hosts and VMs."""
     from vgpu_cfg.render.data.documents import status_data
-    from vgpu_cfg.render.page.status import render_status_page
+    from vgpu_cfg.render.page.plan import render_status_page
     from vgpu_cfg.render.views.status import view_status
 
     view = view_status(made, observed, differences)
@@ -97,6 +97,6 @@ def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Diffe
 def run(path: Path, made: Plan, ended: Report, after: Inventory | None, events: Sequence[Event]) -> None:
     """Write a run as it was."""
     from vgpu_cfg.render.data.documents import report_data
-    from vgpu_cfg.render.page.run import render_run_page
+    from vgpu_cfg.render.page.plan import render_run_page
 
     write_page(path, render_run_page(made, ended, report_data(made, ended, after), events))

@@ -1,14 +1,22 @@
-"""A verification as one page: its result, bandwidth by pair, figures over time, and every result."""
+"""Pages of a verification and of VMs' stacks next to a driver branch."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
 from vgpu_cfg.model.verification import Verification
 from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 from vgpu_cfg.render.views.verification import STATE_WORDS, ReportView
+
+_FIT_WORDS: dict[FitsBranch, tuple[str, Tone]] = {
+    FitsBranch.YES: ("compatible", "good"),
+    FitsBranch.NO: ("excluded by a vendor document", "bad"),
+    FitsBranch.UNKNOWN: ("unknown", "warn"),
+}
 
 
 def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:
@@ -51,3 +59,25 @@ def render_verification_page(found: Verification, data: dict[str, Any], view: Re
 
 def _warn(count: int) -> Tone:
     return "warn" if count else ""
+
+
+def render_branch_page(found: BranchPlan, told: dict[str, Any]) -> str:
+    """Write the page of the stacks and of their JSON; any name or output in it stays text."""
+    counts = Counter(part.target.fits for stack in found.stacks for part in stack.parts)
+    tiles = (
+        Tile(f"{len(found.stacks)}", "VMs with GPUs" if len(found.stacks) != 1 else "VM with GPUs"),
+        *(
+            Tile(f"{counts[fits]}", f"parts {words}", f"with R{found.branch}", tone if counts[fits] else "")
+            for fits, (words, tone) in _FIT_WORDS.items()
+        ),
+    )
+    return render_frame(
+        "branches",
+        title=f"{found.plan}: driver R{found.branch}",
+        about=f"{found.server}, {found.begun:%Y-%m-%d %H:%M %Z}",
+        tiles=tiles,
+        body="branches.html.j2",
+        shared=("changes",),
+        data=told,
+        more={"found": found},
+    )
