@@ -21,11 +21,11 @@ from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate, First, Target
 from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave, make_waves
 from vgpu_cfg.render.layout.most import ALL
+from vgpu_cfg.render.text.doctor import render_left, render_outline, render_tried
 from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
 from vgpu_cfg.render.text.pool.use import render_use
 from vgpu_cfg.render.text.run.history import render_freezes, render_thawed
-from vgpu_cfg.render.text.trial import render_left, render_outline, render_tried
-from vgpu_cfg.render.text.watch import render_watch
+from vgpu_cfg.render.text.verification import render_watch
 from vgpu_cfg.render.views.estate.fit import UseTable
 
 if TYPE_CHECKING:

@@ -594,7 +594,7 @@ def _without_plan(
     from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
     from vgpu_cfg.planning.doctor.ailments import Level
     from vgpu_cfg.planning.doctor.ours import Ours, together
-    from vgpu_cfg.render.text.ours import render_ours
+    from vgpu_cfg.render.text.doctor import render_ours
     from vgpu_cfg.settings.connection import resolve_connection
 
     def answer(found: Ours, words: Sequence[str]) -> answers.Answer:

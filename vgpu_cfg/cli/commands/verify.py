@@ -225,8 +225,8 @@ def _watch(
     from vgpu_cfg.cli.notice import tell_news
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.verification import watch_data, watch_metrics
-    from vgpu_cfg.render.text.watch import render_watch
-    from vgpu_cfg.render.views.watch import needs_action, sentence
+    from vgpu_cfg.render.text.verification import render_watch
+    from vgpu_cfg.render.views.verification import needs_action, sentence
 
     if output is ReportFormat.JUNIT:
         raise typer.BadParameter("--watch supports text and json only", param_hint="--output")

@@ -96,7 +96,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
     from vgpu_cfg.knowledge.beliefs import Trial
     from vgpu_cfg.planning.doctor.trials import Outline, Step, TrialMark, experiments_of
     from vgpu_cfg.render.data.upkeep import trial_data
-    from vgpu_cfg.render.text.trial import render_outline, render_tried
+    from vgpu_cfg.render.text.doctor import render_outline, render_tried
 
     if how.save is not None:
         refuse_unwritable(how.save / "vcenter" if how.save.is_dir() else how.save, "--save")
@@ -180,7 +180,7 @@ def clean(flags: ConnectionFlags, how: How, *, with_all: bool) -> None:
     from vgpu_cfg.contact.bench import find_left, remove
     from vgpu_cfg.execution import refuse_frozen
     from vgpu_cfg.render.data.upkeep import clean_data
-    from vgpu_cfg.render.text.trial import render_left
+    from vgpu_cfg.render.text.doctor import render_left
 
     connection = resolve_connection(flags)
     with compose.connect_trial(connection, how.minutes / 2) as tools:

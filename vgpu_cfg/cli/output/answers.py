@@ -208,7 +208,7 @@ def status(
 def ours(found: Ours, *, next_command: str, verbose: bool, exit_code: int = 0) -> Answer:
     """Report everything of vgpu-cfg at a vCenter."""
     from vgpu_cfg.planning.doctor.ailments import Level
-    from vgpu_cfg.render.text.ours import render_ours
+    from vgpu_cfg.render.text.doctor import render_ours
 
     def data() -> Data:
         from vgpu_cfg.render.data.upkeep import ours_data

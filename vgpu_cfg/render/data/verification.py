@@ -9,7 +9,7 @@ from vgpu_cfg.model.compatibility import BranchPlan
 from vgpu_cfg.model.verification import CheckState, Verification
 from vgpu_cfg.model.watch import Watch, Watched
 from vgpu_cfg.render.data.format import FORMAT
-from vgpu_cfg.render.views.watch import advice, needs_action
+from vgpu_cfg.render.views.verification import advice, needs_action
 
 SIGN, WATCHED, UNREAD = "vgpu_cfg_watch_sign", "vgpu_cfg_watch_timestamp_seconds", "vgpu_cfg_watch_unread"
 

@@ -1,17 +1,21 @@
-"""How many rows of each list are shown: usually, with `-v`, and for hundreds of hosts, a screen at most."""
+"""Rows of long lists to show, and the number of the others: usually, with `-v`, and at most a screen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from rich.text import Text
+from rich.text import Text
+
+from vgpu_cfg.render.layout.lines import fold
 
 MOST_LINES = 50
 """The first screen of anything about hundreds of hosts is no longer; `-v` and the page show the rest."""
 MANY = 32
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +68,41 @@ def first_screen(render: Callable[[Most], list[Text]], subjects: int, *, with_al
         if len(lines) > MOST_LINES:
             lines = render(most)
     return lines
+
+
+def foremost(
+    rows: Sequence[T], is_plain: Callable[[T], bool] = lambda _: True, most: Most = USUAL
+) -> tuple[Sequence[T], Sequence[T]]:
+    """Return the rows to show, and those that are only counted.
+
+    Of more than `most.rows` those come first that are not plain; few keep their order.
+    """
+    if most.rows is None or len(rows) <= most.rows:
+        return rows, ()
+    in_order = sorted(rows, key=is_plain)
+    return in_order[: most.rows], in_order[most.rows :]
+
+
+def foremost_groups(
+    groups: Sequence[tuple[str, Sequence[T]]], is_plain: Callable[[T], bool], most: Most = USUAL
+) -> tuple[Sequence[tuple[str, Sequence[T]]], Sequence[tuple[str, Sequence[T]]]]:
+    """Return the named groups whose rows are all shown, and those whose rows are only counted.
+
+    Of more than `most.rows` rows those groups come first that have one which is not plain.
+    """
+    limit = most.rows
+    if limit is None or sum(len(rows) for _, rows in groups) <= limit:
+        return groups, ()
+    in_order = sorted(groups, key=lambda group: all(map(is_plain, group[1])))
+    told = 1 + sum(count < limit for count in accumulate(len(rows) for _, rows in in_order))
+    return in_order[:told], in_order[told:]
+
+
+def others(noun: str, states: Iterable[str], width: int, *, where: str = "-v shows all") -> list[Text]:
+    """Count the rows that are not shown, by a word for each; no line if there are none."""
+    counts = Counter(states)
+    if not counts:
+        return []
+    words = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word)
+    said = f": {words}" if words else ""
+    return fold(Text(f"and {counts.total():,} more {noun}{said} ({where})", "dim"), width, hang=2)

@@ -1,20 +1,25 @@
-"""The health of an estate on one screen: a paragraph for each kind of ailment, the worst first."""
+"""An estate's health on a terminal: ailments by kind, everything of vgpu-cfg there, and trials of beliefs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.text import Text
 
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verdicts import Verdict
-from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.model.wording import age, counted, listed
 from vgpu_cfg.planning.doctor.ailments import Group, Level
 from vgpu_cfg.planning.doctor.examine import Health
-from vgpu_cfg.render.layout.lines import both_ends, fold, hanging
+from vgpu_cfg.planning.doctor.ours import Ours, PlanRow, Ran
+from vgpu_cfg.planning.doctor.trials import Left, Outline
+from vgpu_cfg.planning.doctor.tried import Tried
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, size, table
 from vgpu_cfg.render.layout.most import MOST_LINES
+from vgpu_cfg.render.text.run.history import render_history
+from vgpu_cfg.render.views.run.past_runs import view_run
 
 STYLES = {
     Level.BROKEN: "bold red",
@@ -22,12 +27,31 @@ STYLES = {
     Level.WASTE: "bold cyan",
     Level.WAITING: "bold cyan",
 }
-_SHOWN = 3
+_SHOWN_SUBJECTS = 3
 _VERDICTS = {
     Verdict.HOLDS: "vgpu-cfg assumptions hold",
     Verdict.FAILS: "do not hold",
     Verdict.OPEN: "could not be tested",
 }
+_PLANS = (
+    Column("PLAN", is_flexible=True),
+    Column("VCENTER", is_flexible=True),
+    Column("VMS", is_right=True),
+    Column("ON", is_right=True),
+    Column("HOSTS", is_right=True, drop=1),
+    Column("STATE", is_flexible=True),
+    Column("LAST RUN", is_flexible=True),
+    Column("FOLDER", is_flexible=True, drop=2),
+)
+_FEW = (6, 3, 2, 1)
+"""Rows of plans and runs on the first screen, the first number that fits; findings get the rest of it."""
+NOTE = (
+    "STATE compares only devices with the owner marks. To compare everything, run `vgpu-cfg status` with the "
+    "plan file."
+)
+_VERDICT_STYLES = {Verdict.FAILS: "bold red", Verdict.HOLDS: "green", Verdict.OPEN: "dim"}
+_CALLS = (Column("DOES", is_flexible=True), Column("CALLS", is_flexible=True))
+_LEFT = (Column("OBJECT"), Column("TRIAL"), Column("EXPIRES", drop=1), Column("ACTION", is_flexible=True))
 
 
 def render_health(health: Health, server: str, width: int, *, with_all: bool = False) -> list[Text]:
@@ -42,9 +66,14 @@ def render_health(health: Health, server: str, width: int, *, with_all: bool = F
         return [*lines, Text(""), Text("No problems visible to this account."), *unread, *beliefs]
     counts = (f"{health.count(level)} {level.value}" for level in Level if health.count(level))
     lines += [Text(""), Text(", ".join(counts))]
-    room = MOST_LINES - len(lines) - min(len(unread), _SHOWN) - len(beliefs)
+    room = MOST_LINES - len(lines) - min(len(unread), _SHOWN_SUBJECTS) - len(beliefs)
     lines += render_groups(health.groups, room, width, with_all=with_all)
-    return [*lines, *([Text("")] if unread else []), *(unread if with_all else unread[:_SHOWN]), *beliefs]
+    return [
+        *lines,
+        *([Text("")] if unread else []),
+        *(unread if with_all else unread[:_SHOWN_SUBJECTS]),
+        *beliefs,
+    ]
 
 
 def render_groups(groups: Sequence[Group], room: int, width: int, *, with_all: bool) -> list[Text]:
@@ -113,10 +142,144 @@ def _group(group: Group, width: int, *, with_all: bool) -> Iterator[Text]:
     more = [name for _, each in others for name in each]
     text = f"{names}: {first[0]}" if first[0] else names
     if more:
-        text += f"; also {listed(fold_names(more).split(', '), shown=_SHOWN)}"
+        text += f"; also {listed(fold_names(more).split(', '), shown=_SHOWN_SUBJECTS)}"
     yield from fold(Text(f"        {text}"), width, hang=8)
     yield from _command(found[0].command, width)
 
 
 def _command(command: str, width: int) -> list[Text]:
     return fold(Text(f"        $ {command}", style="dim"), width, hang=10) if command else []
+
+
+def render_ours(ours: Ours, width: int, *, next_command: str, with_all: bool = False) -> list[Text]:
+    """Lay all of it out; without `with_all` it fits one screen, however large the estate is."""
+    notes = [line for text in ours.notes for line in hanging("NOTE", text, width, indent=0, label_width=7)]
+    if ours.is_nothing:
+        said = (
+            f"Nothing at {ours.server} belongs to vgpu-cfg: no plans, locks, cordons, reservations, or runs."
+        )
+        lines = hanging("NOTHING", said, width, indent=0, label_width=7)
+        return [*lines, *hanging("NEXT", next_command, width, indent=0, label_width=7), *notes]
+    vms = sum(row.vms for row in ours.plans)
+    seen = f"{counted(len(ours.plans), 'plan')}, {counted(vms, 'VM')} of plans, {ours.now:%Y-%m-%d %H:%M} UTC"
+    lines = both_ends(Text(f"vgpu-cfg at {ours.server}", "bold"), Text(seen, "dim"), width)
+    counts = [f"{ours.count(level)} {level.value}" for level in Level if ours.count(level)]
+    lines.append(Text(", ".join(counts) or "nothing requires action, nothing is waiting"))
+    if with_all:
+        groups = render_groups(ours.groups, 0, width, with_all=True)
+        return [*lines, *groups, *_rest(ours, width, None), *notes]
+    for few in _FEW:
+        rest = [*_rest(ours, width, few), *notes[:few]]
+        groups = render_groups(ours.groups, MOST_LINES - len(lines) - len(rest), width, with_all=False)
+        if len(lines) + len(groups) + len(rest) <= MOST_LINES:
+            break
+    return [*lines, *groups, *rest]
+
+
+def _rest(ours: Ours, width: int, few: int | None) -> list[Text]:
+    """Lay out plans, reservations and runs: a few of each, or all, the others counted."""
+    lines: list[Text] = []
+    if ours.plans:
+        plans = ours.plans[:few]
+        lines += [Text(""), *table(_PLANS, [_cells(row, ours) for row in plans], width)]
+        lines += _more(len(ours.plans) - len(plans), "plan")
+        lines += hanging("NOTE", NOTE, width, indent=0, label_width=7, style="dim")
+    if ours.reserved:
+        reserved = ours.reserved[:few]
+        lines.append(Text(""))
+        for one in reserved:
+            lines += hanging("HELD", one, width, indent=0, label_width=7)
+        lines += _more(len(ours.reserved) - len(reserved), "reservation")
+    if ours.runs:
+        runs = ours.runs[:few]
+        rows = [view_run(run.entry, run.began_at, run.ended_at, ()) for run in runs]
+        lines += [Text(""), *render_history(rows, width, server="last 7 days", notes=())]
+        lines += _more(len(ours.runs) - len(runs), "run")
+    return lines
+
+
+def _more(count: int, noun: str) -> Sequence[Text]:
+    return (
+        [Text(f"and {count} more {noun}{'' if count == 1 else 's'} (-v shows all)", "dim")] if count else []
+    )
+
+
+def _cells(row: PlanRow, ours: Ours) -> list[Cell]:
+    style = "green" if row.level is None else STYLES[row.level]
+    return [
+        row.name,
+        row.server,
+        str(row.vms),
+        str(row.on),
+        str(row.hosts),
+        Text(row.state, style),
+        _last(row.last, ours),
+        ", ".join(row.folders),
+    ]
+
+
+def _last(run: Ran | None, ours: Ours) -> str:
+    if run is None:
+        return "not in the last 30 days"
+    row = view_run(run.entry, run.began_at, run.ended_at, ())
+    return f"{row.command} {row.result or 'end unknown'}, {age((ours.now - run.at).total_seconds())} ago"
+
+
+def render_outline(outline: Outline, width: int) -> list[Text]:
+    """Show every call that changes something, and the cost for the site."""
+    steps = ",".join(outline.steps)
+    title = Text(f"trial {outline.mark.id} of {outline.server}", style="bold")
+    rows = [
+        (one.does, ", ".join(f"{method} {count}" for method, count in one.calls.items()))
+        for one in outline.experiments
+    ]
+    events = counted(outline.calls.total(), "event")
+    facts = {
+        "NAMES": f"every object's name begins with {outline.mark.start}",
+        "SPACE": f"{size(outline.datastore_mib)} on the datastore at most",
+        "TIME": f"{outline.minutes} minutes at most, including cleanup",
+        "REMAINS": f"{counted(outline.tasks, 'task')} and about {events} in vCenter's lists",
+        "ROLE": f"vgpu-cfg privileges --trial {steps}",
+        "REMOVES": "all objects at the end, after an error and on Ctrl-C; if vgpu-cfg is killed, run "
+        "`vgpu-cfg trial --clean`",
+    }
+    lines = both_ends(title, Text(steps, style="dim"), width)
+    lines += [Text(""), *table(_CALLS, rows, width), Text("")]
+    for label, text in facts.items():
+        lines += hanging(label, text, width, indent=2, label_width=7)
+    return lines
+
+
+def render_tried(tried: Sequence[Tried], width: int) -> Iterator[Text]:
+    """Show the verdict on each belief that was tried, and count the others."""
+    known = load_beliefs()
+    counts = Counter(one.verdict for one in tried)
+    yield Text("")
+    for verdict in (Verdict.FAILS, Verdict.HOLDS, Verdict.OPEN):
+        yield Text(f"{verdict.value}: {counts[verdict]}", style=_VERDICT_STYLES[verdict])
+        for one in tried:
+            if one.verdict is verdict and one.seen:
+                belief = known[one.belief]
+                wrong = f" {belief.if_wrong}" if verdict is Verdict.FAILS else ""
+                yield from fold(Text(f"  {belief.statement} ({one.seen}){wrong}"), width, hang=4)
+
+
+def render_left(found: Sequence[Left], due: Collection[Left], width: int) -> list[Text]:
+    """List the objects of trials, with what `trial --clean` does about each."""
+    if not found:
+        return [Text("No trial objects remain.")]
+    rows = [
+        (f"{one.kind} {one.name}", one.mark.id, f"{one.mark.until:%F %R} UTC", _fate(one, due))
+        for one in found
+    ]
+    return table(_LEFT, rows, width)
+
+
+def _fate(one: Left, due: Collection[Left]) -> str:
+    if one in due:
+        return "removes it"
+    return (
+        "keeps it: not expired"
+        if one.is_proven
+        else ("keeps it: only its name identifies it as a trial object")
+    )

@@ -13,8 +13,7 @@ from vgpu_cfg.model.wording import counted, node_list
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.drift import SEE_FINDINGS
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
-from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import Most, first_screen
+from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import render_unknown

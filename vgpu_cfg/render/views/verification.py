@@ -1,20 +1,15 @@
-"""The shown results of a verification, in order: a block per host, VM and pair, and the failures at the end.
-
-The text, the page and the tests read this one; nothing here knows widths or colours.
-
-The additional parts of a verification's page: sums, bandwidth by pair, and figures over time.
-
-All sums are made here; the page's script lays them out.
-"""
+"""A verification as rows for every face, and what a watch means for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.knowledge.health_rules import BY_KEY, Urgency
 from vgpu_cfg.knowledge.verify_failures import FAILURES
 from vgpu_cfg.model.verification import UNITS, Baseline, CheckResult, CheckState, PastRun, Verification
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.wording import counted, listed
 
 STATE_WORDS = {
     CheckState.PASSED: "passed",
@@ -284,3 +279,34 @@ def _figures(runs: Sequence[PastRun], baseline: Baseline | None) -> tuple[Figure
         values = tuple(one.get(key) for one in had)
         rows.append(FigureRow(key[0], key[1], UNITS.get(key[2], key[2]), before, change, values))
     return tuple(rows)
+
+
+def sentence(watch: Watch) -> str:
+    """Summarize a watch in a few words, as a notification does."""
+    if not watch.due and not watch.gone:
+        return "no signs of trouble"
+    parts = [f"{one.sign.rule} on {one.sign.vm or one.sign.host}" for one in watch.new]
+    old = len(watch.due) - len(watch.new)
+    new = [f"new: {listed(parts)}"] if parts else []
+    ended = [f"ended: {listed(one.sign.rule for one in watch.gone)}"] if watch.gone else []
+    return "; ".join([*new, *([counted(old, "known sign")] if old else []), *ended])
+
+
+def advice(one: Watched, watch: Watch) -> tuple[str, ...]:
+    """Return the remedy of a sign with its names; commands can be pasted."""
+    sign = one.sign
+    named = {"target": sign.target, "host": sign.host, "gpu": sign.target, "rule": sign.rule}
+    named |= {"server": watch.server, "plan": watch.file}
+    lines = BY_KEY[sign.rule].do
+    if not sign.target.startswith("gpu:"):
+        lines = tuple(line for line in lines if "{gpu}" not in line)
+    if not sign.target or (
+        sign.target in watch.cordoned and watch.cordoned[sign.target].startswith("cordoned")
+    ):
+        lines = tuple(line for line in lines if "{target}" not in line)
+    return tuple(line.format(**named) if "{" in line else line for line in lines)
+
+
+def needs_action(watch: Watch) -> bool:
+    """Whether a sign is more than a note."""
+    return any(BY_KEY[one.sign.rule].urgency is not Urgency.NOTE for one in watch.due)

@@ -22,7 +22,7 @@ from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.examine import examine
 from vgpu_cfg.planning.doctor.ours import Ours, Ran, look_around, together
-from vgpu_cfg.render.text.ours import render_ours
+from vgpu_cfg.render.text.doctor import render_ours
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 

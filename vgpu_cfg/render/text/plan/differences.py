@@ -9,8 +9,7 @@ from rich.text import Text
 
 from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows, without_domain
-from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import Most
+from vgpu_cfg.render.layout.most import Most, foremost, others
 
 MOST_SHOWN = 6
 """So many differences of one VM or host are shown unless all are asked for."""

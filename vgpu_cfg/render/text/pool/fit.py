@@ -16,8 +16,7 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE
 from vgpu_cfg.planning.pool.shapes import Fits
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold_hosts, hanging, size, table
-from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import Most, first_screen
+from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.whole import lost_lines
 from vgpu_cfg.render.views.estate.fit import FitView
 

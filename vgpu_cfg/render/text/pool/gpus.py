@@ -31,8 +31,7 @@ from vgpu_cfg.render.layout.lines import (
     table,
     table_rows,
 )
-from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
-from vgpu_cfg.render.layout.most import USUAL, Most, first_screen
+from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, foremost_groups, others
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.estate.inventory import render_cordons
 from vgpu_cfg.render.text.pool.use import over, percent, render_use

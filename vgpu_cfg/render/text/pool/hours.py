@@ -7,7 +7,7 @@ from rich.text import Text
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.render.layout.lines import Cell, Column, abridged, both_ends, fold, table
-from vgpu_cfg.render.layout.many import others
+from vgpu_cfg.render.layout.most import others
 from vgpu_cfg.render.views.run.run_steps import moment_text
 
 _MOST_ROWS, _MOST_RUNS = 40, 8

@@ -12,8 +12,7 @@ from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.layout.lines import Cell, Column, abridged, fold, fold_hosts, hanging, size, table_rows
-from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import ALL, USUAL, Most
+from vgpu_cfg.render.layout.most import ALL, USUAL, Most, foremost, others
 from vgpu_cfg.render.views.estate.fit import UseTable
 
 UNMEASURED = "not measurable"

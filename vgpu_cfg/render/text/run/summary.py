@@ -32,8 +32,7 @@ from vgpu_cfg.render.layout.lines import (
     table_rows,
     without_domain,
 )
-from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.layout.most import USUAL, Most, first_screen
+from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, others
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.run.host_result import (
