@@ -48,7 +48,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
     from vgpu_cfg.changes.values import Impact
     from vgpu_cfg.render.layout.lines import plain
     from vgpu_cfg.render.layout.most import ALL
-    from vgpu_cfg.render.text.plan.disruption import render_disruption
+    from vgpu_cfg.render.text.plan.whole import render_disruption
 
     made = site.planned(plan, with_leave=True).plan
     if made.errors:

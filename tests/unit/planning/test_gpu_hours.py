@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.planning.pool.hours import Hours, count_hours
 from vgpu_cfg.render.data.pool import hours_csv
 from vgpu_cfg.render.layout.lines import plain
-from vgpu_cfg.render.text.pool.hours import render_hours
+from vgpu_cfg.render.text.pool.use import render_hours
 
 A = "0000:21:00.0"
 ON, OFF = "VmPoweredOnEvent", "VmPoweredOffEvent"

@@ -18,7 +18,7 @@ from vgpu_cfg.model.reservations import Reservation, parse_reservation
 from vgpu_cfg.planning.pool.calendar import read_calendar
 from vgpu_cfg.planning.pool.reservations import Calendar, EstateGpus
 from vgpu_cfg.render.layout.lines import plain
-from vgpu_cfg.render.text.pool.reservations import render_reservations
+from vgpu_cfg.render.text.pool.use import render_reservations
 
 POOL = ("cluster-gpu", "A100")
 FULL = "grid_a100-40c"

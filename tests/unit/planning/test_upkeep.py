@@ -23,7 +23,7 @@ from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.give_back import DrainedVms, make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
-from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
+from vgpu_cfg.render.text.run.summary import Drained, render_upkeep
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 

@@ -40,7 +40,7 @@ from vgpu_cfg.render.markdown.comment import render_comment, render_error_commen
 from vgpu_cfg.render.page.estate import render_absence_page, render_inventory_page, render_reservations_page
 from vgpu_cfg.render.page.plan import render_plan_page, render_run_page, render_status_page
 from vgpu_cfg.render.page.verification import render_branch_page, render_verification_page
-from vgpu_cfg.render.role_scripts import govc_script, powercli_script
+from vgpu_cfg.render.text.estate.privileges import govc_script, powercli_script
 from vgpu_cfg.render.views.estate.inventory import view_inventory
 from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 from vgpu_cfg.render.views.pictures.estate_map import view_map

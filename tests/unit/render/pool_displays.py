@@ -30,12 +30,10 @@ from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.planning.site_changes import SiteChange, compare_sites
 from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
 from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, StandingHosts, standing_hosts
-from vgpu_cfg.render.text.plan.site_changes import render_site_changes
-from vgpu_cfg.render.text.pool.fit import render_fit
+from vgpu_cfg.render.text.estate.inventory import render_site_changes
+from vgpu_cfg.render.text.pool.fit import render_fit, render_room, render_size
 from vgpu_cfg.render.text.pool.gpus import render_pool
-from vgpu_cfg.render.text.pool.hours import render_hours
-from vgpu_cfg.render.text.pool.reservations import render_reservations
-from vgpu_cfg.render.text.pool.sizing import render_room, render_size
+from vgpu_cfg.render.text.pool.use import render_hours, render_reservations
 from vgpu_cfg.render.text.several import heading, render_sums
 from vgpu_cfg.render.views.estate.fit import FitView, UseTable, cordon_rows
 from vgpu_cfg.render.views.several import OneOfSeveral, Several

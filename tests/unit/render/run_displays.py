@@ -32,8 +32,7 @@ from vgpu_cfg.render.text.run.history import (
     render_run,
     render_run_locks,
 )
-from vgpu_cfg.render.text.run.summary import render_summary
-from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
+from vgpu_cfg.render.text.run.summary import Drained, render_summary, render_upkeep
 from vgpu_cfg.render.views.run.past_runs import RunRow, view_run
 from vgpu_cfg.render.views.run.run_steps import StepDone, steps_done
 

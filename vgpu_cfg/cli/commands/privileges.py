@@ -127,8 +127,7 @@ def _show(
 ) -> None:
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.documents import privileges_data
-    from vgpu_cfg.render.role_scripts import govc_script, powercli_script
-    from vgpu_cfg.render.text.estate.privileges import render_privileges
+    from vgpu_cfg.render.text.estate.privileges import govc_script, powercli_script, render_privileges
 
     title = f"Privileges for {name}: {', '.join(commands)}"
     match output:

@@ -102,7 +102,7 @@ def size(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
     from vgpu_cfg.render.data.pool import size_data
-    from vgpu_cfg.render.text.pool.sizing import render_size
+    from vgpu_cfg.render.text.pool.fit import render_size
 
     if (parameters is None) == (framebuffer is None):
         raise typer.BadParameter("specify --parameters or --framebuffer", param_hint="--parameters")
@@ -137,7 +137,7 @@ def _show_room(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.standing import standing_hosts
     from vgpu_cfg.render.data.pool import room_data
-    from vgpu_cfg.render.text.pool.sizing import render_room
+    from vgpu_cfg.render.text.pool.fit import render_room
     from vgpu_cfg.settings.connection import resolve_connection
 
     if Path(of).is_file():

@@ -224,7 +224,7 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: 
     from vgpu_cfg.planning.upkeep.absence import think_away
     from vgpu_cfg.planning.upkeep.targets import away_of, host_of_nic
     from vgpu_cfg.render.data.upkeep import absence_data
-    from vgpu_cfg.render.text.pool.absence import render_absence
+    from vgpu_cfg.render.text.estate.upgrade import render_absence
 
     if html is not None:
         refuse_unwritable(html, "--html")

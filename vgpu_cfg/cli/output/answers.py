@@ -285,7 +285,7 @@ def validated(path: Path, desired: DesiredPlan, downloads: Sequence[Download] | 
     def lines(width: int) -> Iterable[Text]:
         yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'empty'}."), width, hang=2)
         if downloads is not None:
-            from vgpu_cfg.render.text.plan.downloads import render_downloads
+            from vgpu_cfg.render.text.plan.whole import render_downloads
 
             yield from render_downloads(downloads, width)
             if not all(one.is_pinned for one in downloads):

@@ -202,7 +202,7 @@ def upkeep(
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.changes.report import Report
-    from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
+    from vgpu_cfg.render.text.run.summary import Drained, render_upkeep
 
     made = typed.advised(made)
     if output is OutputFormat.JSON:

@@ -35,7 +35,7 @@ EVERY_SECONDS = 20.0
 def reservations(found: ReservationCalendar, server: str, output: OutputFormat) -> None:
     """Print the reservations of plans, and free capacity over time."""
     from vgpu_cfg.render.data.pool import reservations_data
-    from vgpu_cfg.render.text.pool.reservations import render_reservations
+    from vgpu_cfg.render.text.pool.use import render_reservations
 
     if output is OutputFormat.JSON:
         show.data(reservations_data(found, server))
@@ -75,7 +75,7 @@ def watch_use(
 def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: bool) -> None:
     """Print GPU-hours as a table, as JSON or as comma-separated values."""
     from vgpu_cfg.render.data.pool import hours_csv, hours_data
-    from vgpu_cfg.render.text.pool.hours import render_hours
+    from vgpu_cfg.render.text.pool.use import render_hours
 
     if as_csv:
         sys.stdout.write(hours_csv(found, by))
@@ -89,7 +89,7 @@ def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> b
     """Print what changed between two readings; return whether nothing did."""
     from vgpu_cfg.planning.site_changes import compare_sites
     from vgpu_cfg.render.data.pool import site_changes_data
-    from vgpu_cfg.render.text.plan.site_changes import render_site_changes
+    from vgpu_cfg.render.text.estate.inventory import render_site_changes
 
     changes = compare_sites(before, after)
     if output is OutputFormat.JSON:

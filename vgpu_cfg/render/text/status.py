@@ -1,26 +1,35 @@
-"""The state of a plan's hosts and VMs: a table of each, and the findings under them.
-
-The staging of a guest: its content, its method, and its result.
-"""
+"""The status of a plan on a terminal: hosts and VMs, their differences value by value, and the next step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, islice
 
 from rich.text import Text
 
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.model.wording import counted, node_list
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.drift import SEE_FINDINGS
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
-from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import render_unknown
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.status import GuestStatus, StatusView, VmRow, state_word, verdict_of
 
+MOST_SHOWN = 6
+"""So many differences of one VM or host are shown unless all are asked for."""
+_VALUE_COLUMNS = (
+    Column("WHAT", is_flexible=True),
+    Column("EXPECTED", is_flexible=True),
+    Column("FOUND", is_flexible=True),
+    Column("CHANGED BY", is_flexible=True),
+    Column("WHEN"),
+)
+UNKNOWN = "unknown"
+_INDENT = 4
 _COLUMNS = (
     Column("VM"),
     Column("STATE"),
@@ -33,8 +42,41 @@ _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _HOST_STYLES = {"held": "magenta", "in sync": "green", "does not respond": "red", "is disconnected": "red"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "not owned": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
-
 _STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "needs a manual step": "magenta"}
+
+
+def render_differences(differences: Sequence[Difference], width: int, most: Most) -> list[Text]:
+    """Lay out the differences under their subjects, and below them why an author is unknown."""
+    hosts = without_domain(one.subject.name for one in differences if one.subject.kind == "host")
+    groups = [
+        (hosts[name] if kind == "host" else name, list(group))
+        for (kind, name), group in groupby(differences, key=lambda one: (one.subject.kind, one.subject.name))
+    ]
+    told, left = foremost(groups, most=most)
+    each = len(differences) if most.is_all else MOST_SHOWN
+    cells = [_difference_cells(one) for _, group in told for one in group[:each]]
+    heading, *rows = table_rows(_VALUE_COLUMNS, cells, width, indent=_INDENT)
+    lines = heading
+    following = iter(rows)
+    for name, group in told:
+        lines.append(Text(f"  {name}", "yellow"))
+        lines += (line for row in islice(following, min(each, len(group))) for line in row)
+        if len(group) > each:
+            lines.append(Text(f"    and {len(group) - each} more"))
+    lines += others("hosts and VMs", ("" for _ in left), width)
+    for reason in dict.fromkeys(one.why_unknown for one in differences if one.why_unknown):
+        lines += [Text("  ") + part for part in fold(Text(f"{UNKNOWN}: {reason}", "dim"), width - 2, hang=2)]
+    return lines
+
+
+def _difference_cells(one: Difference) -> list[Cell]:
+    who = one.by or (UNKNOWN if one.why_unknown else "")
+    when = f"{one.at:%Y-%m-%d %H:%M}" if one.at is not None else ""
+    return [one.what, _value(one.wanted), _value(one.found), who, when]
+
+
+def _value(text: str | None) -> str:
+    return "none" if text is None else text
 
 
 def render_status(

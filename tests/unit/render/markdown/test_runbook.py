@@ -43,7 +43,7 @@ from vgpu_cfg.planning.upkeep.cordon import cordon_host
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.markdown.runbook import render_runbook, runbook_steps
-from vgpu_cfg.render.text.plan.change_lines import change_lines
+from vgpu_cfg.render.text.plan.changes import change_lines
 
 NET = NicBacking(network_moid="network-1", network_name="VM Network")
 RULE = RemoveRule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.text.plan.unlike import UnlikeVm, render_unlike
+from vgpu_cfg.render.text.plan.changes import UnlikeVm, render_unlike
 
 ROWS = [
     UnlikeVm("3-4", "bio-02", {"HOST": "esx-01", "GPU": "probably 0000:21:00.0", "CPUS": "8"}, ""),

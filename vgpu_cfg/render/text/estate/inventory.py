@@ -1,7 +1,4 @@
-"""An inventory: tables of hosts, GPUs by host, vGPU profiles, NICs and datastores.
-
-A table of cordoned hosts and GPUs.
-"""
+"""An inventory on a terminal: hosts, GPUs, NICs, datastores, cordons, and the changes since a reading."""
 
 from __future__ import annotations
 
@@ -11,7 +8,10 @@ from datetime import datetime
 
 from rich.text import Text
 
+from vgpu_cfg.changes.values import edit_text
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.planning.site_changes import Fate, SiteChange
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, size, table, table_rows
 from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, foremost_groups, others
 from vgpu_cfg.render.views.estate.fit import CordonRow
@@ -24,6 +24,21 @@ _COLUMNS = (
     Column("REASON", is_flexible=True),
     Column("BY", is_flexible=True),
     Column("SINCE"),
+)
+_GPU_COLUMNS = (
+    Column("PCI"),
+    Column("BOARD", is_flexible=True),
+    Column("NODE", is_right=True),
+    Column("MODE"),
+    Column("USED BY", is_flexible=True),
+    Column("FREE", is_flexible=True),
+)
+_SIGNS = {Fate.CAME: ("+", "green"), Fate.WENT: ("-", "red"), Fate.CHANGED: ("~", "yellow")}
+_CHANGE_COLUMNS = (
+    Column(""),
+    Column("WHAT"),
+    Column("NAME", is_flexible=True),
+    Column("CHANGE", is_flexible=True),
 )
 
 
@@ -59,16 +74,6 @@ def _rendered(view: InventoryView, width: int, most: Most) -> list[Text]:
     if not view.gpus:
         lines += [Text(""), Text("vSphere reports no GPUs on any host.")]
     return lines
-
-
-_GPU_COLUMNS = (
-    Column("PCI"),
-    Column("BOARD", is_flexible=True),
-    Column("NODE", is_right=True),
-    Column("MODE"),
-    Column("USED BY", is_flexible=True),
-    Column("FREE", is_flexible=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,3 +332,23 @@ def render_cordons(rows: Sequence[CordonRow], width: int, most: Most = USUAL) ->
 
 def _since(text: str) -> str:
     return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}" if text else ""
+
+
+def render_site_changes(
+    changes: Sequence[SiteChange], server: str, times: tuple[str, str], width: int
+) -> list[Text]:
+    """Lay the changes out, like ones as one; `times` say of when the two readings are."""
+    before, after = times
+    count = counted(len(changes), "change") if changes else "no changes"
+    head = Text.assemble((server, "bold"), f": {count} from {before} to {after}")
+    alike: dict[tuple[str, Fate, str], list[str]] = {}
+    for change in changes:
+        alike.setdefault((change.kind, change.fate, _change(change)), []).append(change.name)
+    rows = [
+        (Text(*_SIGNS[fate]), kind, fold_names(names), what) for (kind, fate, what), names in alike.items()
+    ]
+    return [*fold(head, width, hang=2), *([Text("")] if rows else []), *table(_CHANGE_COLUMNS, rows, width)]
+
+
+def _change(change: SiteChange) -> str:
+    return ", ".join(edit_text(edit) for edit in change.edits) or change.fate.value

@@ -1,9 +1,9 @@
-"""An upgrade on one screen: affected hosts, VMs by owner, first steps, obstacles, and waves."""
+"""Hosts out of service on a terminal: an upgrade's waves and rehearsal, and the fate of VMs in an absence."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from rich.text import Text
@@ -13,11 +13,23 @@ from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.host_settings.esxi import build_number
 from vgpu_cfg.planning.upgrade.assess import AffectedVm, Assessment, Fate
 from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave, letters
-from vgpu_cfg.render.layout.lines import Column, abridged_runs, both_ends, fold, hanging, table
+from vgpu_cfg.planning.upkeep.absence import Absence
+from vgpu_cfg.render.layout.lines import Cell, Column, abridged_runs, both_ends, fold, hanging, table
+from vgpu_cfg.render.views.estate.absence import AbsenceRow, view_absence
 
 _MOST = 6
 """So many rows of each table are shown without -v; the first screen has at most 50 lines."""
-_LABEL = 8
+_LABEL_WIDTH = 8
+_FATES = {Fate.MOVES: "VMOTION", Fate.OFF: "OFF", Fate.STAYS: "STUCK"}
+_COLUMNS = (
+    Column("VM", is_flexible=True),
+    Column("HOST"),
+    Column("DEVICES", is_flexible=True, drop=1),
+    Column("IN MAINTENANCE", is_flexible=True),
+    Column("STUN", is_right=True),
+    Column("AFTER A FAILURE", is_flexible=True),
+)
+_STYLES = {"": "", "warn": "yellow", "bad": "red"}
 
 
 def render_upgrade(
@@ -46,7 +58,7 @@ def render_upgrade(
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Text]:
-    return hanging(label, text, width, indent=0, label_width=_LABEL, style="bold")
+    return hanging(label, text, width, indent=0, label_width=_LABEL_WIDTH, style="bold")
 
 
 def _runs(names: Iterable[str], most: int | None) -> str:
@@ -92,9 +104,6 @@ def _vms(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
         yield from _paragraph(_FATES[fate], text, width)
 
 
-_FATES = {Fate.MOVES: "VMOTION", Fate.OFF: "OFF", Fate.STAYS: "STUCK"}
-
-
 def _row(owner: str, vms: Sequence[AffectedVm]) -> list[str]:
     fates = Counter(vm.fate for vm in vms)
     stun = max((vm.stun_ms or 0 for vm in vms), default=0)
@@ -107,7 +116,7 @@ def _firsts(found: Assessment, width: int) -> Iterator[Text]:
     for number, first in enumerate(found.firsts):
         yield from _paragraph("" if number else "FIRST", first.text, width)
         if first.command:
-            yield from fold(Text(f"{' ' * _LABEL} $ {first.command}"), width, hang=_LABEL + 3)
+            yield from fold(Text(f"{' ' * _LABEL_WIDTH} $ {first.command}"), width, hang=_LABEL_WIDTH + 3)
 
 
 def _in_the_way(found: Assessment, width: int, most: int | None) -> Iterator[Text]:
@@ -208,3 +217,26 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
         lines += _paragraph("TOTAL", text, width)
     note = "in the rehearsal, DRS is fully automated, and owners power off their VMs before each wave"
     return [*lines, *_paragraph("NOTE", note, width)]
+
+
+def render_absence(
+    found: Absence, server: str, width: int, completed: Callable[[str], str] = str
+) -> list[Text]:
+    """Lay out a row for each VM with GPUs or NICs of the host, and the others in one line.
+
+    `completed` adds the options of this command to the one that comes next.
+    """
+    view = view_absence(found)
+    lines = both_ends(Text(view.title, style="bold"), Text(server, style="dim"), width)
+    if view.rows:
+        lines += [Text(""), *table(_COLUMNS, [_absence_cells(one) for one in view.rows], width)]
+    lines.append(Text(""))
+    for label, words in view.lines:
+        lines += hanging(label, words, width, indent=0)
+    return lines + hanging("DO", completed(view.next_step), width, indent=0, style="bold")
+
+
+def _absence_cells(one: AbsenceRow) -> list[Cell]:
+    way = Text(one.way, style=_STYLES[one.way_tone])
+    after = Text(one.after, style=_STYLES[one.after_tone])
+    return [one.vm, one.host, one.holds, way, one.stun, after]

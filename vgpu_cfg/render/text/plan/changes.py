@@ -1,15 +1,9 @@
-"""Changes on a terminal: a block per host, VM or rule, and like hosts or VMs folded into one table.
-
-The first of several similar ones is shown in full; of the others only the differences, of VMs as a table.
-
-The changes of a host: a line per setting, its activation, and similar hosts.
-
-The restart that a written setting waits for is shown further on.
-"""
+"""Changes of a plan on a terminal: like changes folded into one block, and the lines of each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.text import Text
@@ -19,23 +13,151 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Placement, edit_value
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.described import topic_of
-from vgpu_cfg.render.layout.lines import both_ends, fold, short
+from vgpu_cfg.planning.described import PlanTables, topic_of
+from vgpu_cfg.render.layout.lines import Column, both_ends, fold, short, table, table_rows
 from vgpu_cfg.render.layout.most import USUAL, Most
-from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
-from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
 from vgpu_cfg.render.views.plan.whole import BLOCKED, Numbered, effort_of, verb_of, waits_for
 
+TOPIC_WIDTH = 10
+MOST_TOPIC_WIDTH = 40
+_FAR = 30
+_LEAST_ROOM = 20
+"""Values that begin further right than the one get lines of their own where less than the other is left."""
+_SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
+_TABLES = PlanTables()
+_GAP = 2
+_PROBABLY = "probably "
+_BELOW = 8
+_KEYS = {"PROFILE": "gpu", "CPUS": "cpus", "MEMORY": "memory"}
+_COLUMNS = {
+    "STEPS": Column("STEPS", is_right=True),
+    "VM": Column("VM", is_flexible=True),
+    "HOST": Column("HOST", is_flexible=True),
+    "GPU": Column("GPU", is_flexible=True),
+    "PROFILE": Column("PROFILE", is_flexible=True),
+    "CPUS": Column("CPUS"),
+    "MEMORY": Column("MEMORY"),
+}
+Values = Mapping[str, str]
+"""The table's values of a VM, by the titles of its columns."""
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
 _NEW = "new, "
 _SWITCHED = "powered on or off, "
 _MOST_DIFFERENCES = 8
-
 Difference = tuple[str, ...]
-
 _STEP_WIDTH = 13
 _MARGIN = 6
+
+
+def change_lines(
+    number: int,
+    change: Change,
+    placement: Placement | None,
+    width: int,
+    *,
+    number_width: int = 3,
+    topic_width: int = 0,
+    endings: Sequence[str] = (),
+) -> list[Text]:
+    """Lay out one change; its number is on the first line.
+
+    `topic_width` is the least width of the first column; `endings` are put at the ends of the rows.
+    """
+    sign = change.sign
+    body = list(_rows_of(change, placement)) or [("set", Text(change.id))]
+    topic_width = max(
+        [TOPIC_WIDTH, topic_width, *(min(len(topic) + 2, MOST_TOPIC_WIDTH) for topic, _ in body)]
+    )
+    lines: list[Text] = []
+    for index, (topic, words) in enumerate(body):
+        ending = endings[index] if index < len(endings) else ""
+        start = Text(f"{number if not lines else '':>{number_width}} ")
+        start.append(f"{sign} ", style=_SIGN_STYLES.get(sign, ""))
+        start.append(f"{topic:<{topic_width - 2}}  ")
+        hang = " " * start.cell_len
+        room = width - start.cell_len - (len(ending) + 2 if ending else 0)
+        least = max([_LEAST_ROOM, *map(len, words.plain.split())])
+        if room < least and (start.cell_len > _FAR or least <= width - number_width - 5):
+            # A long path or option string would be cut to pieces in what room is left beside its name.
+            lines += both_ends(start, Text(ending, "yellow"), width)
+            margin = Text(" " * (number_width + 5))
+            lines += [margin + part for part in fold(words, width - margin.cell_len)]
+            continue
+        first, *rest = fold(words, room)
+        lines += both_ends(start + first, Text(ending, "yellow"), width) if ending else [start + first]
+        lines += [Text(hang) + part for part in rest]
+    return lines
+
+
+def _rows_of(change: Change, placement: Placement | None) -> Iterator[tuple[str, Text]]:
+    head = change.head(placement)
+    for topic, words in (*(() if head is None else (head,)), *change.rows(placement, _TABLES)):
+        yield topic, Text.assemble(*words)
+
+
+@dataclass(frozen=True, slots=True)
+class UnlikeVm:
+    """A row: numbers of steps, names, the columns by their titles, and other differences."""
+
+    steps: str
+    names: str
+    values: Values
+    others: str
+
+
+def is_tabled(change: Change, edit: Edit) -> bool:
+    """Whether a column of the table shows an edit."""
+    return change.face.equips and edit.key in _KEYS.values()
+
+
+def values_of(changes: Sequence[tuple[int, Change]], placement: Placement | None) -> Values:
+    """Return the possible columns for a VM."""
+    values: dict[str, str] = {}
+    if placement is not None:
+        values["HOST"] = placement.host_name
+        if placement.gpu_pci_ids:
+            probably = "" if placement.is_certain else _PROBABLY
+            values["GPU"] = f"{probably}{', '.join(placement.gpu_pci_ids)}"
+    for title, key in _KEYS.items():
+        told = [edit for _, change in changes for edit in change.edits if is_tabled(change, edit)]
+        counts = Counter(edit_value(edit) for edit in told if edit.key == key)
+        words = (value if count == 1 else f"{count} x {value}" for value, count in counts.items())
+        if counts:
+            values[title] = ", ".join(words)
+    return values
+
+
+def render_unlike(rows: Sequence[UnlikeVm], width: int) -> list[Text]:
+    """Lay out the table; other differences are next to a row, or below it if there is no room."""
+    titles = ("STEPS", "VM", *(title for title in _COLUMNS if any(title in row.values for row in rows)))
+    cells = [[row.steps, row.names, *(row.values.get(title, "") for title in titles[2:])] for row in rows]
+    columns = [_COLUMNS[title] for title in titles]
+    gpus = [row.values.get("GPU", _PROBABLY) for row in rows]
+    if "GPU" in titles and all(words.startswith(_PROBABLY) for words in gpus):
+        columns[titles.index("GPU")] = Column("LIKELY GPU", is_flexible=True)
+        cells = [[word.removeprefix(_PROBABLY) for word in own] for own in cells]
+    others = max((len(row.others) for row in rows), default=0)
+    is_beside = bool(others) and _width_of(table(columns, cells, width)) + _GAP + others <= width
+    if is_beside:
+        columns.append(Column("OTHER"))
+        cells = [[*own, row.others] for own, row in zip(cells, rows, strict=True)]
+    heading, *body = table_rows(columns, cells, width)
+    lines = list(heading)
+    for own, row in zip(body, rows, strict=True):
+        lines += own
+        lines += [] if is_beside else _below(row.others, width)
+    return lines
+
+
+def _width_of(lines: Sequence[Text]) -> int:
+    return max((line.cell_len for line in lines), default=0)
+
+
+def _below(words: str, width: int) -> Iterator[Text]:
+    margin = " " * _BELOW
+    for part in fold(Text(words), width - len(margin)) if words else ():
+        yield Text(margin) + part
 
 
 @dataclass(slots=True)

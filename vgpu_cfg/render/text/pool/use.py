@@ -1,19 +1,34 @@
-"""The use of GPUs: a row per GPU, VM, plan or owner, or why it is not measurable."""
+"""The use of GPUs on a terminal: a row per GPU, VM, plan or owner, hours of GPUs, and reservations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from rich.text import Text
 
 from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.planning.pool.calendar import ReservationCalendar
+from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
-from vgpu_cfg.render.layout.lines import Cell, Column, abridged, fold, fold_hosts, hanging, size, table_rows
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    abridged,
+    both_ends,
+    fold,
+    fold_hosts,
+    hanging,
+    size,
+    table,
+    table_rows,
+)
 from vgpu_cfg.render.layout.most import ALL, USUAL, Most, foremost, others
 from vgpu_cfg.render.views.estate.fit import UseTable
+from vgpu_cfg.render.views.run.run_steps import moment_text
 
 UNMEASURED = "not measurable"
 _COLUMNS = (
@@ -32,6 +47,28 @@ _VALUES: Mapping[UseSort, Callable[[UseRow], float | None]] = {
     UseSort.TEMPERATURE: lambda row: row.temperature_celsius,
     UseSort.POWER: lambda row: row.power_watts,
 }
+_MOST_ROWS, _MOST_RUNS = 40, 8
+_ROWS = (
+    Column("PLAN", is_flexible=True),
+    Column("CLUSTER", is_flexible=True),
+    Column("BOARD"),
+    Column("GPUS", is_right=True),
+    Column("FROM"),
+    Column("UNTIL"),
+    Column("STATE"),
+    Column("RUNNING ON", is_right=True, drop=2),
+    Column("BY", is_flexible=True, drop=1),
+)
+_FREE = (
+    Column("CLUSTER", is_flexible=True),
+    Column("BOARD"),
+    Column("AT"),
+    Column("GPUS", is_right=True),
+    Column("IN USE", is_right=True),
+    Column("RESERVED", is_right=True),
+    Column("FREE", is_right=True),
+)
+NOTE = "Whole GPUs. IN USE is the number of GPUs used by VMs without a reservation. Enforced for plans only."
 
 
 def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
@@ -140,3 +177,101 @@ def _unmeasured(pool: GpuPool, shown: UseTable) -> Iterator[str]:
 
 def _folded(notes: Sequence[str], width: int) -> list[Text]:
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
+
+
+def render_hours(found: Hours, by: str, width: int, *, server: str) -> list[Text]:
+    """Lay out who held how much; of very many rows and names the first."""
+    total = sum(row.gpu_hours for row in found.rows)
+    left = Text(f"{total:,.1f} GPU-hours", "bold")
+    right = Text(f"{server}, {moment_text(found.since)} to {moment_text(found.until)}", "dim")
+    columns = (
+        Column(by.partition(":")[2].upper() or by.upper(), is_flexible=True),
+        Column("GPU-HOURS", is_right=True),
+        Column("SHARE", is_right=True, drop=1),
+        Column("DEVICE-HOURS", is_right=True, drop=2),
+        Column("VMS", is_flexible=True, drop=3),
+    )
+    lines = both_ends(left, right, width)
+    if found.rows:
+        told, rest = found.rows[:_MOST_ROWS], found.rows[_MOST_ROWS:]
+        lines += table(columns, [_hour_cells(row, total, by) for row in told], width)
+        lines += others("rows", ("" for _ in rest), width, where="--csv lists all")
+    return [*lines, *_hour_notes(found, width)]
+
+
+def _hour_cells(row: HoursRow, total: float, by: str) -> list[Cell]:
+    return [
+        row.name or f"(no {by.partition(':')[2] or by})",
+        f"{row.gpu_hours:,.1f}",
+        f"{100 * row.gpu_hours / total:.0f} %" if total else "",
+        f"{row.device_hours:,.1f}",
+        abridged(sorted(row.vms), _MOST_RUNS) if by != "vm" else "",
+    ]
+
+
+def _hour_notes(found: Hours, width: int) -> list[Text]:
+    notes = ["A VM uses its GPUs while powered on. Based on current devices; deleted VMs are not counted."]
+    if found.unread:
+        notes.append(f"Events could not be read: {found.unread}. Only the uptime of running VMs is counted.")
+    elif found.reaches is not None:
+        notes.append(
+            f"The oldest vCenter event is from {moment_text(found.reaches)}. For earlier times, only VMs "
+            "that have been running ever since are counted."
+        )
+    if found.uncounted:
+        names = ", ".join(found.uncounted)
+        notes.append(
+            f"{counted(len(found.uncounted), 'profile')} not in catalog, counted as whole GPUs: {names}."
+        )
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
+
+
+def render_reservations(found: ReservationCalendar, server: str, width: int) -> list[Text]:
+    """Lay out all reservations, and the free GPUs at each of their beginnings and ends."""
+    head = both_ends(Text(server, "bold"), Text(f"at {_time(found.now)} UTC"), width)
+    lines = [*head, Text("")]
+    if not found.rows:
+        lines.append(Text("No GPUs are reserved."))
+    else:
+        rows: list[list[Cell]] = [
+            [
+                row.plan,
+                row.cluster,
+                row.board,
+                str(row.gpus),
+                _time(row.begins),
+                _time(row.ends),
+                row.state,
+                str(row.running or ""),
+                row.account,
+            ]
+            for row in found.rows
+        ]
+        lines += [Text("RESERVED", style="bold"), *table(_ROWS, rows, width), Text("")]
+        lines += [Text("FREE OVER TIME", style="bold"), *table(_FREE, _free(found), width)]
+        lines += fold(Text(f"  {NOTE}", "dim"), width, hang=2)
+    for name in found.unread:
+        lines += fold(
+            Text(f"The alarm {name!r} was edited and no longer contains a valid reservation."), width
+        )
+    return lines
+
+
+def _free(found: ReservationCalendar) -> list[list[Cell]]:
+    return [
+        [
+            pool.cluster,
+            pool.board,
+            "now" if moment.at == found.now else _time(moment.at),
+            str(moment.total),
+            str(moment.staying),
+            str(sum(gpus for _, gpus in moment.reserved)),
+            Text(str(moment.free), style="red" if moment.free < 0 else ""),
+        ]
+        for pool in found.pools
+        for moment in pool.moments
+    ]
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"

@@ -1,25 +1,24 @@
-"""The end of a run: one line, tables of its hosts and VMs, a block for each failure, the next command.
-
-The hosts of a run: a row each, and under it the values that were not confirmed.
-
-The end of a rollback: steps undone, steps not undone with the reasons, and the rest.
-"""
+"""The end of a run on a terminal: hosts and VMs, failures, rollback, emptied hosts, the next command."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from rich.text import Text
 
+from vgpu_cfg.changes.by_hand import command
 from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, Rollback
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, Rollback, in_place
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -33,6 +32,7 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, others
+from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.run.host_result import (
@@ -60,10 +60,7 @@ _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
 _MOST_SKIPPED = 8
 _MANY_STEPS = 3
-
-
 _VERDICT_STYLES = {"STOPPED": "yellow", "FAILED": "red", "WAITING": "magenta", "DONE": "green"}
-
 _HOSTS_COLUMNS = (
     Column("HOST", is_flexible=True),
     Column("STATE"),
@@ -287,8 +284,8 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
     if not isinstance(change, ManualStep):
         return lines
     lines += hanging("do", change.text, width, style="bold")
-    for index, command in enumerate(change.commands):
-        lines += _to_type("" if index else "run", command, width)
+    for index, typed in enumerate(change.commands):
+        lines += _to_type("" if index else "run", typed, width)
     for index, proof in enumerate(change.proofs):
         lines += hanging("" if index else "verify", proof, width)
     if next_command and change.needs_acknowledgement:
@@ -394,3 +391,56 @@ def _rollback_head(rollback: Rollback) -> str:
 
 def _labelled(label: str, text: str, width: int) -> list[Text]:
     return hanging(label, text, width, indent=0, label_width=9, style="bold yellow")
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The current state of a host to be emptied, and the VMs that still run there."""
+
+    host: Host
+    running: tuple[str, ...]
+    back: str
+
+    @classmethod
+    def of(cls, host: Host, after: Inventory, back: str) -> Self:
+        """Look at a host after the run; `back` is the command that gives it back."""
+        return cls(host, tuple(vm.name for vm in running_vms(host, after)), back)
+
+
+def render_upkeep(
+    plan: Plan, report: Report | None, width: int, *, drained: Drained | None = None, journal: str = ""
+) -> list[Text]:
+    """Lay out the completed work, nothing without a report; for a `drained` host its current state."""
+    findings = render_findings(plan.diagnostics, width)
+    apart = [Text(""), *findings] if findings else []
+    ending = _left(drained, width) if drained is not None else []
+    if report is None:
+        return [Text(f"Nothing to do for {plan.name}: already in the requested state."), *apart, *ending]
+    done = in_place(report.outcomes)
+    lines: list[Text] = []
+    for change in plan.changes:
+        for words in change.came_to if change.id in done else ():
+            lines += fold(Text(words), width, hang=2)
+    for outcome in report.failed:
+        lines += fold(Text(f"{outcome.change_id} failed: {outcome.message}", "red"), width, hang=2)
+        lines += hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else []
+    log = hanging("LOG", journal, width, indent=0, label_width=6, style="dim") if journal else []
+    return [*lines, *apart, *ending, *log]
+
+
+def _left(drained: Drained, width: int) -> list[Text]:
+    """Say whether a host is empty now, and what to do with it."""
+    name = drained.host.name
+    if drained.running:
+        words = (
+            f"{name} still runs {', '.join(drained.running)}; to continue, rerun the command with the "
+            "same options"
+        )
+        return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
+    enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
+    return [
+        Text(""),
+        *fold(Text(f"{name} runs no VMs and can enter maintenance mode", "bold green"), width, hang=2),
+        *hanging("NEXT", enter, width, indent=0, label_width=6),
+        *hanging("THEN", f"{drained.back}   when maintenance is complete", width, indent=0, label_width=6),
+    ]
