@@ -22,8 +22,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.views.plan.disruption import view_unknown
-from vgpu_cfg.render.views.plan.whole import canary_text
+from vgpu_cfg.render.views.plan import canary_text, view_unknown
 
 Edits = dict[str, dict[str, Any]]
 """By change, and by key: its text, or several; None where the change must not have such an edit."""

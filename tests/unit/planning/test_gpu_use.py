@@ -17,7 +17,7 @@ from vgpu_cfg.planning.pool.summary import read_pool, reclaim_steps
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.pool.use import render_use
-from vgpu_cfg.render.views.estate.fit import UseTable
+from vgpu_cfg.render.views.estate.inventory import UseTable
 
 A, B = "0000:21:00.0", "0000:41:00.0"
 END = datetime(2026, 1, 5, 8, tzinfo=UTC)

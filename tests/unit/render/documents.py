@@ -35,16 +35,15 @@ from vgpu_cfg.render.data.documents import several_data
 from vgpu_cfg.render.data.format import error_data
 from vgpu_cfg.render.data.upkeep import absence_data, clean_data, trial_data, upgrade_data
 from vgpu_cfg.render.data.verification import watch_data, watch_metrics
-from vgpu_cfg.render.markdown.as_run import as_run_data
 from vgpu_cfg.render.markdown.comment import render_comment, render_error_comment
+from vgpu_cfg.render.markdown.runbook import as_run_data
 from vgpu_cfg.render.page.estate import render_absence_page, render_inventory_page, render_reservations_page
 from vgpu_cfg.render.page.plan import render_plan_page, render_run_page, render_status_page
 from vgpu_cfg.render.page.verification import render_branch_page, render_verification_page
 from vgpu_cfg.render.text.estate.privileges import govc_script, powercli_script
 from vgpu_cfg.render.views.estate.inventory import view_inventory
-from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 from vgpu_cfg.render.views.pictures.estate_map import view_map
-from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
+from vgpu_cfg.render.views.pictures.plan_picture import view_absence_picture, view_plan_picture
 from vgpu_cfg.render.views.status import StatusView, view_status
 from vgpu_cfg.render.views.verification import view_report
 

@@ -22,8 +22,7 @@ from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.plan.whole import PlanShown, lost_lines, render_plan
 from vgpu_cfg.render.text.pool.gpus import render_pool
 from vgpu_cfg.render.text.status import render_status
-from vgpu_cfg.render.views.estate.fit import UseTable
-from vgpu_cfg.render.views.estate.inventory import view_inventory
+from vgpu_cfg.render.views.estate.inventory import UseTable, view_inventory
 from vgpu_cfg.render.views.status import view_status
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from vgpu_cfg.render.text.pool.fit import render_fit, render_room, render_size
 from vgpu_cfg.render.text.pool.gpus import render_pool
 from vgpu_cfg.render.text.pool.use import render_hours, render_reservations
 from vgpu_cfg.render.text.several import heading, render_sums
-from vgpu_cfg.render.views.estate.fit import FitView, UseTable, cordon_rows
+from vgpu_cfg.render.views.estate.inventory import FitView, UseTable, cordon_rows
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from vgpu_cfg.render.text.run.history import (
     render_run_locks,
 )
 from vgpu_cfg.render.text.run.summary import Drained, render_summary, render_upkeep
-from vgpu_cfg.render.views.run.past_runs import RunRow, view_run
-from vgpu_cfg.render.views.run.run_steps import StepDone, steps_done
+from vgpu_cfg.render.views.run.run_steps import RunRow, StepDone, steps_done, view_run
 
 NOW = samples.READ_AT
 SERVER = "vc01.example.com"

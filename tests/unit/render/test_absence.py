@@ -30,7 +30,7 @@ from vgpu_cfg.render.data.upkeep import absence_data
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.page.estate import render_absence_page
 from vgpu_cfg.render.text.estate.upgrade import render_absence
-from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
+from vgpu_cfg.render.views.pictures.plan_picture import view_absence_picture
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 

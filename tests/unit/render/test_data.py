@@ -51,9 +51,8 @@ from vgpu_cfg.render.data.pool import (
     site_changes_data,
 )
 from vgpu_cfg.render.data.upkeep import absence_data
-from vgpu_cfg.render.markdown.as_run import runbook_data
-from vgpu_cfg.render.views.estate.fit import FitView, cordon_rows
-from vgpu_cfg.render.views.estate.inventory import InventoryView, view_inventory
+from vgpu_cfg.render.markdown.runbook import runbook_data
+from vgpu_cfg.render.views.estate.inventory import FitView, InventoryView, cordon_rows, view_inventory
 from vgpu_cfg.render.views.estate.topology import AtsLinkRow, AtsRow, WiredRow
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 from vgpu_cfg.render.views.status import view_status

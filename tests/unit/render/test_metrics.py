@@ -37,7 +37,7 @@ from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
 from vgpu_cfg.render.text.pool.gpus import render_pool
 from vgpu_cfg.render.text.pool.use import percent
-from vgpu_cfg.render.views.estate.fit import UseTable
+from vgpu_cfg.render.views.estate.inventory import UseTable
 from vgpu_cfg.render.views.pictures.estate_map import view_map
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session

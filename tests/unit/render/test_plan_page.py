@@ -16,7 +16,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.render.data.documents import plan_data
 from vgpu_cfg.render.page.plan import render_plan_page
 from vgpu_cfg.render.views.pictures.plan_picture import Mark, view_plan_picture
-from vgpu_cfg.render.views.plan.whole import plan_counts
+from vgpu_cfg.render.views.plan import plan_counts
 
 HOSTILE = "</script><script>alert(1)</script>\"'&amp;\u202ex"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.execution.makers import create, power_on
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
-from vgpu_cfg.render.views.run.time_left import TimeLeft, words_of
+from vgpu_cfg.render.views.run.timeline import TimeLeft, words_of
 
 BEGIN = datetime(2026, 5, 4, 9, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.markdown.runbook import render_runbook
 from vgpu_cfg.render.text.plan.whole import render_plan, render_unknown
 from vgpu_cfg.render.text.status import render_status
-from vgpu_cfg.render.views.plan.disruption import view_unknown
+from vgpu_cfg.render.views.plan import view_unknown
 from vgpu_cfg.render.views.status import view_status
 
 ONLY_UNKNOWN = "host-shell-closed-and-nothing-else"

@@ -36,8 +36,7 @@ from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.render.layout.console import make_console
-from vgpu_cfg.render.markdown.as_run import render_as_run
-from vgpu_cfg.render.markdown.runbook import render_runbook
+from vgpu_cfg.render.markdown.runbook import render_as_run, render_runbook
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.estate.profiles import render_profiles
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan

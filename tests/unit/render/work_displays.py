@@ -26,7 +26,7 @@ from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
 from vgpu_cfg.render.text.pool.use import render_use
 from vgpu_cfg.render.text.run.history import render_freezes, render_thawed
 from vgpu_cfg.render.text.verification import render_watch
-from vgpu_cfg.render.views.estate.fit import UseTable
+from vgpu_cfg.render.views.estate.inventory import UseTable
 
 if TYPE_CHECKING:
     from rich.text import Text

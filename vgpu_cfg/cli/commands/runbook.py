@@ -77,7 +77,7 @@ def runbook(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.markdown.as_run import as_run_data, render_as_run, runbook_data
+    from vgpu_cfg.render.markdown.runbook import as_run_data, render_as_run, runbook_data
 
     request = read_request(path, variables, variable_files)
     if as_run:

@@ -247,7 +247,7 @@ def refuse_errors(plan: Plan, fixes: Suggestion | None = None, *, is_shown: bool
 
 def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None:
     """Return the error that refuses a plan, None if there is none."""
-    from vgpu_cfg.render.views.plan.whole import alike
+    from vgpu_cfg.render.views.plan import alike
 
     errors = plan.errors
     if not errors:

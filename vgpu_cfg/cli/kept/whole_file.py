@@ -79,7 +79,7 @@ def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventor
     """Write what becomes of VMs without something, with the estate before and after."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.render.page.estate import render_absence_page
-    from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
+    from vgpu_cfg.render.views.pictures.plan_picture import view_absence_picture
 
     write_page(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
 

@@ -103,7 +103,7 @@ def pool(
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.pool.gpus import render_pool
-    from vgpu_cfg.render.views.estate.fit import UseTable, cordon_rows
+    from vgpu_cfg.render.views.estate.inventory import UseTable, cordon_rows
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
@@ -151,7 +151,7 @@ def fits(
     from vgpu_cfg.planning.pool.reservations import now_of
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.pool.fit import render_fit
-    from vgpu_cfg.render.views.estate.fit import FitView
+    from vgpu_cfg.render.views.estate.inventory import FitView
 
     observed = grown.observed
     counted = {fit.host.moid: fit.host for fit in found.hosts}

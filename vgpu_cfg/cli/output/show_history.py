@@ -23,7 +23,7 @@ def runs(
     """Print runs of a server ("" for any), the newest first; `notes` are the sources that were not read."""
     from vgpu_cfg.render.data.history import history_data
     from vgpu_cfg.render.text.run.history import render_history
-    from vgpu_cfg.render.views.run.past_runs import view_run
+    from vgpu_cfg.render.views.run.run_steps import view_run
 
     rows = [view_run(run.entry, run.began_at, run.ended_at, run.known_from) for run in found]
     if output is OutputFormat.JSON:
@@ -37,8 +37,7 @@ def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[
     from vgpu_cfg.execution import read_journal
     from vgpu_cfg.render.data.history import run_data
     from vgpu_cfg.render.text.run.history import render_run
-    from vgpu_cfg.render.views.run.past_runs import view_run
-    from vgpu_cfg.render.views.run.run_steps import steps_done
+    from vgpu_cfg.render.views.run.run_steps import steps_done, view_run
 
     row = view_run(run.entry, run.began_at, run.ended_at, run.known_from)
     record = read_journal(run.journal) if run.journal is not None else None

@@ -59,7 +59,7 @@ def watch_use(
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.layout.most import usual
     from vgpu_cfg.render.text.pool.use import render_use
-    from vgpu_cfg.render.views.estate.fit import UseTable
+    from vgpu_cfg.render.views.estate.inventory import UseTable
 
     def frame() -> Frame:
         observed = read()

@@ -27,7 +27,7 @@ from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data, error_data
 from vgpu_cfg.render.layout.profiles import pci_text
 from vgpu_cfg.render.views.estate.inventory import InventoryView
-from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 from vgpu_cfg.render.views.run.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.run.run_steps import result_rows
 from vgpu_cfg.render.views.several import Several

@@ -9,8 +9,7 @@ from typing import Any
 
 from vgpu_cfg.model.locks import KeptFreeze, Lock, Locks
 from vgpu_cfg.render.data.format import FORMAT
-from vgpu_cfg.render.views.run.past_runs import RunRow
-from vgpu_cfg.render.views.run.run_steps import StepDone
+from vgpu_cfg.render.views.run.run_steps import RunRow, StepDone
 
 
 def history_data(rows: Sequence[RunRow], server: str, notes: Sequence[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.site_changes import SiteChange
 from vgpu_cfg.planning.sizing.candidates import Candidate
 from vgpu_cfg.planning.sizing.standing import Model, StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data
-from vgpu_cfg.render.views.estate.fit import CordonRow, FitView
+from vgpu_cfg.render.views.estate.inventory import CordonRow, FitView
 
 
 def pool_data(

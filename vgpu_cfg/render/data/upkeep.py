@@ -20,7 +20,7 @@ from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, 
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.data.history import run_row_data
 from vgpu_cfg.render.data.pool import spare_data
-from vgpu_cfg.render.views.run.past_runs import view_run
+from vgpu_cfg.render.views.run.run_steps import view_run
 
 _HOW = {how: how.value for how in How} | {How.COLD: "off"}
 """A VM that is off while it moves differs from one that stays off by its destination."""

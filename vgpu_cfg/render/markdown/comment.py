@@ -16,8 +16,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
-from vgpu_cfg.render.views.plan.disruption import disruption_rows
-from vgpu_cfg.render.views.plan.whole import ChangeRow, alike, change_rows, plan_counts
+from vgpu_cfg.render.views.plan import ChangeRow, alike, change_rows, disruption_rows, plan_counts
 
 MOST_BYTES = 65_536
 """GitHub's limit, in characters; GitLab's is 1,048,576. Bytes are the stricter count."""

@@ -15,8 +15,8 @@ from vgpu_cfg.planning.upkeep.absence import Absence, How
 from vgpu_cfg.render.layout.lines import size
 from vgpu_cfg.render.page.frame import Tile, Tone, moment_words, render_frame
 from vgpu_cfg.render.views.estate.absence import view_absence
-from vgpu_cfg.render.views.pictures.absence_picture import AbsencePicture
 from vgpu_cfg.render.views.pictures.estate_map import EstateMap
+from vgpu_cfg.render.views.pictures.plan_picture import AbsencePicture
 
 _LEVEL_TONES: dict[Level, Tone] = {
     Level.BROKEN: "bad",

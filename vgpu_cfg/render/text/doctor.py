@@ -19,7 +19,7 @@ from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, size, table
 from vgpu_cfg.render.layout.most import MOST_LINES
 from vgpu_cfg.render.text.run.history import render_history
-from vgpu_cfg.render.views.run.past_runs import view_run
+from vgpu_cfg.render.views.run.run_steps import view_run
 
 STYLES = {
     Level.BROKEN: "bold red",

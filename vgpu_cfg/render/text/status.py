@@ -16,8 +16,7 @@ from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import render_unknown
 from vgpu_cfg.render.views.estate.inventory import profile_text
-from vgpu_cfg.render.views.host_status import HostStatus
-from vgpu_cfg.render.views.status import GuestStatus, StatusView, VmRow, state_word, verdict_of
+from vgpu_cfg.render.views.status import GuestStatus, HostStatus, StatusView, VmRow, state_word, verdict_of
 
 MOST_SHOWN = 6
 """So many differences of one VM or host are shown unless all are asked for."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
-from vgpu_cfg.render.markdown.as_run import render_as_run
+from vgpu_cfg.render.markdown.runbook import render_as_run
 from vgpu_cfg.render.views.run.run_steps import steps_done
 
 PLAN = host_samples.two_with_one_reboot()

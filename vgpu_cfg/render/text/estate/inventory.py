@@ -14,8 +14,7 @@ from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.site_changes import Fate, SiteChange
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, size, table, table_rows
 from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, foremost_groups, others
-from vgpu_cfg.render.views.estate.fit import CordonRow
-from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView, profile_text
+from vgpu_cfg.render.views.estate.inventory import CordonRow, GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.estate.topology import above_text, ats_text, nic_text, nvlink_text, short
 
 _COLUMNS = (

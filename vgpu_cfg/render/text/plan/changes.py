@@ -16,7 +16,7 @@ from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.described import PlanTables, topic_of
 from vgpu_cfg.render.layout.lines import Column, both_ends, fold, short, table, table_rows
 from vgpu_cfg.render.layout.most import USUAL, Most
-from vgpu_cfg.render.views.plan.whole import BLOCKED, Numbered, effort_of, verb_of, waits_for
+from vgpu_cfg.render.views.plan import BLOCKED, Numbered, effort_of, verb_of, waits_for
 
 TOPIC_WIDTH = 10
 MOST_TOPIC_WIDTH = 40

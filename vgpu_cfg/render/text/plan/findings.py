@@ -16,7 +16,7 @@ from vgpu_cfg.changes.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import MAX_PROSE, abridged, abridged_runs, fold, hanging, short
 from vgpu_cfg.render.layout.most import USUAL, Most
-from vgpu_cfg.render.views.plan.whole import alike
+from vgpu_cfg.render.views.plan import alike
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _ORDER = tuple(_STYLES)

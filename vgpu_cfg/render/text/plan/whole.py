@@ -43,14 +43,16 @@ from vgpu_cfg.render.text.plan.changes import (
     render_followers,
 )
 from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.views.plan.disruption import UnknownRow, other_disruptions, view_unknown
-from vgpu_cfg.render.views.plan.whole import (
+from vgpu_cfg.render.views.plan import (
     BLOCKED,
     HostEffort,
+    UnknownRow,
     canary_text,
     error_count,
     host_efforts,
+    other_disruptions,
     plan_counts,
+    view_unknown,
 )
 
 _DISRUPTION_COLUMNS = (

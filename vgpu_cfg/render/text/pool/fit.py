@@ -20,7 +20,7 @@ from vgpu_cfg.planning.sizing.standing import Model, RoomSheet, Sharding, Standi
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold_hosts, hanging, size, table
 from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.whole import lost_lines
-from vgpu_cfg.render.views.estate.fit import FitView
+from vgpu_cfg.render.views.estate.inventory import FitView
 
 _COLUMNS = (
     Column("HOST"),

@@ -35,7 +35,7 @@ from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, for
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.estate.inventory import render_cordons
 from vgpu_cfg.render.text.pool.use import over, percent, render_use
-from vgpu_cfg.render.views.estate.fit import CordonRow, UseTable
+from vgpu_cfg.render.views.estate.inventory import CordonRow, UseTable
 
 _POOL_COLUMNS = (
     Column("BOARD", is_flexible=True),

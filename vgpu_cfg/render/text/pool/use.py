@@ -27,7 +27,7 @@ from vgpu_cfg.render.layout.lines import (
     table_rows,
 )
 from vgpu_cfg.render.layout.most import ALL, USUAL, Most, foremost, others
-from vgpu_cfg.render.views.estate.fit import UseTable
+from vgpu_cfg.render.views.estate.inventory import UseTable
 from vgpu_cfg.render.views.run.run_steps import moment_text
 
 UNMEASURED = "not measurable"

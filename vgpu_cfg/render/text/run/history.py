@@ -22,8 +22,7 @@ from vgpu_cfg.render.layout.lines import (
     table_on_a_screen,
 )
 from vgpu_cfg.render.layout.most import MOST_LINES
-from vgpu_cfg.render.views.run.past_runs import RunRow
-from vgpu_cfg.render.views.run.run_steps import StepDone, moment_text
+from vgpu_cfg.render.views.run.run_steps import RunRow, StepDone, moment_text
 
 _COLUMNS = (
     Column("STARTED"),

@@ -17,7 +17,7 @@ from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.wording import duration, shown
 from vgpu_cfg.render.layout.console import print_lines, width_of
 from vgpu_cfg.render.layout.lines import fold, harmless
-from vgpu_cfg.render.views.run.time_left import TimeLeft, words_of
+from vgpu_cfg.render.views.run.timeline import TimeLeft, words_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""An inventory as rows for readers: hosts, GPUs with holders and room, NICs, NUMA nodes, vGPUs, datastores.
+"""An inventory as rows for readers: hosts, GPUs with holders and room, NICs, VMs, cordons, and what fits.
 
 The rows are plain values; tables and JSON are two prints of them.
 """
@@ -6,10 +6,12 @@ The rows are plain values; tables and JSON are two prints of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.observed.inventory import (
     Connection,
     DeviceGroupInfo,
@@ -20,12 +22,15 @@ from vgpu_cfg.model.observed.inventory import (
     Inventory,
 )
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.pool.gpus import obstacle_text, out_of_use
-from vgpu_cfg.render.views.estate.fit import CordonRow, cordon_rows
+from vgpu_cfg.planning.pool.fit import next_step
+from vgpu_cfg.planning.pool.gpus import PooledGpu, obstacle_text, out_of_use
+from vgpu_cfg.planning.pool.shapes import Fits
+from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.views.estate.topology import (
     AtsRow,
     DisagreementRow,
@@ -38,6 +43,76 @@ from vgpu_cfg.render.views.estate.topology import (
     nvlink_row,
     wired_rows,
 )
+
+DEVICE_MODES = {
+    "host": "host",
+    "enhancedDirectPath": "Enhanced DirectPath",
+    "vGpuSameSize": "same size",
+    "vGpuMixedSize": "mixed size",
+}
+"""Names of vim `HostPciPassthruInfoDirectPathDeviceMode` for a GPU on which nothing runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitView:
+    """The question, of which server, and the answer; `gpus` are those of the hosts by moid.
+
+    `left_out` are requested hosts that accept no VM; `lost` do not respond, and have VMs of the requested
+    line of the plan; `now` is the time by vCenter's clock. `added` are names of assumed hosts, by their
+    words, `as_it_is` how many fit without these.
+    """
+
+    server: str
+    read_at: str
+    request: str
+    fits: Fits
+    clusters: Mapping[str, str]
+    gpus: Mapping[str, Sequence[PooledGpu]]
+    left_out: Sequence[Host] = ()
+    lost: Sequence[LostHost] = ()
+    added: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    as_it_is: int | None = None
+    now: datetime | None = None
+
+    @property
+    def next_step(self) -> str:
+        """Ways to make room, if nothing fits."""
+        return next_step(self.fits.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class UseTable:
+    """Rows in the order of the GPUs, or sorted where `sort` is given."""
+
+    rows: tuple[UseRow, ...]
+    by: UseBy = UseBy.GPU
+    sort: UseSort | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CordonRow:
+    """A cordon; `gpu` is empty if it is of the host, `by` and `since` if unknown."""
+
+    host: str
+    gpu: str
+    reason: str
+    by: str
+    since: str
+
+
+def cordon_rows(hosts: Iterable[Host]) -> tuple[CordonRow, ...]:
+    """Make a row of each cordon, in the hosts' order."""
+    return tuple(
+        CordonRow(
+            host=host.name,
+            gpu=cordon.pci_id,
+            reason=cordon.reason,
+            by=cordon.by,
+            since=cordon.since.isoformat() if cordon.since is not None else "",
+        )
+        for host in hosts
+        for cordon in host.cordons
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,15 +386,6 @@ def _label(profile: str) -> str:
     """Return what follows the prefix, slices included: "40c", "1-5c"."""
     parsed = VgpuProfile.parse(profile)
     return profile.removeprefix(f"{parsed.prefix}-")
-
-
-DEVICE_MODES = {
-    "host": "host",
-    "enhancedDirectPath": "Enhanced DirectPath",
-    "vGpuSameSize": "same size",
-    "vGpuMixedSize": "mixed size",
-}
-"""Names of vim `HostPciPassthruInfoDirectPathDeviceMode` for a GPU on which nothing runs."""
 
 
 def _mode(state: GpuState, gpu: Gpu) -> str:

@@ -1,12 +1,8 @@
-"""The result of each step of a run, in words: for a document of it, and for a list on a terminal.
-
-The result of a run as a whole: one word for it, and counts of its steps.
-
-The results of a run's VMs: the current state of each, its tasks and its time.
-"""
+"""Runs as rows: who ran what and when, the result of each host, step and VM, and the verdict on the whole."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +13,8 @@ from vgpu_cfg.changes.change import Change, StageGuest
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.views.run.host_result import host_result_counts, is_settled
 from vgpu_cfg.render.views.status import VmRow, gpus_by_vm, make_row, staged_status
@@ -24,6 +22,8 @@ from vgpu_cfg.render.views.status import VmRow, gpus_by_vm, make_row, staged_sta
 _NOT_ENDED = "not finished"
 _NOT_BEGUN = "not started"
 _WORDS = {OutcomeStatus.NOT_NEEDED: "already done", OutcomeStatus.FAILED: "FAILED"}
+NO_END = "end unknown"
+"""The result of a run that goes on, or was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +208,78 @@ def seconds_of(outcomes: Sequence[Outcome]) -> float:
     began = [outcome.started_at for outcome in outcomes if outcome.started_at is not None]
     ended = [outcome.ended_at for outcome in outcomes if outcome.ended_at is not None]
     return (max(ended) - min(began)).total_seconds() if began and ended else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run. `result` is "" if no end of it is recorded; times and `changes` are None if unknown."""
+
+    run: str
+    command: str
+    plan: str
+    plan_id: str
+    digest: str
+    occasion: Occasion
+    user: str
+    machine: str
+    account: str
+    began_at: datetime | None
+    ended_at: datetime | None
+    result: str
+    changes: int | None
+    done: int
+    failed: int
+    tasks: int
+    known_from: tuple[str, ...]
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, which is enough to name the run; the whole of a journal's name."""
+        return self.run[:8] if re.fullmatch("[0-9a-f]{12}", self.run) else self.run
+
+    @property
+    def who(self) -> str:
+        """The account and the machine of its start; that at vCenter if there is no other."""
+        return " on ".join(part for part in (self.user, self.machine) if part) or self.account
+
+    @property
+    def result_text(self) -> str:
+        """How it ended, with counts."""
+        if not self.result:
+            return NO_END
+        if self.result == RunResult.DONE and self.changes in (None, self.done):
+            return f"done, {counted(self.done, 'change')}"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.result}, {self.done} of {self.changes}{failed}"
+
+    @property
+    def seconds(self) -> float | None:
+        """Its duration, if both ends are known."""
+        if self.began_at is None or self.ended_at is None:
+            return None
+        return (self.ended_at - self.began_at).total_seconds()
+
+
+def view_run(
+    entry: RunEntry, began_at: datetime | None, ended_at: datetime | None, known_from: Sequence[str]
+) -> RunRow:
+    """Return the row of a run."""
+    return RunRow(
+        run=entry.run,
+        command=entry.command,
+        plan=entry.plan,
+        plan_id=entry.plan_id,
+        digest=entry.digest,
+        occasion=entry.occasion,
+        user=entry.user,
+        machine=entry.machine,
+        account=entry.account,
+        began_at=began_at,
+        ended_at=ended_at,
+        result=entry.result or "",
+        changes=entry.changes if entry.digest else None,
+        done=entry.done,
+        failed=entry.failed,
+        tasks=entry.tasks,
+        known_from=tuple(known_from),
+    )
