@@ -87,8 +87,6 @@ def listening(collector: SiteCollector, address: str, port: int) -> Iterator[int
     """
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
-    from vgpu_cfg.cli.output.show_metrics import make_server
-
     registry = CollectorRegistry()
     registry.register(collector)
     try:

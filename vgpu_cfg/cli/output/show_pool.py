@@ -53,7 +53,6 @@ def watch_use(
 ) -> None:
     """Keep the use of the wanted hosts' GPUs on the terminal until Ctrl-C."""
     from vgpu_cfg.cli.compose import SystemClock
-    from vgpu_cfg.cli.output.show_pool import watch
     from vgpu_cfg.planning.pool.summary import read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.layout.console import make_console

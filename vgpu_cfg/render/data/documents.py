@@ -28,8 +28,7 @@ from vgpu_cfg.render.data.format import FORMAT, Data, error_data
 from vgpu_cfg.render.layout.profiles import pci_text
 from vgpu_cfg.render.views.estate.inventory import InventoryView
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
-from vgpu_cfg.render.views.run.host_result import HostRow, host_rows
-from vgpu_cfg.render.views.run.run_steps import result_rows
+from vgpu_cfg.render.views.run.run_steps import HostResult, host_rows, result_rows
 from vgpu_cfg.render.views.several import Several
 from vgpu_cfg.render.views.status import StatusView
 
@@ -132,7 +131,7 @@ def _effort(effort: HostEffort) -> Data:
     }
 
 
-def _host_row(row: HostRow) -> Data:
+def _host_row(row: HostResult) -> Data:
     """Return what became of one host, with every setting's last reading."""
     return asdict(row) | {"readings": [reading.model_dump(mode="json") for reading in row.readings]}
 

@@ -26,8 +26,7 @@ from vgpu_cfg.planning.networks.network_users import switch_needs
 from vgpu_cfg.render.markdown.quoting import LabAccess, RunbookStep, environment, tidy
 from vgpu_cfg.render.markdown.switches import SwitchView, switch_view
 from vgpu_cfg.render.views.plan import alike, at_most, canary_text, disruption_rows, plan_counts, waits_for
-from vgpu_cfg.render.views.run.host_result import HostRow, host_rows, standing_text
-from vgpu_cfg.render.views.run.run_steps import moment_text, steps_done
+from vgpu_cfg.render.views.run.run_steps import HostResult, host_rows, moment_text, standing_text, steps_done
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 
@@ -196,7 +195,7 @@ def render_as_run(
     return tidy(text)
 
 
-def _read_back(row: HostRow) -> str:
+def _read_back(row: HostResult) -> str:
     if not row.readings:
         return ""
     return f"{len(row.readings) - len(row.unsettled)} of {len(row.readings)} as expected"

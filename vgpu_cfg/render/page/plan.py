@@ -21,8 +21,16 @@ from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture
 from vgpu_cfg.render.views.plan import disruption_rows, error_count, plan_counts
-from vgpu_cfg.render.views.run.host_result import host_rows, left_lines, other_left_behind
-from vgpu_cfg.render.views.run.run_steps import StepDone, run_counts, run_verdict, seconds_of, steps_done
+from vgpu_cfg.render.views.run.run_steps import (
+    StepDone,
+    host_rows,
+    left_lines,
+    other_left_behind,
+    run_counts,
+    run_verdict,
+    seconds_of,
+    steps_done,
+)
 from vgpu_cfg.render.views.run.timeline import plan_timeline, run_timeline
 from vgpu_cfg.render.views.status import StatusView, verdict_of
 

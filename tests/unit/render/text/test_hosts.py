@@ -17,7 +17,7 @@ from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.render.text.run.progress import LiveDisplay, PlainDisplay
 from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.views.plan import effort_of, host_efforts, plan_counts, waits_for
-from vgpu_cfg.render.views.run.host_result import host_rows, reading_text, standing_text
+from vgpu_cfg.render.views.run.run_steps import host_rows, reading_text, standing_text
 from vgpu_cfg.render.views.status import view_hosts
 
 if TYPE_CHECKING:

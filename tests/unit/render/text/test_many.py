@@ -18,7 +18,7 @@ from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.run.summary import render_hosts, render_summary
 from vgpu_cfg.render.text.status import render_status
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView
-from vgpu_cfg.render.views.run import host_result
+from vgpu_cfg.render.views.run.run_steps import HostResult
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
 
@@ -122,16 +122,14 @@ def test_the_end_of_a_run_has_a_row_for_a_hundred_vms_and_counts_the_others() ->
     assert run_of(100).count("a-0") == 100
 
 
-def hosts_of_a_run(count: int, *unlike: host_result.HostRow) -> str:
-    rows = [
-        host_result.HostRow(f"esx-{number:04}", "", "ready", 3, 1, 0, "", 60.0, ()) for number in range(count)
-    ]
+def hosts_of_a_run(count: int, *unlike: HostResult) -> str:
+    rows = [HostResult(f"esx-{number:04}", "", "ready", 3, 1, 0, "", 60.0, ()) for number in range(count)]
     return plain(render_hosts([*rows, *unlike], 100))
 
 
 def test_the_end_of_a_run_has_a_row_for_a_hundred_hosts_and_counts_the_others() -> None:
     unread = SettingReading(setting="ECC", wanted="on", configured="off", differs=True)
-    like = host_result.HostRow("bad-1", "", "failed", 0, 0, 0, "", 60.0, ())
+    like = HostResult("bad-1", "", "failed", 0, 0, 0, "", 60.0, ())
     others = (like, replace(like, name="bad-2", state="ready", readings=(unread,)))
     text = hosts_of_a_run(
         1_000, *others, replace(like, name="bad-3", state="ready", standing="it is left so")

@@ -35,16 +35,20 @@ from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, oth
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
-from vgpu_cfg.render.views.run.host_result import (
-    HostRow,
+from vgpu_cfg.render.views.run.run_steps import (
+    HostResult,
+    ResultRow,
     host_rows,
     is_settled,
     left_lines,
     other_left_behind,
     reading_text,
+    result_rows,
+    run_counts,
+    run_verdict,
+    seconds_of,
     standing_text,
 )
-from vgpu_cfg.render.views.run.run_steps import ResultRow, result_rows, run_counts, run_verdict, seconds_of
 
 _COLUMNS = (
     Column("VM"),
@@ -319,7 +323,7 @@ def _tail(words: Mapping[str, str], width: int) -> list[Text]:
     return [Text(""), *lines] if lines else []
 
 
-def render_hosts(rows: Sequence[HostRow], width: int, most: Most = USUAL) -> list[Text]:
+def render_hosts(rows: Sequence[HostResult], width: int, most: Most = USUAL) -> list[Text]:
     """Lay out a row per host, and under it the values that were not confirmed; count those of very many."""
     if not rows:
         return []
@@ -335,11 +339,11 @@ def render_hosts(rows: Sequence[HostRow], width: int, most: Most = USUAL) -> lis
     return lines + others("hosts", (row.state for row in left), width, where="in the journal")
 
 
-def _hosts_is_as_planned(row: HostRow) -> bool:
+def _hosts_is_as_planned(row: HostResult) -> bool:
     return row.state == "ready" and not row.standing and not row.unsettled
 
 
-def _hosts_cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
+def _hosts_cells(row: HostResult, shortened: Mapping[str, str]) -> list[Cell]:
     styles = {"ready": "green", "failed": "bold red", "waiting": "magenta"}
     settled = len(row.readings) - len(row.unsettled)
     read = f"{settled} of {len(row.readings)} as expected" if row.readings else ""
