@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli.commands.hand_over import ExportFormat
+from vgpu_cfg.cli.commands.export import ExportFormat
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.staging.export import FORMATS
 

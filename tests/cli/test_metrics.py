@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.locks import ANNA, take_for_others
-from vgpu_cfg.cli.output import show_metrics
-from vgpu_cfg.cli.output.show_metrics import SiteCollector, listening
+from vgpu_cfg.cli.flows import metrics_flow
+from vgpu_cfg.cli.flows.metrics_flow import SiteCollector, listening
 from vgpu_cfg.errors import DocumentError, Unreachable
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.render.metrics import Site
@@ -106,12 +106,12 @@ def test_slow_clients_are_let_go_and_no_more_than_some_are_served(monkeypatch: p
     def read() -> Site:
         raise Unreachable("nobody answers", subject="vc", remedy="")
 
-    monkeypatch.setattr(show_metrics, "REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr(show_metrics._Handler, "timeout", 0.2)
+    monkeypatch.setattr(metrics_flow, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(metrics_flow._Handler, "timeout", 0.2)
     with listening(SiteCollector(read, every_seconds=60), "127.0.0.1", 0) as port, ExitStack() as closing:
         silent = [
             closing.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120))
-            for _ in range(show_metrics.MOST_CLIENTS + 1)
+            for _ in range(metrics_flow.MOST_CLIENTS + 1)
         ]
         assert silent[-1].recv(1) == b""  # one too many: closed at once
         for one in silent:

@@ -18,11 +18,46 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from vgpu_cfg.cli.options import old_words, panels
-from vgpu_cfg.cli.options.version import print_version, version_lines
+from vgpu_cfg.cli.options import old_words
 from vgpu_cfg.cli.output.standard_streams import output_failure
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
 from vgpu_cfg.model.wording import as_json, shown
+
+_PLAN = "Plan and run"
+_LOOK = "Look"
+_HOSTS = "Work on hosts"
+_CHECK = "Check and explain"
+_HAND = "Hand over"
+_LAB = "Lab"
+LIBRARIES = ("pyvmomi", "pydantic", "highspy", "paramiko")
+"""The libraries for vCenter's requests, plan files, placement and shells."""
+_VALUES = {"bool": "", "str": "TEXT", "Path": "PATH", "path": "PATH", "int": "N", "float": "N"}
+_PROGRAM = "vgpu-cfg"
+_COMPLETE = f"_{_PROGRAM}_COMPLETE".replace("-", "_").upper()
+"""The variable with which a shell asks for completions, as Typer makes it of the program's name."""
+EXIT_BUG = 1
+STANDARD_OUTPUT = "standard output"
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Typer's error for a mistyped command line; Typer exports the class under no other name."""
+
+
+def version_lines() -> list[str]:
+    """Return the version alone on a line for scripts, and a line with its platform."""
+    import platform
+    from importlib.metadata import version
+
+    from vgpu_cfg import __version__
+
+    system = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    libraries = (f"{name} {version(name)}" for name in LIBRARIES)
+    return [f"vgpu-cfg {__version__}", ", ".join((system, *libraries))]
+
+
+def print_version(wanted: bool) -> None:
+    """Print the versions and end the program if the option is given."""
+    if wanted:
+        typer.echo("\n".join(version_lines()))
+        raise typer.Exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,63 +72,63 @@ class Listed:
 
 
 LISTED = (
-    Listed("validate", "plan", panels.PLAN,
+    Listed("validate", "plan", _PLAN,
            "Check a plan file offline and report every error with its line."),
-    Listed("plan", "plan", panels.PLAN, "Show what would change, and why. Read-only."),
-    Listed("apply", "plan", panels.PLAN, (
+    Listed("plan", "plan", _PLAN, "Show what would change, and why. Read-only."),
+    Listed("apply", "plan", _PLAN, (
         "Apply a plan: show it, ask for confirmation, run it, and verify the result."
     )),
-    Listed("status", "plan", panels.LOOK,
+    Listed("status", "plan", _LOOK,
            "Show a plan's VMs, drift, and who changed it; without a plan, everything vgpu-cfg manages."),
-    Listed("destroy", "plan", panels.PLAN,
+    Listed("destroy", "plan", _PLAN,
            "Delete the VMs that the plan file names and owns, and their rules."),
-    Listed("import", "ownership", panels.PLAN,
+    Listed("import", "ownership", _PLAN,
            "Bring existing VMs under management, by name and folder; show what apply would change next."),
-    Listed("forget", "ownership", panels.PLAN,
+    Listed("forget", "ownership", _PLAN,
            "Stop managing VMs without changing them: remove the plan's marks and rules."),
-    Listed("verify", "verify", panels.CHECK,
+    Listed("verify", "verify", _CHECK,
            "Verify that hosts and guests are ready for training; exit 8 if a check fails, 9 if one cannot "
            "run."),
-    Listed("doctor", "doctor", panels.CHECK,
+    Listed("doctor", "doctor", _CHECK,
            "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Read-only."),
-    Listed("trial", "trial", panels.CHECK,
+    Listed("trial", "doctor", _CHECK,
            ("Test vgpu-cfg's assumptions on a vCenter with temporary objects, which it shows first and "
            "removes.")),
-    Listed("explain", "explain", panels.CHECK,
+    Listed("explain", "explain", _CHECK,
            "Explain a check code, an error message, or a VM's last failure, and how to fix it."),
-    Listed("inventory", "estate", panels.LOOK,
+    Listed("inventory", "estate", _LOOK,
            "Show hosts, GPUs, NICs and NUMA nodes, which VMs use them, and what is free."),
-    Listed("profiles", "estate", panels.LOOK,
+    Listed("profiles", "estate", _LOOK,
            "List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."),
-    Listed("history", "history", panels.LOOK,
+    Listed("history", "history", _LOOK,
            "Show who ran what, when, from where, and with what result, on any machine."),
-    Listed("metrics", "metrics", panels.LOOK,
+    Listed("metrics", "metrics", _LOOK,
            "Export capacity, usage, drift and the latest runs as Prometheus metrics."),
-    Listed("fit", "fit", panels.LOOK,
+    Listed("fit", "fit", _LOOK,
            "Show how many more VMs fit on each host, by profile or plan file, and what limits them."),
-    Listed("size", "size", panels.LOOK,
+    Listed("size", "fit", _LOOK,
            "Estimate the GPUs, step time, rack space and power that a model needs."),
-    Listed("upgrade", "upgrade", panels.HOSTS,
+    Listed("upgrade", "upgrade", _HOSTS,
            "Plan a driver or ESXi upgrade of GPU hosts over maintenance windows. Read-only."),
-    Listed("cordon", "upkeep", panels.HOSTS,
+    Listed("cordon", "upkeep", _HOSTS,
            "Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."),
-    Listed("drain", "upkeep", panels.HOSTS,
+    Listed("drain", "upkeep", _HOSTS,
            "Empty a host for maintenance: cordon it, move its VMs away, and remember where they were."),
-    Listed("uncordon", "upkeep", panels.HOSTS,
+    Listed("uncordon", "upkeep", _HOSTS,
            "Return cordoned hosts or GPUs to use; with --restore, also move drained VMs back."),
-    Listed("unlock", "unlock", panels.PLAN,
+    Listed("unlock", "history", _PLAN,
            "Remove locks left by an interrupted run; without a run, list all locks."),
-    Listed("freeze", "freeze", panels.PLAN,
+    Listed("freeze", "freeze", _PLAN,
            "Block all vgpu-cfg changes in a vCenter until a date; --thaw ends the freeze early."),
-    Listed("runbook", "runbook", panels.HAND,
+    Listed("runbook", "runbook", _HAND,
            "Print the plan as a Markdown runbook: each step with its reason, commands, check and undo."),
-    Listed("export", "export", panels.HAND,
+    Listed("export", "export", _HAND,
            "Write a plan file that describes existing VMs and hosts; applying it changes nothing."),
-    Listed("hand-over", "hand_over", panels.HAND,
+    Listed("hand-over", "export", _HAND,
            "Write the plan's VMs as a host file, inventory or pool for another tool."),
-    Listed("privileges", "privileges", panels.HAND,
+    Listed("privileges", "privileges", _HAND,
            "List the vCenter privileges that a plan requires, with their objects, and write the roles."),
-    Listed("lab", "lab", panels.LAB,
+    Listed("lab", "lab", _LAB,
            "A simulated vCenter with GPUs, for learning and rehearsal: --server lab:two-a100."),
 )  # fmt: skip
 
@@ -137,9 +172,6 @@ class Command(TyperCommand):
                 known = [option for one in self.params for option in one.opts]
                 error.possibilities = [one for one in [meant_option(error.option_name, known)] if one]
             raise
-
-
-_VALUES = {"bool": "", "str": "TEXT", "Path": "PATH", "path": "PATH", "int": "N", "float": "N"}
 
 
 def _spelled(kind_of: Callable[[Any], str], ctx: Any) -> str:
@@ -220,14 +252,6 @@ class _Loaded(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._modules)
 
-
-_PROGRAM = "vgpu-cfg"
-_COMPLETE = f"_{_PROGRAM}_COMPLETE".replace("-", "_").upper()
-"""The variable with which a shell asks for completions, as Typer makes it of the program's name."""
-EXIT_BUG = 1
-STANDARD_OUTPUT = "standard output"
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""Typer's error for a mistyped command line; Typer exports the class under no other name."""
 
 app = typer.Typer(
     name=_PROGRAM,

@@ -1,8 +1,14 @@
-"""Call an absent user: when a command has ended, and when it waits for an answer."""
+"""Reach the user: a call when a command has ended, and questions at a terminal, which call as well.
+
+No Ctrl-C at a question is lost.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,11 +18,11 @@ from contextvars import ContextVar
 import typer
 
 from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.settings.environment import others_environment
 
 BELL = "bell"
 """The value of `--notify` in place of a command: the terminal's own bell."""
-
 _LONGEST_SECONDS = 30
 _ENDINGS = {
     0: "done",
@@ -27,9 +33,9 @@ _ENDINGS = {
     130: "interrupted",
 }
 """How docs/reference/exit-codes.md says it, in the fewest words."""
-
 _news: ContextVar[str | None] = ContextVar("news", default=None)
 _caller: ContextVar[Callable[[str, str, str], None] | None] = ContextVar("caller", default=None)
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 
 @contextmanager
@@ -103,3 +109,50 @@ def _call(notify: str, event: str, sentence: str, code: str) -> None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"--notify: the command could not be run: {error}\n")
+
+
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question on standard error; an empty line, the end of input and Ctrl-C are no.
+
+    A word that is neither is asked about again. Main thread only.
+    """
+    call_for_an_answer(question)
+    try:
+        with _woken_by_signals() as woken:
+            while True:
+                sys.stderr.write(f"{shown(question)} [y/N]: ")
+                sys.stderr.flush()
+                answer = _ANSWERS.get(_read_line(woken).strip().lower())
+                if answer is not None:
+                    return answer
+                sys.stderr.write("Error: invalid input\n")
+    except KeyboardInterrupt:
+        return False
+
+
+def _read_line(woken: int) -> str:
+    """Return a line of standard input, "" at its end.
+
+    Python acts on a signal between two of its own steps. One that comes after the last of them and before the
+    read would be noted, and acted on when the read has ended: so it is only begun once there is a line.
+    """
+    if sys.platform != "win32":  # there select knows sockets alone
+        while sys.stdin not in select.select([sys.stdin, woken], [], [])[0]:
+            os.read(woken, 64)
+    return sys.stdin.readline()
+
+
+@contextmanager
+def _woken_by_signals() -> Iterator[int]:
+    """Yield a file descriptor that has something to read as soon as a signal has come."""
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    try:
+        before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        try:
+            yield woken
+        finally:
+            signal.set_wakeup_fd(before)
+    finally:
+        os.close(woken)
+        os.close(wakes)

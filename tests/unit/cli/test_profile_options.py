@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.cli.options.profiles import select_profiles
+from vgpu_cfg.cli.options.hosts import select_profiles
 from vgpu_cfg.errors import NotFound
 
 

@@ -34,7 +34,12 @@ from vgpu_cfg.render.data import pool as pool_documents
 from vgpu_cfg.render.data.documents import several_data
 from vgpu_cfg.render.data.format import error_data
 from vgpu_cfg.render.data.upkeep import absence_data, clean_data, trial_data, upgrade_data
-from vgpu_cfg.render.data.verification import watch_data, watch_metrics
+from vgpu_cfg.render.data.verification import (
+    branch_plan_data,
+    verification_data,
+    watch_data,
+    watch_metrics,
+)
 from vgpu_cfg.render.markdown.comment import render_comment, render_error_comment
 from vgpu_cfg.render.markdown.runbook import as_run_data
 from vgpu_cfg.render.page.estate import render_absence_page, render_inventory_page, render_reservations_page
@@ -123,7 +128,7 @@ def verification_page() -> str:
         earlier=(estate_displays.EARLIER,),
     )
     found = estate_displays.VERIFIED
-    return render_verification_page(found, data.verification_data(found), view)
+    return render_verification_page(found, verification_data(found), view)
 
 
 def as_run() -> dict[str, Any]:
@@ -163,7 +168,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "page-inventory.html": lambda: page(render_inventory_page(view_map(SITE, CATALOG))),
     "page-reservations.html": lambda: page(reservations_page()),
     "page-branches.html": lambda: page(
-        render_branch_page(estate_displays.BRANCH, data.branch_plan_data(estate_displays.BRANCH))
+        render_branch_page(estate_displays.BRANCH, branch_plan_data(estate_displays.BRANCH))
     ),
     "page-verification.html": lambda: page(verification_page()),
     "plan.json": lambda: as_json(without(data.plan_data(plan_of(CASE), estate_displays.FIXES), "plan")),

@@ -17,7 +17,7 @@ import pytest
 
 from tests.contract.vcenters import FixedClock
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.cli.output.show_metrics import SiteCollector, as_text
+from vgpu_cfg.cli.flows.metrics_flow import SiteCollector, as_text
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.lab import estate_names, open_lab

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.connection import resolve_connection

@@ -133,7 +133,7 @@ def inventory(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
-    from vgpu_cfg.cli.output import answers, show_pool
+    from vgpu_cfg.cli.output import answers
     from vgpu_cfg.planning.pool.use import USE_DAYS
     from vgpu_cfg.settings.connection import Connection, resolve_connection
 
@@ -207,7 +207,7 @@ def inventory(
         )
 
     if connection.contexts:
-        from vgpu_cfg.cli.several.asking import ask_contexts, refuse_vain, tell_all
+        from vgpu_cfg.cli.several import ask_contexts, refuse_vain, tell_all
 
         choice = HostChoice(hosts or (), clusters or ())
 
@@ -220,7 +220,7 @@ def inventory(
         raise typer.Exit(tell_all(told, "context", "inventory", output))
     server = resolve_connection(connection)
     if watch:
-        show_pool.watch_use(lambda: read(server), wanted, use_by, sort or UseSort.USE, verbose=verbose)
+        answers.watch_use(lambda: read(server), wanted, use_by, sort or UseSort.USE, verbose=verbose)
     observed = read(server)
     if html is not None:
         _write_page(html, observed, wanted(observed))
@@ -236,10 +236,10 @@ def _refuse_without(needed: str, needed_value: object, said: Mapping[str, object
 
 def _compare(flags: ConnectionFlags, old: Path, output: OutputFormat, *, exit_code: bool) -> None:
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.output import show_pool
+    from vgpu_cfg.cli.output import answers
 
     before = flow.read_site(ConnectionFlags(recording=old))
-    is_same = show_pool.site_changes(before, flow.read_site(flags), output)
+    is_same = answers.site_changes(before, flow.read_site(flags), output)
     if exit_code and not is_same:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 
@@ -263,8 +263,8 @@ def _use_by(word: str | None) -> UseBy:
 
 def _show_hours(flags: ConnectionFlags, since: str, by: str, output: OutputFormat, *, csv: bool) -> None:
     from vgpu_cfg.cli.flows.flow import read_hours
-    from vgpu_cfg.cli.options.since import age_of
-    from vgpu_cfg.cli.output import show_pool
+    from vgpu_cfg.cli.options.shared import age_of
+    from vgpu_cfg.cli.output import answers
 
     if csv and output is OutputFormat.JSON:
         raise typer.BadParameter("specify either --csv or --output json", param_hint="--csv")
@@ -272,7 +272,7 @@ def _show_hours(flags: ConnectionFlags, since: str, by: str, output: OutputForma
         found, server = read_hours(flags, age_of(since, "--hours"), by)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--by") from error
-    show_pool.hours(found, by, server, output, as_csv=csv)
+    answers.hours(found, by, server, output, as_csv=csv)
 
 
 def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:
@@ -290,7 +290,7 @@ def _show_reservations(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.flow import read_all
     from vgpu_cfg.cli.kept.whole_file import write_page
-    from vgpu_cfg.cli.output import show_pool
+    from vgpu_cfg.cli.output import answers
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.planning.estate.named import cluster_globs
     from vgpu_cfg.planning.findings.options import matches_any
@@ -313,7 +313,7 @@ def _show_reservations(
     )
     if html is not None:
         write_page(html, render_reservations_page(found, server, reservations_data(found, server)))
-    show_pool.reservations(found, server, output)
+    answers.reservations(found, server, output)
 
 
 def profiles(
@@ -328,7 +328,7 @@ def profiles(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """List the vGPU profiles in the catalog: boards, sizes, and how many fit on a GPU."""
-    from vgpu_cfg.cli.options.profiles import boards_without_profiles, select_profiles
+    from vgpu_cfg.cli.options.hosts import boards_without_profiles, select_profiles
     from vgpu_cfg.cli.output import show
 
     if mig and time_sliced:

@@ -1,4 +1,4 @@
-"""`vgpu-cfg history`: who ran what, when, from where, and how it ended."""
+"""`vgpu-cfg history` and `unlock`: who ran what, when and with what result, and the locks of a dead run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
-from vgpu_cfg.cli.options.since import age_of
+from vgpu_cfg.cli.options.shared import (
+    DryRunOption,
+    OutputFormat,
+    OutputOption,
+    YesOption,
+    age_of,
+    connected,
+    planned,
+)
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -17,12 +24,16 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command(
         epilog="vgpu-cfg history --server vc01.example.com --since 7d  # all runs\n\n"
         "vgpu-cfg history plan.yaml  # runs of a plan\n\n"
         "vgpu-cfg history --run 6392edd69034  # one run"
     )(history)
+    app.command(
+        epilog="vgpu-cfg unlock --server vc01.example.com  # list locks\n\n"
+        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com  # remove those of a run"
+    )(unlock)
 
 
 @connected()
@@ -88,3 +99,31 @@ def _chosen(found: History, start: str) -> PastRun:
         else f"{len(exact)} runs have an ID that begins with {start!r}; enter more characters"
     )
     raise typer.BadParameter(message, param_hint="--run")
+
+
+@connected()
+def unlock(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="The run whose locks to remove; omit it to list all locks."),
+    ] = None,
+    *,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help=("Remove the locks of a run even if it was active recently; only use this if it has ended."),
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Remove locks left by an interrupted run; without a run, list all locks."""
+    from vgpu_cfg.cli.flows import freeze_flow
+
+    if run is None:
+        freeze_flow.list_locks(connection, output)
+    else:
+        freeze_flow.unlock(connection, run, output, force=force, yes=yes, dry_run=dry_run)

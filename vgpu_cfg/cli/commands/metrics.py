@@ -73,17 +73,18 @@ def metrics(
     if to is not None and not once:
         raise typer.BadParameter("requires --once", param_hint="--to")
     address, port = _place(listen) if listen is not None else ("", 0)
+    from vgpu_cfg.cli.flows import metrics_flow
     from vgpu_cfg.cli.flows.metrics_flow import read_metrics
-    from vgpu_cfg.cli.output import show, show_metrics
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.metrics import Site
 
     def read() -> Site:
         return read_metrics(connection, plans or (), days=days, idle_below=idle_below)
 
     if once:
-        text = show_metrics.as_text(read())
+        text = metrics_flow.as_text(read())
         if to is None:
-            show_metrics.write(text)
+            metrics_flow.write(text)
         else:
             from vgpu_cfg.cli.kept.whole_file import write_whole
 
@@ -91,8 +92,8 @@ def metrics(
         return
     import threading
 
-    collector = show_metrics.SiteCollector(read, every_seconds=every)
-    with show_metrics.listening(collector, address, port) as at:
+    collector = metrics_flow.SiteCollector(read, every_seconds=every)
+    with metrics_flow.listening(collector, address, port) as at:
         show.say(f"listening at http://{address}:{at}/metrics; press Ctrl-C to stop")
         threading.Event().wait()
 

@@ -140,8 +140,6 @@ _StatusPageOption = Annotated[
 _VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show settings that already match.")
 ]
-
-
 _PlansToLookAt = Annotated[
     Path | None,
     typer.Argument(
@@ -150,7 +148,6 @@ _PlansToLookAt = Annotated[
         show_default=False,
     ),
 ]
-
 _PlansToCheck = Annotated[
     Path | None,
     typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False),
@@ -169,7 +166,6 @@ _PinOption = Annotated[
         "downloads.lock.yaml next to the plan file.",
     ),
 ]
-
 _NAME_ONE = "applies to a single plan; specify one file of the folder"
 
 
@@ -237,8 +233,7 @@ def validate(
     if output is ReportFormat.JUNIT and any(listing.values()):
         raise typer.BadParameter("cannot be combined with --output junit", param_hint=" or ".join(listing))
     if path.is_dir():
-        from vgpu_cfg.cli.several.asking import tell_all
-        from vgpu_cfg.cli.several.plans import read_plans, validate_plans
+        from vgpu_cfg.cli.several import read_plans, tell_all, validate_plans
 
         refuse_of_several({"--output": output is ReportFormat.JUNIT, **listing}, _NAME_ONE)
         requests = read_plans(path, variables, variable_files)
@@ -303,14 +298,13 @@ def plan(
 ) -> None:
     """Show what would change, and why. Read-only."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.preparing.plan_id import proposed
+    from vgpu_cfg.cli.flows.preparing.plan_id import proposed, sign_plan
     from vgpu_cfg.cli.flows.preparing.request import read_request
-    from vgpu_cfg.cli.flows.preparing.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept import whole_file
-    from vgpu_cfg.cli.kept.occasions import stand_in
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
+    from vgpu_cfg.cli.options.running import stand_in
     from vgpu_cfg.cli.output import show, show_report
 
     names = tuple(delete or ())
@@ -319,8 +313,7 @@ def plan(
     if sign is not None and out is None:
         raise typer.BadParameter("requires -o: only a saved plan can be signed", param_hint="--sign")
     if path.is_dir():
-        from vgpu_cfg.cli.several.asking import tell_all
-        from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
+        from vgpu_cfg.cli.several import ask_plans, plan_answer, read_plans, tell_all
 
         of_one_plan = {
             "--out": out,
@@ -515,13 +508,12 @@ def status(
 ) -> None:
     """Show a plan's VMs, drift, and who changed it; without a plan, everything vgpu-cfg manages."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.doctor_flow import look, look_at
     from vgpu_cfg.cli.flows.preparing.request import read_request
-    from vgpu_cfg.cli.flows.status_flow import look, look_at
     from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import answers, show_report
-    from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
-    from vgpu_cfg.cli.several.plans import ask_plans, read_plans
+    from vgpu_cfg.cli.several import ask_contexts, ask_plans, read_plans, tell_all
     from vgpu_cfg.planning.findings.options import PlanOptions
 
     if html is not None:
@@ -586,12 +578,12 @@ def _without_plan(
 ) -> int:
     """Report everything of this program at one vCenter or several; return the exit code."""
     from vgpu_cfg.cli.commands.explain import server_words
+    from vgpu_cfg.cli.flows.doctor_flow import look_around
     from vgpu_cfg.cli.flows.flow import EXIT_DIFFERENCES, EXIT_UNKNOWN
-    from vgpu_cfg.cli.flows.status_flow import look_around
     from vgpu_cfg.cli.kept.whole_file import write_page
     from vgpu_cfg.cli.options.typed import completed_command
     from vgpu_cfg.cli.output import answers
-    from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
+    from vgpu_cfg.cli.several import ask_contexts, tell_all
     from vgpu_cfg.planning.doctor.ailments import Level
     from vgpu_cfg.planning.doctor.ours import Ours, together
     from vgpu_cfg.render.text.doctor import render_ours

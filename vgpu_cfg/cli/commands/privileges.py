@@ -17,8 +17,8 @@ from vgpu_cfg.cli.options.shared import (
     PowerCycleOption,
     connected,
     planned,
+    steps_of,
 )
-from vgpu_cfg.cli.options.steps import steps_of
 from vgpu_cfg.planning.privileges.of_commands import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
 

@@ -143,7 +143,7 @@ def upgrade(
         write_upgrade(write, found, waves, how)
     played: tuple[Played, ...] = ()
     if rehearse:
-        from vgpu_cfg.cli.flows.rehearsal_flow import rehearse as play
+        from vgpu_cfg.cli.flows.upgrade_flow import rehearse as play
 
         played = play(connected_to.lab_estate, look, how)
     if output is OutputFormat.JSON:

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
 """No errors of the tool: see docs/reference/exit-codes.md."""
-
 EXIT_LEFT_OVER = 6
 """As of a run of which only a part was done."""
-
 _BRANCH_DIGITS = 3
 
 
@@ -220,7 +218,7 @@ def _watch(
     output: ReportFormat,
 ) -> NoReturn:
     """Watch once, or until Ctrl-C; ends with the exit code of the last watch."""
-    from vgpu_cfg.cli.flows.watch_flow import watches
+    from vgpu_cfg.cli.flows.upkeep_flow import watches
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.notice import tell_news
     from vgpu_cfg.cli.output import show
@@ -310,7 +308,7 @@ def _show_target(
     report: Path | None,
 ) -> None:
     """Show each VM's stack next to a branch; exit 8 if a document excludes a part, 9 if none names any."""
-    from vgpu_cfg.cli.flows.target_flow import plan_branch
+    from vgpu_cfg.cli.flows.verify_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_page
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.verification import branch_plan_data

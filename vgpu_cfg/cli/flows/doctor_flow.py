@@ -1,24 +1,41 @@
-"""Read the data that the health of an estate is judged by; nothing here can write."""
+"""Read the data that judge the health of an estate and the status of a plan; nothing here can write.
+
+If a plan differs, vCenter's events name the author. Without a plan file, `status` reads marks,
+locks, reservations, and runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import Planned, locate, plan_with
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import PRIVATE
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.suggestion import Difference
+    from vgpu_cfg.cli.flows.history import History
     from vgpu_cfg.knowledge.beliefs import Trial
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.verdicts import VerdictFile
+    from vgpu_cfg.planning.doctor.ours import Ours, Ran
     from vgpu_cfg.planning.doctor.tried import Tried
+    from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.settings.secrets import SecretStore
+
+READ_AGE = timedelta(days=30)
+"""So old may be the last run of a plan; vCenter keeps events for 30 days by default (recalled)."""
 
 
 def read_to_examine(connection: Connection, *, with_images: bool = False) -> Inventory:
@@ -145,3 +162,77 @@ def save_evidence(
     lost = [one.belief for one, other in zip(tried, again, strict=True) if one.verdict is not other.verdict]
     if lost:
         show.say(f"replaying the recording gives a different verdict on {', '.join(lost)}")
+
+
+def look(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions
+) -> tuple[Planned, tuple[Difference, ...]]:
+    """Look at the objects of a plan file at its server; see `look_at`."""
+    connection, desired = locate(request, flags)
+    return look_at(connection, desired, options, request.secrets())
+
+
+def look_at(
+    connection: Connection, desired: DesiredPlan, options: PlanOptions, secrets: SecretStore
+) -> tuple[Planned, tuple[Difference, ...]]:
+    """Read the estate and plan for it; return the plan, and what differs with who brought it about.
+
+    Nothing is changed, and nothing more is asked where nothing differs.
+    """
+    from vgpu_cfg.planning.drift.authors import past_scope, with_authors
+    from vgpu_cfg.planning.drift.differences import differences_of
+
+    with compose.connect_reader(connection) as reader:
+        planned = plan_with(reader, desired, connection, options, secrets, only_plan=True)
+        differences = differences_of(planned.plan)
+        scope = past_scope(differences, planned.observed)
+        if not scope.is_empty:
+            differences = with_authors(differences, reader.read_past(scope))
+    return planned, differences
+
+
+def look_around(connection: Connection, server: Sequence[str] = ()) -> Ours:
+    """List everything of this program at a vCenter; `server` are the words that name it to a command."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows.history import History, look_back
+    from vgpu_cfg.planning.doctor import ours
+    from vgpu_cfg.ports import ReadScope
+
+    is_live = connection.recording is None
+    connection = connection.with_login({}) if is_live else connection
+    scope = ReadScope(datacenter=connection.datacenter, locks=True, for_planning=False, kinds=False)
+    with compose.connect_reader(connection) as reader:
+        observed = with_entries(reader.read_inventory(scope), reader)
+    found = History((), connection.server, ("a recording contains no runs, locks or reservations",))
+    if is_live:
+        found = look_back(ConnectionFlags(), age=READ_AGE, at=connection)
+    now = observed.locks.now if observed.locks is not None else observed.read_at
+    failure = f"runs could not be read: {found.failure.message}" if found.failure is not None else ""
+    notes = [*found.notes, *filter(None, [failure])]
+    return ours.look_around(observed, load_catalog(), [*_runs(found, now)], server, notes)
+
+
+def _runs(found: History, now: datetime) -> Iterator[Ran]:
+    """Yield runs; the last of each plan, and the last with a journal, with the plan that it ran."""
+    from vgpu_cfg.changes.report import in_place
+    from vgpu_cfg.errors import DocumentError
+    from vgpu_cfg.execution import read_journal
+    from vgpu_cfg.planning.doctor.ours import Ran
+    from vgpu_cfg.planning.hosts.window import windows_of
+
+    read: set[str] = set()
+    for run in found.runs:
+        plan = run.entry.plan_id or run.entry.plan
+        windows: tuple[str, ...] = ()
+        expires = None
+        if plan and plan not in read and run.journal is not None:
+            try:
+                record = read_journal(run.journal)
+            except DocumentError:
+                record = None  # `look_back` reports it
+            if record is not None and record.plan is not None:
+                read.add(plan)
+                done = in_place(record.outcomes)
+                windows = windows_of((one for one in record.plan.changes if one.id not in done), now)
+                expires = record.header.expires
+        yield Ran(run.entry, run.began_at, run.ended_at, windows, expires)

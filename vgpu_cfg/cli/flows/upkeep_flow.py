@@ -1,9 +1,13 @@
-"""Cordon, empty and return hosts: read, plan, carry out under locks, report."""
+"""Cordon, empty and return hosts: read, plan, carry out under locks, report; a watch cordons by itself.
+
+A watch makes the checks, judges them against the last watch, and cordons as the plan file allows.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,34 +15,44 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.flow import refuse_errors
 from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked
 from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
-from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
+from vgpu_cfg.cli.kept.baselines import KeptWatch, kept_watch
 from vgpu_cfg.cli.options import typed
+from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.model.choices import PARALLEL, PER_HOST, Occasion
+from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.verification.watching import to_cordon, watched
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan_file import ProtectEntry
-    from vgpu_cfg.model.verification import Sign
+    from vgpu_cfg.model.verification import Verification
+    from vgpu_cfg.model.watch import Sign, Watch
     from vgpu_cfg.planning.upkeep.give_back import DrainedVms
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.settings.flags import ConnectionFlags
 
 _EVERY_VM, _HOSTS_ONLY = ReadScope(everything=True), ReadScope()
+_MOST_REASON = MOST_CHARACTERS - 135
+"""The length that the address, the account and the time leave for a cordon's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +270,6 @@ def _kept_reason(occasion: Occasion) -> str:
     return occasion.reason
 
 
-_MOST_REASON = MOST_CHARACTERS - 135
-"""The length that the address, the account and the time leave for a cordon's text."""
-
-
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.plan_file import ProtectEntry
@@ -372,3 +382,49 @@ def _decide_and_run(
     if not (is_light and how.yes):
         show_plan(work.plan, how)
     return decide_and_run(work, estate, how)
+
+
+def watches(
+    request: PlanRequest, flags: ConnectionFlags, wanted: Wanted, *, every: float | None
+) -> Iterator[Watch]:
+    """Yield a watch; with `every` another one each time so many seconds have passed, until Ctrl-C.
+
+    Raises Locked if another watch of the plan is running on this machine, and whatever `verify` raises.
+    """
+    connection, desired = flow.locate(request, flags)
+    secrets = request.secrets()
+    secrets.allow_commands()
+    server = connection.server
+    name = f"{desired.id or desired.name}-{hashlib.sha256(server.encode()).hexdigest()[:8]}"
+    with kept_watch(name) as kept:
+        while True:
+            with compose.connect_writer(connection) as estate:
+                found = verify_in(desired, estate, wanted, secrets, server=server)
+                pause = estate.clock.pause
+                watch = _assessed(found, kept, estate).model_copy(update={"file": str(request.path)})
+            yield _acted(watch, desired, connection, flags)
+            if every is None:
+                return
+            pause(every)
+
+
+def _assessed(found: Verification, kept: KeptWatch, estate: Estate) -> Watch:
+    watch, memory = watched(kept.memory, found, estate.clock.now())
+    kept.keep(memory)
+    return watch
+
+
+def _acted(watch: Watch, desired: DesiredPlan, connection: Connection, flags: ConnectionFlags) -> Watch:
+    """Cordon the targets that the plan file allows; a failure is part of the report."""
+    policy = desired.verify.watch if desired.verify is not None else None
+    signs = to_cordon(watch.due, policy, watch.at) if policy is not None else ()
+    if policy is None or not signs:
+        return watch
+    by_target: dict[str, Sign] = {}
+    for one in signs:
+        by_target.setdefault(one.sign.target, one.sign)
+    try:
+        done = watch_cordon(connection, flags, tuple(by_target.values()), desired, policy.per_cluster)
+    except VgpuCfgError as error:
+        done = dict.fromkeys(by_target, f"not cordoned: {error.message}")
+    return watch.model_copy(update={"cordoned": done})

@@ -1,13 +1,9 @@
-"""`--change` and `--reason`: a run's occasion, on every command that changes something.
-
-`--notify`: the recipient of a call when a long command has ended, or waits for an answer.
-
-The possible values of `--rotate`, and a plan's share of them.
-"""
+"""Options of commands that change something: `--change` and `--reason`, `--notify`, and `--rotate`."""
 
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -22,6 +18,7 @@ from vgpu_cfg.model.choices import LONGEST_CHANGE, LONGEST_REASON, Occasion, fau
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.settings.connection import Connection
 
 _OPTIONS: dict[str, Any] = {
     "change": Annotated[
@@ -45,7 +42,6 @@ _OPTIONS: dict[str, Any] = {
         ),
     ],
 }
-
 _NOTIFY_OPTIONS: dict[str, Any] = {
     "notify": Annotated[
         str | None,
@@ -149,3 +145,29 @@ _NAMES = {
     Rotation.LICENCE: "a license token; set one with `guest.licence`",
     Rotation.REGISTRY: "a registry password; set one with `training.registry`",
 }
+
+
+def stand_in(connection: Connection) -> Occasion:
+    """Return a placeholder for a change in a displayed command, if a context requires one."""
+    return Occasion("ID" if any(context.is_required for context in connection.requiring) else "")
+
+
+def refuse_unstated(connection: Connection, occasion: Occasion) -> None:
+    """Raise BadParameter where a context of the server asks for a change that was not named.
+
+    Every context of the server counts, however it was named. To be called before anything is read.
+    """
+    from vgpu_cfg.settings.folders import config_file
+
+    for context in connection.requiring:
+        asked = f"the context {context.name} in {config_file()}"
+        form = f", matching {context.pattern}" if context.pattern else ""
+        if not occasion.change:
+            if context.is_required:
+                message = f"{asked} requires a change ID; add --change ID{form}"
+                raise typer.BadParameter(message, param_hint="--change")
+        elif context.pattern and re.fullmatch(context.pattern, occasion.change) is None:
+            raise typer.BadParameter(
+                f"{occasion.change!r} does not match the change pattern {context.pattern} of {asked}",
+                param_hint="--change",
+            )

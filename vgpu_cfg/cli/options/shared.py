@@ -3,16 +3,18 @@
 Typer reads a function's signature. `connected` appends the options that select the server and hands the
 command one `ConnectionFlags`; `planned` does the same for values of a plan file's variables.
 
-The options of `export --update`: the VMs whose values go into the plan file, and its limits.
+Values of several commands: the options of `export --update`, durations, and the steps of a trial.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,10 +29,116 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.planning.doctor.trials import Step
     from vgpu_cfg.planning.findings.options import PlanOptions
 
 _RUN = "Run"
 _SCOPE = "Approvals and scope"
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=_RUN)
+]
+ParallelOption = Annotated[
+    int,
+    typer.Option(
+        "--parallel", min=1, max=64, help="Maximum number of concurrent tasks.", rich_help_panel=_RUN
+    ),
+]
+PerHostOption = Annotated[
+    int,
+    typer.Option(
+        "--per-host", min=1, max=16, help="Maximum number of concurrent tasks per host.", rich_help_panel=_RUN
+    ),
+]
+PowerCycleOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-power-cycle",
+        help="Allow running VMs to be shut down for changes that require it.",
+        rich_help_panel=_SCOPE,
+    ),
+]
+MoveOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-move",
+        help="Allow the plan's VMs to be moved to the host, cluster or datastore in the plan file.",
+        rich_help_panel=_SCOPE,
+    ),
+]
+AllowOption = Annotated[
+    list[Approval] | None,
+    typer.Option(
+        "--allow",
+        help="Approve the plan's effects on other objects, like `allow` in the plan file.",
+        show_default=False,
+        rich_help_panel=_SCOPE,
+    ),
+]
+AllowDestroyOption = Annotated[
+    int,
+    typer.Option(
+        "--allow-destroy",
+        metavar="N",
+        min=0,
+        help="Allow up to this many VMs to be deleted.",
+        show_default=False,
+        rich_help_panel=_SCOPE,
+    ),
+]
+SignersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--require-signature",
+        metavar="SIGNERS",
+        help=(
+            "Accept only saved plans that were signed by one of these signers (an ssh-keygen allowed "
+            "signers file)."
+        ),
+        show_default=False,
+        rich_help_panel=_RUN,
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="WHAT",
+        help="Only these VMs (hvd-*), or those of host:NAME, cluster:NAME or gpu:HOST/PCI.",
+        show_default=False,
+        rich_help_panel=_SCOPE,
+    ),
+]
+HostsOption = Annotated[
+    list[str] | None,
+    typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*), or those of KIND:NAME."),
+]
+ClustersOption = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or those of KIND:NAME."),
+]
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
+PlansArgument = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False)
+]
+_QUOTAS_OPTION = Annotated[
+    Path | None,
+    typer.Option("--quotas", metavar="FILE", help="Enforce the quotas in this file.", show_default=False),
+]
+_PLAN_OPTIONS: dict[str, Any] = {
+    "variable_files": Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--vars", metavar="FILE", help="YAML file with values for ${NAME} variables.", show_default=False
+        ),
+    ],
+    "variables": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=TEXT", help="Set the value of one ${NAME}.", show_default=False),
+    ],
+}
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d{1,5})([mhdw])")
 
 
 class OutputFormat(StrEnum):
@@ -79,46 +187,6 @@ PlanOutputOption = Annotated[
     PlanFormat,
     typer.Option("--output", help="Print text, JSON, Markdown for a merge request comment, or JUnit XML."),
 ]
-YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=_RUN)
-]
-ParallelOption = Annotated[
-    int,
-    typer.Option(
-        "--parallel", min=1, max=64, help="Maximum number of concurrent tasks.", rich_help_panel=_RUN
-    ),
-]
-PerHostOption = Annotated[
-    int,
-    typer.Option(
-        "--per-host", min=1, max=16, help="Maximum number of concurrent tasks per host.", rich_help_panel=_RUN
-    ),
-]
-PowerCycleOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-power-cycle",
-        help="Allow running VMs to be shut down for changes that require it.",
-        rich_help_panel=_SCOPE,
-    ),
-]
-MoveOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-move",
-        help="Allow the plan's VMs to be moved to the host, cluster or datastore in the plan file.",
-        rich_help_panel=_SCOPE,
-    ),
-]
-AllowOption = Annotated[
-    list[Approval] | None,
-    typer.Option(
-        "--allow",
-        help="Approve the plan's effects on other objects, like `allow` in the plan file.",
-        show_default=False,
-        rich_help_panel=_SCOPE,
-    ),
-]
 DeleteOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -131,71 +199,6 @@ DeleteOption = Annotated[
         rich_help_panel=_SCOPE,
     ),
 ]
-AllowDestroyOption = Annotated[
-    int,
-    typer.Option(
-        "--allow-destroy",
-        metavar="N",
-        min=0,
-        help="Allow up to this many VMs to be deleted.",
-        show_default=False,
-        rich_help_panel=_SCOPE,
-    ),
-]
-SignersOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--require-signature",
-        metavar="SIGNERS",
-        help=(
-            "Accept only saved plans that were signed by one of these signers (an ssh-keygen allowed "
-            "signers file)."
-        ),
-        show_default=False,
-        rich_help_panel=_RUN,
-    ),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="WHAT",
-        help="Only these VMs (hvd-*), or those of host:NAME, cluster:NAME or gpu:HOST/PCI.",
-        show_default=False,
-        rich_help_panel=_SCOPE,
-    ),
-]
-HostsOption = Annotated[
-    list[str] | None,
-    typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*), or those of KIND:NAME."),
-]
-ClustersOption = Annotated[
-    list[str] | None,
-    typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or those of KIND:NAME."),
-]
-
-PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
-PlansArgument = Annotated[
-    Path, typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False)
-]
-
-_QUOTAS_OPTION = Annotated[
-    Path | None,
-    typer.Option("--quotas", metavar="FILE", help="Enforce the quotas in this file.", show_default=False),
-]
-_PLAN_OPTIONS: dict[str, Any] = {
-    "variable_files": Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--vars", metavar="FILE", help="YAML file with values for ${NAME} variables.", show_default=False
-        ),
-    ],
-    "variables": Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=TEXT", help="Set the value of one ${NAME}.", show_default=False),
-    ],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,3 +392,28 @@ class UpdateOptions:
     yes: bool = False
     dry_run: bool = False
     output: OutputFormat = OutputFormat.TEXT
+
+
+def age_of(text: str, option: str = "--since") -> timedelta:
+    """Read how long ago something may be: a number with its unit, or a day. Raises BadParameter."""
+    if (found := _AGE.fullmatch(text)) is not None:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is neither a period such as 7d, 12h or 2w nor a date such as 2026-11-01"
+        raise typer.BadParameter(message, param_hint=option) from error
+    age = datetime.now(UTC) - moment.astimezone()
+    if age < timedelta():
+        raise typer.BadParameter(f"{text} is in the future", param_hint=option)
+    return age
+
+
+def steps_of(text: str) -> tuple[Step, ...]:
+    """Return the steps that are named, in their order. Raises BadParameter for another name."""
+    from vgpu_cfg.planning.doctor.trials import Step
+
+    named = {word.strip() for word in text.split(",")}
+    if unknown := sorted(named - set(Step)):
+        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(Step)}", param_hint="--steps")
+    return tuple(step for step in Step if step in named)

@@ -1,4 +1,4 @@
-"""A verification as rows for every face, and what a watch means for people."""
+"""Checks as rows for every face: a verification, and the meaning of a watch for people."""
 
 from __future__ import annotations
 

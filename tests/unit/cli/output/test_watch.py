@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from vgpu_cfg.cli.output.show_pool import EVERY_SECONDS, Frame, watch
+from vgpu_cfg.cli.output.answers import EVERY_SECONDS, Frame, watch
 from vgpu_cfg.errors import Unreachable
 
 

@@ -23,7 +23,7 @@ from vgpu_cfg.cli.flows.running.run_flow import (
     show_plan,
     these,
 )
-from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.settings.flags import ConnectionFlags
 

@@ -1,18 +1,37 @@
-"""When a plan gets its id, and where that is kept: the run that first writes makes it, before it writes."""
+"""A plan's identity: its id, made by the run that first writes, and the signature of a saved plan.
+
+Signatures are made by OpenSSH's ssh-keygen, over the file's bytes. Its manual describes `-Y sign`, `-Y
+find-principals`, `-Y verify`, and the format of a file of allowed signers. A signature is next to the plan,
+in `<plan>.json.sig`, and is made for one purpose, its namespace.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import DocumentError, DocumentFault, UnsafePlan
+from vgpu_cfg.settings.folders import config_file
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.settings.connection import Connection
+
+NAMESPACE = "vgpu-cfg"
+"""The purpose of signatures: one made for another purpose is not accepted."""
+SUFFIX = ".sig"
+_KEYGEN = "ssh-keygen"
+_PATIENCE_SECONDS = 60
+_LONGEST_SIGNATURE = 65_536
 
 
 def with_id(desired: DesiredPlan) -> DesiredPlan:
@@ -54,3 +73,85 @@ def keep_id(desired: DesiredPlan, folder: Path) -> None:
     write_id_file(path, desired.id)
     if is_new:
         show.say(f"{path}: the plan's new ID; keep it next to {path.stem}, and commit both")
+
+
+def sign_plan(path: Path, key: Path) -> Path:
+    """Sign a saved plan with a private key, or with a public one whose private half an agent has.
+
+    ssh-keygen itself asks for a passphrase. Raises DocumentError where it does not sign.
+    """
+    signature = path.with_name(path.name + SUFFIX)
+    signature.unlink(missing_ok=True)  # ssh-keygen would ask whether to write over it
+    words = ["-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser().absolute()), str(path.absolute())]
+    done = _keygen(words, b"", None)
+    if done.returncode != 0 or not signature.exists():
+        fault = DocumentFault(str(path), 1, 1, f"cannot sign with {key}: {_last_words(done)}")
+        raise DocumentError(
+            [fault], remedy="specify your private key, or the public key of a key in your SSH agent"
+        )
+    return signature
+
+
+def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path | None) -> None:
+    """Raise UnsafePlan unless the plan was saved, and signed by a signer that each signers file allows.
+
+    That of the command line counts, and those of every context of the server, under any name.
+    """
+    asked = [(signers, "--require-signature")] if signers is not None else []
+    asked += [
+        (one.signers, f"the context {one.name} in {config_file()}")
+        for one in connection.requiring
+        if one.signers is not None
+    ]
+    for file, who in asked:
+        if request.reviewed is None:
+            raise UnsafePlan(
+                f"{who} requires a signed plan, but this is a plan file",
+                subject=str(request.path),
+                remedy="save and sign it with `vgpu-cfg plan -o plan.json --sign KEY`, then apply that file",
+            )
+        show.say(f"{request.path}: signed by {_signer(request, file.expanduser(), who)}")
+
+
+def _signer(request: PlanRequest, signers: Path, who: str) -> str:
+    """Return which allowed signer signed the plan's bytes as they were read."""
+    signature = request.path.with_name(request.path.name + SUFFIX)
+    if not signers.is_file():
+        raise typer.BadParameter(f"{signers} is not an allowed signers file ({who})", param_hint=who)
+    if not signature.is_file() or signature.stat().st_size > _LONGEST_SIGNATURE:
+        raise UnsafePlan(
+            f"{who} requires a signed plan, but this plan has no signature file",
+            subject=str(signature),
+            remedy=f"review the plan, then sign it: `{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}`",
+        )
+    allowed = ["-s", str(signature.absolute()), "-f", str(signers.absolute())]
+    found = _keygen(["-Y", "find-principals", *allowed], b"", request.path)
+    for name in found.stdout.decode(errors="replace").splitlines():
+        words = ["-Y", "verify", "-n", NAMESPACE, "-I", name, *allowed]
+        if not name.startswith("-") and _keygen(words, request.content, request.path).returncode == 0:
+            return name
+    raise UnsafePlan(
+        f"{who} does not allow the signer, or the plan was changed after signing",
+        subject=str(signature),
+        remedy=f"check who signed it and whether {signers} lists them; if the plan was changed, review and "
+        "sign it again",
+    )
+
+
+def _keygen(words: Sequence[str], content: bytes, subject: Path | None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(  # noqa: S603 - no shell; file names are absolute, and a name is no option
+            [_KEYGEN, *words], input=content, capture_output=True, timeout=_PATIENCE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = "no response" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
+        raise UnsafePlan(
+            f"cannot run {_KEYGEN}: {reason}",
+            subject=str(subject or _KEYGEN),
+            remedy="install OpenSSH 8.9 or later, or make sure that its ssh-keygen is first in PATH",
+        ) from error
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"ssh-keygen failed with exit code {done.returncode}"

@@ -35,13 +35,13 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     with_shell_facts,
 )
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
-from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, refuse_unsigned, with_id
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells, refuse_missing
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
-from vgpu_cfg.cli.flows.preparing.signed import refuse_unsigned
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, check_hosts
 from vgpu_cfg.cli.flows.running.run_flow import (
     ApplyOptions,
+    KeptAttempt,
     Work,
     ask,
     decide_and_run,
@@ -50,9 +50,8 @@ from vgpu_cfg.cli.flows.running.run_flow import (
     show_plan,
     these,
 )
-from vgpu_cfg.cli.kept.attempts import KeptAttempt
-from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.kept.saved_plan import check_reviewed
+from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import UnsafePlan
@@ -66,6 +65,7 @@ _RESUMED = (
     "finishing the interrupted rollback of an earlier run; rerun the command to retry the plan,"
     " or rerun it without --rollback-on-failure to continue from the current state"
 )
+
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Canary, Plan

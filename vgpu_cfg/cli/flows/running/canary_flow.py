@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.changes.report import CanaryResult
 from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
-from vgpu_cfg.cli.output.terminal import confirm
+from vgpu_cfg.cli.notice import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
 _GUEST_CHECKS = ("reached", "driver", "gpus", "container-gpus")
 """The guest checks of a host with another driver: whether theirs still loads with it."""
-
 _GUEST_SECONDS = 600.0
 """For how long a guest that was just started may be silent."""
-
 _GUEST_PAUSE_SECONDS = 10.0
-
 _CHECKS = ("connected", "host-driver", "graphics", "mig", "host-ats", "host-roce", "nic-firmware")
 """The checks of hosts that `verify` makes, but for licences: a guest fetches its own after it has started."""
 

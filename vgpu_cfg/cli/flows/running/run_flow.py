@@ -1,4 +1,7 @@
-"""How a plan is decided on, carried out and read back."""
+"""A run: decide on a plan, carry it out, read it back, and roll it back if it fails.
+
+A rollback that is interrupted is finished by the next run of the same command, from the attempt on disk.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.changes.report import Event, Report, in_place
+from vgpu_cfg.changes.report import Event, Report, Rollback, in_place
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.flows.preparing.locked import recorded_run
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, CanaryWatch
-from vgpu_cfg.cli.flows.running.rollback_flow import Undoing, roll_back
 from vgpu_cfg.cli.kept import whole_file
-from vgpu_cfg.cli.kept.attempts import KeptAttempt
+from vgpu_cfg.cli.kept.whole_file import write_whole
+from vgpu_cfg.cli.notice import confirm
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.cli.output.terminal import confirm
+from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, VgpuCfgError
 from vgpu_cfg.model.runs import OnFailure
+from vgpu_cfg.planning.locks import change_locks
+from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
@@ -30,11 +35,110 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.execution import HostTools, RunLocks
-    from vgpu_cfg.model.choices import Occasion
+    from vgpu_cfg.execution import HostTools, Journal, RunLocks
+    from vgpu_cfg.model.identity import PlanIdentity
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.rollback.attempt import Attempt
     from vgpu_cfg.render.text.run.progress import RunDisplay
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAttempt:
+    """The place of an attempt of one plan at one vCenter."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, plan: PlanIdentity, instance_uuid: str) -> KeptAttempt:
+        """Return the place for a plan, by its id."""
+        return cls(state_folder() / "attempts" / f"{plan.id}-{instance_uuid}.json")
+
+    def read(self) -> Attempt | None:
+        """Return the attempt; None if there is none, or another version wrote it."""
+        from vgpu_cfg.planning.rollback.attempt import Attempt
+
+        if not self.path.exists():
+            return None
+        try:
+            return Attempt.model_validate_json(read_bytes(self.path, MOST_DATA_BYTES))
+        except (OSError, ValueError) as error:
+            show.say(f"{self.path}: the interrupted run cannot be rolled back: {type(error).__name__}")
+            return None
+
+    def keep(self, attempt: Attempt) -> None:
+        """Write the attempt down. A disk that fails does not stop the run."""
+        try:
+            make_private_folder(self.path.parent)
+            write_whole(self.path, attempt.model_dump_json(), mode=PRIVATE)
+        except (OSError, VgpuCfgError) as error:
+            show.say(f"{self.path}: if this run is interrupted, it cannot be rolled back later: {error}")
+
+    def forget(self) -> None:
+        """Remove the attempt, if there is one."""
+        self.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """The means of a rollback: the run's locks, readings of the estate, a plan, a way to carry it out.
+
+    `attempt` is the attempt to undo, and `kept` the place where it outlives the process.
+    """
+
+    locks: RunLocks
+    read_back: Callable[[], Inventory]
+    attempt: Attempt
+    kept: KeptAttempt
+    make: Callable[[Attempt, Inventory], Plan]
+    carry_out: Callable[[Plan], Report]
+    journal: Journal
+    is_json: bool
+
+
+def roll_back(report: Report, undoing: Undoing) -> Report:
+    """Undo a run that failed, and return the report with the result.
+
+    A stopped run is not undone: the user decides on the next step.
+    """
+    attempt = undoing.attempt.ended(report)
+    undoing.kept.keep(attempt)
+    if report.is_interrupted:
+        why_not = "the user stopped the run, so it was not rolled back"
+        return report.model_copy(update={"rollback": Rollback(why_not=why_not)})
+    if not report.has_failed:
+        undoing.kept.forget()
+        return report
+    try:
+        rollback = _rolled_back(attempt, undoing)
+    except VgpuCfgError as error:
+        rollback = Rollback(why_not=error.message)
+    except KeyboardInterrupt:
+        rollback = Rollback(why_not="the user stopped the rollback before it began", is_interrupted=True)
+    if rollback.is_whole:
+        undoing.kept.forget()
+    # The rollback reports what is left of its own subjects.
+    undone = {change.subject.name for change in rollback.changes}
+    left = tuple(one for one in report.left_behind if one.name not in undone)
+    return report.model_copy(update={"rollback": rollback, "left_behind": left})
+
+
+def _rolled_back(attempt: Attempt, undoing: Undoing) -> Rollback:
+    undoing.locks.beat()
+    after = undoing.read_back()
+    plan = undoing.make(attempt, after)
+    undoing.locks.take(*change_locks(plan.changes, after))
+    undoing.journal.record_rollback(plan)
+    show.rollback(plan, is_json=undoing.is_json)
+    rollback = Rollback(digest=plan.digest, changes=plan.changes, kept=plan.diagnostics)
+    if not plan.changes:
+        return rollback
+    ended = undoing.carry_out(plan)
+    became = {
+        "outcomes": ended.outcomes,
+        "left_behind": ended.left_behind,
+        "is_interrupted": ended.is_interrupted,
+    }
+    return rollback.model_copy(update=became)
 
 
 def ask(question: str, *, yes: bool) -> None:

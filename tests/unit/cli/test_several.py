@@ -11,7 +11,7 @@ import pytest
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output.answers import Answer
-from vgpu_cfg.cli.several.asking import MOST_AT_ONCE, Question, ask_all
+from vgpu_cfg.cli.several import MOST_AT_ONCE, Question, ask_all
 from vgpu_cfg.errors import Interrupted, Unreachable
 
 LONG = 60

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from vgpu_cfg.cli.output.terminal import confirm
+from vgpu_cfg.cli.notice import confirm
 
 QUESTION = "Make these 4 changes?"
 

@@ -1,11 +1,8 @@
-"""Ask several questions side by side: each in a thread, failing for itself, and Ctrl-C ends all.
+"""One command for several vCenters or plans: asked side by side, printed one after the other, then summed.
 
-A reading waits for its vCenter most of the time, and threads wait together. Writes belong to a run, which is
-one thread.
-
-Print the answers of several: one after the other, then their sums; failures on stderr.
-
-Turn contexts of the config file into questions: each with its own server, limits and login.
+Each question has a thread of its own, fails for itself, and Ctrl-C ends all: a reading waits for its
+vCenter most of the time. Writes belong to a run, which is one thread. Contexts of the config file, or the
+plans of a folder, become questions, each with its own server, limits and login.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -22,11 +20,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import server_of
-from vgpu_cfg.cli.options.shared import OutputFormat
-from vgpu_cfg.cli.output import show
+from vgpu_cfg.cli.flows.flow import meant_at, plan_with, refusal_of, server_of
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
+from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+from vgpu_cfg.cli.output import answers, show
 from vgpu_cfg.cli.output.answers import Answer
 from vgpu_cfg.errors import DocumentError, DocumentFault, Interrupted, VgpuCfgError, worst_exit_code
+from vgpu_cfg.plan_loading.folder import find_clashes, find_plans
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 from vgpu_cfg.settings.connection import Connection, FetchedLogins, is_same_server, servers_of_contexts
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -34,6 +34,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.cli.options.hosts import HostChoice
     from vgpu_cfg.model.desired import DesiredPlan
 
@@ -43,6 +44,7 @@ TURN_SECONDS = 1.0
 """So long is waited for an answer until Ctrl-C is looked for again."""
 LOGOUT_SECONDS = 3.0
 """So long after Ctrl-C the others may take to log out."""
+Requests = Mapping[Path, PlanRequest | VgpuCfgError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +249,101 @@ def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
             raise typer.BadParameter(
                 "applies to a single vCenter; omit it when --context names several", param_hint=option
             )
+
+
+def read_plans(folder: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> Requests:
+    """Read every plan of a folder; return the question of each, or its faults.
+
+    A claim of two of them is a fault of both. Raises DocumentError if no file is a plan.
+    """
+    found: dict[Path, PlanRequest | VgpuCfgError] = {}
+    for path in find_plans(folder):
+        try:
+            found[path] = read_request(path, variables, variable_files)
+        except VgpuCfgError as error:
+            found[path] = error
+    desired = {path: one.desired for path, one in found.items() if isinstance(one, PlanRequest)}
+    return found | find_clashes(desired)
+
+
+def validate_plans(requests: Requests, answer: Callable[[Path, PlanRequest], Answer]) -> tuple[Told, ...]:
+    """Return the validation of each plan by itself, without a server."""
+    told = []
+    for path, request in requests.items():
+        if isinstance(request, PlanRequest):
+            told.append(Told(str(path), request.desired.vcenter, answer(path, request)))
+        else:
+            told.append(Told(str(path), "", error=request))
+    return tuple(told)
+
+
+def ask_plans(
+    requests: Requests, flags: ConnectionFlags, ask: Callable[[PlanRequest, Connection], Answer]
+) -> tuple[Told, ...]:
+    """Ask the vCenter of every plan, side by side, and return what each answered, or why it did not.
+
+    Passwords are fetched one after the other, before the first is asked. Raises Interrupted on Ctrl-C.
+    """
+    _refuse_another_server(flags)
+    fetched: FetchedLogins = {}
+    questions: list[Question] = []
+    failed: dict[str, Told] = {}
+    for path, request in requests.items():
+        if not isinstance(request, PlanRequest):
+            failed[str(path)] = Told(str(path), "", error=request)
+            continue
+        try:
+            server = server_of(flags, request.desired).with_login(fetched)
+        except VgpuCfgError as error:
+            failed[str(path)] = Told(str(path), request.desired.vcenter, error=error)
+        else:
+            questions.append(Question(str(path), server.server, _question_at(ask, request, server)))
+    told = {one.name: one for one in ask_all(questions)} | failed
+    return tuple(told[str(path)] for path in requests)
+
+
+def plan_answer(
+    request: PlanRequest,
+    server: Connection,
+    options: CommandOptions,
+    code_of: Callable[[Plan], int],
+    *,
+    verbose: bool,
+) -> Answer:
+    """Plan for one file of a folder, and find what would help where it is refused."""
+    from vgpu_cfg.cli.flows.suggestion import find_fixes
+
+    desired = meant_at(server, request.desired)
+    with compose.connect_reader(server) as reader:
+        secrets = request.secrets()
+        found = plan_with(reader, desired, server, options.plan_options, secrets, only_plan=True)
+    fixes = find_fixes(request, server, found) if found.plan.errors else None
+    path = request.path
+    return answers.plan(
+        found.plan,
+        command=options.command("apply", path),
+        fix_command=options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}"),
+        verbose=verbose,
+        exit_code=code_of(found.plan),
+        fixes=fixes,
+        refusal=refusal_of(found.plan, fixes),
+    )
+
+
+def _question_at(
+    ask: Callable[[PlanRequest, Connection], Answer], request: PlanRequest, server: Connection
+) -> Callable[[], Answer]:
+    return lambda: ask(request, server)
+
+
+def _refuse_another_server(flags: ConnectionFlags) -> None:
+    """Raise BadParameter where the command line names a server: each plan of a folder names its own."""
+    said = {
+        "--server": flags.server,
+        "--context": flags.context or flags.contexts,
+        "--thumbprint": flags.thumbprint,
+        "--from": flags.recording,
+    }
+    for option, value in said.items():
+        if value:
+            raise typer.BadParameter("each plan in a folder specifies its own vCenter", param_hint=option)

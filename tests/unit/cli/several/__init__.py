@@ -1,3 +1,0 @@
-"""How a command answers."""
-
-from __future__ import annotations
