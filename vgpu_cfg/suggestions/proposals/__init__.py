@@ -8,9 +8,8 @@ from dataclasses import replace
 from vgpu_cfg.documents import Edit
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate
-from vgpu_cfg.suggestions.proposals.acts_in_vcenter import propose_acts_in_vcenter
+from vgpu_cfg.suggestions.proposals.acts_in_vcenter import propose_acts_in_vcenter, propose_acts_on_vms
 from vgpu_cfg.suggestions.proposals.acts_on_hosts import propose_acts_on_hosts
-from vgpu_cfg.suggestions.proposals.acts_on_vms import propose_acts_on_vms
 from vgpu_cfg.suggestions.proposals.host_entries import propose_host_entries
 from vgpu_cfg.suggestions.proposals.names import propose_names
 from vgpu_cfg.suggestions.proposals.plan_keys import propose_plan_keys
