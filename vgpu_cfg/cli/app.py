@@ -377,14 +377,14 @@ def _print_report(error: VgpuCfgError) -> None:
 
     Errors of placement are in the report that was printed before.
     """
-    from vgpu_cfg.cli.output import show_report
+    from vgpu_cfg.cli.output import show
 
     if isinstance(error, DoesNotFit):
         return
     if _wants(sys.argv, "junit"):
-        show_report.error(error, command=sys.argv[1])
+        show.report_error(error, command=sys.argv[1])
     elif _wants(sys.argv, "markdown"):
-        show_report.error_comment(error)
+        show.comment_on_error(error)
 
 
 def _print_mishap(code: str, message: str, exit_code: int, subject: str, remedy: str) -> None:

@@ -226,8 +226,8 @@ def validate(
         return
     if path is None:
         raise typer.BadParameter("specify a plan file, or a folder of plans", param_hint="PLAN")
-    from vgpu_cfg.cli.flows.preparing.request import read_request, refuse_unknown_profiles
-    from vgpu_cfg.cli.output import answers, show_report
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.output import answers, show
 
     listing = {"--downloads": downloads, "--pin": pin}
     if output is ReportFormat.JUNIT and any(listing.values()):
@@ -242,7 +242,7 @@ def validate(
     desired = read_request(path, variables, variable_files).desired
     refuse_unknown_profiles(desired)
     if output is ReportFormat.JUNIT:
-        show_report.validated(desired)
+        show.report_file(desired)
         return
     if not (downloads or pin):
         answers.validated(path, desired).tell(OutputFormat(output.value))
@@ -298,14 +298,13 @@ def plan(
 ) -> None:
     """Show what would change, and why. Read-only."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.preparing.plan_id import proposed, sign_plan
-    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import proposed, read_request, sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.running import stand_in
-    from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.output import show
 
     names = tuple(delete or ())
     if html is not None:
@@ -375,7 +374,7 @@ def plan(
         whole_file.plan(html, made, answer.observed, fixes)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
-        show_report.plan(made, output, command=next_command, fixes=fixes)
+        show.report_plan(made, output, command=next_command, fixes=fixes)
     else:
         show.plan(made, OutputFormat(output.value), command=next_command, verbose=verbose, fixes=fixes)
     is_written = suggest is not None and write_suggestion(suggest, fixes, path)
@@ -512,7 +511,7 @@ def status(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
-    from vgpu_cfg.cli.output import answers, show_report
+    from vgpu_cfg.cli.output import answers, show
     from vgpu_cfg.cli.several import ask_contexts, ask_plans, read_plans, tell_all
     from vgpu_cfg.planning.findings.options import PlanOptions
 
@@ -562,7 +561,7 @@ def status(
     if html is not None:
         whole_file.status(html, made, answer.observed, differences)
     if output is ReportFormat.JUNIT:
-        show_report.status(made, answer.observed)
+        show.report_status(made, answer.observed)
     else:
         answers.status(made, answer.observed, differences, verbose=verbose).tell(OutputFormat(output.value))
     raise typer.Exit(code_of(made))

@@ -409,10 +409,10 @@ def _write(
 
 
 def _show(found: Verification, output: ReportFormat, next_command: str, *, verbose: bool) -> None:
-    from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.output import show
 
     if output is ReportFormat.JUNIT:
-        show_report.verification(found)
+        show.report_verification(found)
         return
     if output is ReportFormat.JSON:
         from vgpu_cfg.render.data.verification import verification_data

@@ -1,4 +1,4 @@
-"""A command's output: the same values as text for people, or as JSON for programs."""
+"""A command's output: text for people, JSON for programs, and for a pipeline JUnit XML or a comment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.cli.options import typed
-from vgpu_cfg.cli.options.shared import OutputFormat
-from vgpu_cfg.model.choices import NO_OCCASION, Occasion
+from vgpu_cfg.cli.options.shared import OutputFormat, PlanFormat
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.wording import as_json, shown
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import fold
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.labs import ServedLab
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
+    from vgpu_cfg.model.verification import Verification
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:
@@ -348,3 +350,56 @@ def _text(text: str) -> Text:
     from rich.text import Text
 
     return Text(text)
+
+
+def report_file(desired: DesiredPlan) -> None:
+    """Print the cases of a plan file without faults."""
+    from vgpu_cfg.render import junit
+
+    _write(junit.render_junit(f"validate {desired.name}", junit.file_cases(desired)))
+
+
+def report_plan(made: Plan, output: PlanFormat, *, command: str, fixes: Suggestion | None) -> None:
+    """Print a plan as cases, or as a comment that names the `command` to type next."""
+    from vgpu_cfg.render import junit
+
+    if output is PlanFormat.JUNIT:
+        _write(junit.render_junit(f"plan {made.name}", junit.plan_cases(made), at=made.read_at))
+        return
+    from vgpu_cfg.render.markdown.comment import render_comment
+
+    _write(render_comment(made, fixes=fixes, command=command))
+
+
+def report_status(made: Plan, observed: Inventory) -> None:
+    """Print a plan's VMs as cases."""
+    from vgpu_cfg.render import junit
+    from vgpu_cfg.render.views.status import view_status
+
+    cases = junit.status_cases(view_status(made, observed))
+    _write(junit.render_junit(f"status {made.name}", cases, at=made.read_at))
+
+
+def report_verification(found: Verification) -> None:
+    """Print each check as a case."""
+    from vgpu_cfg.render import junit
+
+    _write(junit.render_junit(f"verify {found.plan}", junit.verification_cases(found), at=found.begun))
+
+
+def report_error(error: VgpuCfgError, *, command: str) -> None:
+    """Print why a command has no report as cases that fail."""
+    from vgpu_cfg.render import junit
+
+    _write(junit.render_junit(command, junit.error_cases(error)))
+
+
+def comment_on_error(error: VgpuCfgError) -> None:
+    """Print why there is no plan as a comment."""
+    from vgpu_cfg.render.markdown.comment import render_error_comment
+
+    _write(render_error_comment(error))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)

@@ -12,8 +12,7 @@ from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone
-from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
-from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, keep_id, with_id
 from vgpu_cfg.cli.flows.running.run_flow import (
     ApplyOptions,
     Work,

@@ -1,20 +1,38 @@
-"""A command's request: a plan file's content with its variables, or a reviewed plan."""
+"""A command's plan: the request with its file or reviewed plan, its id, and the signature of a saved plan.
+
+The run that first writes makes the id, before it writes. Signatures are made by OpenSSH's ssh-keygen, over
+the file's bytes. Its manual describes `-Y sign`, `-Y find-principals`, `-Y verify`, and the format of a
+file of allowed signers. A signature is next to the plan, in `<plan>.json.sig`, and is made for one purpose,
+its namespace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from vgpu_cfg.cli.options import typed
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import DocumentError, DocumentFault, UnsafePlan
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.settings.secrets import SecretStore
+
+NAMESPACE = "vgpu-cfg"
+"""The purpose of signatures: one made for another purpose is not accepted."""
+SUFFIX = ".sig"
+_KEYGEN = "ssh-keygen"
+_PATIENCE_SECONDS = 60
+_LONGEST_SIGNATURE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +95,128 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
     return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
 
 
-def refuse_unknown_profiles(desired: DesiredPlan) -> None:
-    """Raise DoesNotFit if VMs request profiles that no board in the catalog has: no vCenter's plan could."""
-    from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.errors import DoesNotFit
-    from vgpu_cfg.model.ranges import fold_names
+def with_id(desired: DesiredPlan) -> DesiredPlan:
+    """Return a plan with an id: its own, else a new one, which is kept nowhere yet."""
+    from vgpu_cfg.cli.compose import make_id
 
-    catalog = load_catalog()
-    vms: dict[tuple[str, ...], list[str]] = {}
-    for vm in desired.vms:
-        for gpu in vm.gpus:
-            names = tuple(profile.name for profile in gpu.profile)
-            if names and not any(map(catalog.by_profile, names)):
-                vms.setdefault(names, []).append(vm.name)
-    if not vms:
+    return desired if desired.id else desired.model_copy(update={"id": make_id()})
+
+
+def proposed(request: PlanRequest, out: Path) -> PlanRequest:
+    """Return a request whose plan has an id, for a plan that is saved to `out`.
+
+    Applying that plan comes to the same id, and finds from there where it is kept, and the encrypted files of
+    its secrets.
+    """
+    desired = with_id(request.desired)
+    way = Path(os.path.relpath(request.folder.resolve(), out.parent.resolve())).as_posix()
+    secrets = {name: one.seen_from(way) for name, one in desired.secrets.items()}
+    desired = desired.model_copy(update={"secrets": secrets})
+    if desired.id_file:
+        path = (request.folder / desired.id_file).resolve()
+        desired = desired.model_copy(update={"id_file": os.path.relpath(path, out.parent.resolve())})
+    return replace(request, desired=desired)
+
+
+def keep_id(desired: DesiredPlan, folder: Path) -> None:
+    """Write a new id down, unless that was done; nothing may be written to vCenter before.
+
+    Raises DocumentError with the line for the plan file where the folder cannot be written, and StalePlan
+    where another id is kept there by now.
+    """
+    from vgpu_cfg.plan_loading.id_file import write_id_file
+
+    if not desired.id_file:
         return
-    names, those = next(iter(vms.items()))
-    message, remedy = catalog.without(names)
-    more = f" (and {len(vms) - 1} more)" if len(vms) > 1 else ""
-    raise DoesNotFit(f"VG101 {message}{more}", subject=f"vm {fold_names(those)}", remedy=remedy)
+    path = folder / desired.id_file
+    if not path.with_suffix("").exists():
+        # The saved plan has gone on without its plan file, as from one job of CI to the next.
+        path = folder / path.name
+    is_new = not path.exists()
+    write_id_file(path, desired.id)
+    if is_new:
+        show.say(f"{path}: the plan's new ID; keep it next to {path.stem}, and commit both")
+
+
+def sign_plan(path: Path, key: Path) -> Path:
+    """Sign a saved plan with a private key, or with a public one whose private half an agent has.
+
+    ssh-keygen itself asks for a passphrase. Raises DocumentError where it does not sign.
+    """
+    signature = path.with_name(path.name + SUFFIX)
+    signature.unlink(missing_ok=True)  # ssh-keygen would ask whether to write over it
+    words = ["-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser().absolute()), str(path.absolute())]
+    done = _keygen(words, b"", None)
+    if done.returncode != 0 or not signature.exists():
+        fault = DocumentFault(str(path), 1, 1, f"cannot sign with {key}: {_last_words(done)}")
+        raise DocumentError(
+            [fault], remedy="specify your private key, or the public key of a key in your SSH agent"
+        )
+    return signature
+
+
+def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path | None) -> None:
+    """Raise UnsafePlan unless the plan was saved, and signed by a signer that each signers file allows.
+
+    That of the command line counts, and those of every context of the server, under any name.
+    """
+    from vgpu_cfg.settings.folders import config_file
+
+    asked = [(signers, "--require-signature")] if signers is not None else []
+    asked += [
+        (one.signers, f"the context {one.name} in {config_file()}")
+        for one in connection.requiring
+        if one.signers is not None
+    ]
+    for file, who in asked:
+        if request.reviewed is None:
+            raise UnsafePlan(
+                f"{who} requires a signed plan, but this is a plan file",
+                subject=str(request.path),
+                remedy="save and sign it with `vgpu-cfg plan -o plan.json --sign KEY`, then apply that file",
+            )
+        show.say(f"{request.path}: signed by {_signer(request, file.expanduser(), who)}")
+
+
+def _signer(request: PlanRequest, signers: Path, who: str) -> str:
+    """Return which allowed signer signed the plan's bytes as they were read."""
+    signature = request.path.with_name(request.path.name + SUFFIX)
+    if not signers.is_file():
+        raise typer.BadParameter(f"{signers} is not an allowed signers file ({who})", param_hint=who)
+    if not signature.is_file() or signature.stat().st_size > _LONGEST_SIGNATURE:
+        raise UnsafePlan(
+            f"{who} requires a signed plan, but this plan has no signature file",
+            subject=str(signature),
+            remedy=f"review the plan, then sign it: `{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}`",
+        )
+    allowed = ["-s", str(signature.absolute()), "-f", str(signers.absolute())]
+    found = _keygen(["-Y", "find-principals", *allowed], b"", request.path)
+    for name in found.stdout.decode(errors="replace").splitlines():
+        words = ["-Y", "verify", "-n", NAMESPACE, "-I", name, *allowed]
+        if not name.startswith("-") and _keygen(words, request.content, request.path).returncode == 0:
+            return name
+    raise UnsafePlan(
+        f"{who} does not allow the signer, or the plan was changed after signing",
+        subject=str(signature),
+        remedy=f"check who signed it and whether {signers} lists them; if the plan was changed, review and "
+        "sign it again",
+    )
+
+
+def _keygen(words: Sequence[str], content: bytes, subject: Path | None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(  # noqa: S603 - no shell; file names are absolute, and a name is no option
+            [_KEYGEN, *words], input=content, capture_output=True, timeout=_PATIENCE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = "no response" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
+        raise UnsafePlan(
+            f"cannot run {_KEYGEN}: {reason}",
+            subject=str(subject or _KEYGEN),
+            remedy="install OpenSSH 8.9 or later, or make sure that its ssh-keygen is first in PATH",
+        ) from error
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"ssh-keygen failed with exit code {done.returncode}"

@@ -35,9 +35,8 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     with_shell_facts,
 )
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
-from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, refuse_unsigned, with_id
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells, refuse_missing
-from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, keep_id, refuse_unsigned, with_id
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, check_hosts
 from vgpu_cfg.cli.flows.running.run_flow import (
     ApplyOptions,
