@@ -21,7 +21,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import meant_at, plan_with, refusal_of, server_of
-from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request, refuse_unknown_profiles
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import answers, show
 from vgpu_cfg.cli.output.answers import Answer
@@ -266,15 +266,20 @@ def read_plans(folder: Path, variables: dict[str, str], variable_files: tuple[Pa
     return found | find_clashes(desired)
 
 
-def validate_plans(requests: Requests, answer: Callable[[Path, PlanRequest], Answer]) -> tuple[Told, ...]:
+def validate_plans(requests: Requests) -> tuple[Told, ...]:
     """Return the validation of each plan by itself, without a server."""
-    told = []
-    for path, request in requests.items():
-        if isinstance(request, PlanRequest):
-            told.append(Told(str(path), request.desired.vcenter, answer(path, request)))
-        else:
-            told.append(Told(str(path), "", error=request))
-    return tuple(told)
+    return tuple(_validated(path, request) for path, request in requests.items())
+
+
+def _validated(path: Path, request: PlanRequest | VgpuCfgError) -> Told:
+    if isinstance(request, VgpuCfgError):
+        return Told(str(path), "", error=request)
+    desired = request.desired
+    try:
+        refuse_unknown_profiles(desired)
+    except VgpuCfgError as error:
+        return Told(str(path), desired.vcenter, error=error)
+    return Told(str(path), desired.vcenter, answers.validated(path, desired))
 
 
 def ask_plans(

@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.views.plan import disruption_rows
-from vgpu_cfg.suggestions.acts import is_added
+from vgpu_cfg.suggestions.acts import is_added, words_of_hosts
 from vgpu_cfg.suggestions.candidate import MOST_PARTS, Candidate, Cost, PlanSource, Trial, attempt
 from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose

@@ -226,7 +226,7 @@ def validate(
         return
     if path is None:
         raise typer.BadParameter("specify a plan file, or a folder of plans", param_hint="PLAN")
-    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request, refuse_unknown_profiles
     from vgpu_cfg.cli.output import answers, show
 
     listing = {"--downloads": downloads, "--pin": pin}

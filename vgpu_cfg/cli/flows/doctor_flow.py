@@ -179,8 +179,7 @@ def look_at(
 
     Nothing is changed, and nothing more is asked where nothing differs.
     """
-    from vgpu_cfg.planning.drift.authors import past_scope, with_authors
-    from vgpu_cfg.planning.drift.differences import differences_of
+    from vgpu_cfg.planning.drift import differences_of, past_scope, with_authors
 
     with compose.connect_reader(connection) as reader:
         planned = plan_with(reader, desired, connection, options, secrets, only_plan=True)

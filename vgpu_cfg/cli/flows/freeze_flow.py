@@ -17,10 +17,9 @@ from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show, show_history
 from vgpu_cfg.errors import Locked, NotFound, NotPermitted, VCenterError
-from vgpu_cfg.model.freeze import Freeze, KeptFreeze
-from vgpu_cfg.model.locks import MOST_SIGNS
-from vgpu_cfg.model.moments import moment_of
-from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.choices import Occasion
+from vgpu_cfg.model.frozen import moment_of
+from vgpu_cfg.model.locks import MOST_SIGNS, Freeze, KeptFreeze
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags

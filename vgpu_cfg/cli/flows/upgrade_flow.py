@@ -27,9 +27,7 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.upgrade.assess import Fate
-from vgpu_cfg.planning.upgrade.letters import letters
-from vgpu_cfg.planning.upgrade.waves import Played, Times, make_waves, times_of
-from vgpu_cfg.planning.upgrade.written import plan_files
+from vgpu_cfg.planning.upgrade.waves import Played, Times, letters, make_waves, plan_files, times_of
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
+from vgpu_cfg.model.choices import PARALLEL, PER_HOST, Occasion
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan_file import ProtectEntry
-    from vgpu_cfg.model.verification import Verification
-    from vgpu_cfg.model.watch import Sign, Watch
+    from vgpu_cfg.model.verification import Sign, Verification, Watch
     from vgpu_cfg.planning.upkeep.give_back import DrainedVms
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
-    from vgpu_cfg.model.compatibility import BranchPlan
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+    from vgpu_cfg.model.guest_looks import BranchPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan_file import AccessEntry
@@ -322,7 +322,7 @@ def plan_branch(
     An unreachable guest is judged by the plan's data; the rest of it is unknown. Raises NotFound if no VM
     with GPUs is selected.
     """
-    from vgpu_cfg.model.compatibility import BranchPlan
+    from vgpu_cfg.model.guest_looks import BranchPlan
     from vgpu_cfg.planning.estate.named import host_names, vm_names
     from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of
@@ -418,9 +418,9 @@ def _told(facts: StackFacts, spec: GuestSpec, shell: GuestShell) -> StackFacts:
     from dataclasses import replace
 
     from vgpu_cfg.model.guests.training_modules import ImageModule
-    from vgpu_cfg.parsers.errors import UnreadableOutput
-    from vgpu_cfg.parsers.image_env import parse_image_env
+    from vgpu_cfg.parsers.frameworks import parse_image_env
     from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query
+    from vgpu_cfg.parsers.text import UnreadableOutput
     from vgpu_cfg.verification.checks.container_checks import in_image
 
     answer = shell.run(("nvidia-smi", "-q"))

@@ -22,8 +22,7 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, append_whole, make_private_folder, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.verification import Baseline, PastRun, Verification
-from vgpu_cfg.model.watch import WatchMemory
+from vgpu_cfg.model.verification import Baseline, PastRun, Verification, WatchMemory
 from vgpu_cfg.settings.folders import state_folder
 
 KIND, RUN_KIND, FORMAT = "verify-baseline", "verify-run", 1

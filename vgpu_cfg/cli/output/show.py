@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.options.shared import OutputFormat, PlanFormat
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
 from vgpu_cfg.model.wording import as_json, shown
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import fold

@@ -18,7 +18,6 @@ from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.collecting import what_to_collect
 from vgpu_cfg.knowledge.faults import Found, line_text
 from vgpu_cfg.knowledge.verify_failures import Failure
-from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.codes import Code

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY
-from vgpu_cfg.model.compatibility import BranchPlan
-from vgpu_cfg.model.verification import CheckState, Verification
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.guest_looks import BranchPlan
+from vgpu_cfg.model.verification import CheckState, Verification, Watch, Watched
 from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.verification import advice, needs_action
 

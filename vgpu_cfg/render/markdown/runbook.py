@@ -17,8 +17,8 @@ from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Canary, Plan, UnknownHost, UnknownSetting
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.changes.values import HostRef
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView

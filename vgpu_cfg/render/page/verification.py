@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
+from vgpu_cfg.model.guest_looks import BranchPlan, FitsBranch
 from vgpu_cfg.model.verification import Verification
 from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame

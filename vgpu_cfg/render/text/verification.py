@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, HealthRule, Urgency
-from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.verification import CheckResult, CheckState, Verification, Watch, Watched
 from vgpu_cfg.model.wording import counted, duration, listed, shown
 from vgpu_cfg.render.layout.lines import Cell, Column, abridged, both_ends, fold, table_rows
 from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others

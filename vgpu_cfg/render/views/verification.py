@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 from vgpu_cfg.knowledge.health_rules import BY_KEY, Urgency
 from vgpu_cfg.knowledge.verify_failures import FAILURES
-from vgpu_cfg.model.verification import UNITS, Baseline, CheckResult, CheckState, PastRun, Verification
-from vgpu_cfg.model.watch import Watch, Watched
+from vgpu_cfg.model.verification import (
+    UNITS,
+    Baseline,
+    CheckResult,
+    CheckState,
+    PastRun,
+    Verification,
+    Watch,
+    Watched,
+)
 from vgpu_cfg.model.wording import counted, listed
 
 STATE_WORDS = {

@@ -95,6 +95,27 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
     return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
 
 
+def refuse_unknown_profiles(desired: DesiredPlan) -> None:
+    """Raise DoesNotFit if VMs request profiles that no board in the catalog has: no vCenter's plan could."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.errors import DoesNotFit
+    from vgpu_cfg.model.ranges import fold_names
+
+    catalog = load_catalog()
+    vms: dict[tuple[str, ...], list[str]] = {}
+    for vm in desired.vms:
+        for gpu in vm.gpus:
+            names = tuple(profile.name for profile in gpu.profile)
+            if names and not any(map(catalog.by_profile, names)):
+                vms.setdefault(names, []).append(vm.name)
+    if not vms:
+        return
+    names, those = next(iter(vms.items()))
+    message, remedy = catalog.without(names)
+    more = f" (and {len(vms) - 1} more)" if len(vms) > 1 else ""
+    raise DoesNotFit(f"VG101 {message}{more}", subject=f"vm {fold_names(those)}", remedy=remedy)
+
+
 def with_id(desired: DesiredPlan) -> DesiredPlan:
     """Return a plan with an id: its own, else a new one, which is kept nowhere yet."""
     from vgpu_cfg.cli.compose import make_id
@@ -124,7 +145,7 @@ def keep_id(desired: DesiredPlan, folder: Path) -> None:
     Raises DocumentError with the line for the plan file where the folder cannot be written, and StalePlan
     where another id is kept there by now.
     """
-    from vgpu_cfg.plan_loading.id_file import write_id_file
+    from vgpu_cfg.plan_loading.side_files import write_id_file
 
     if not desired.id_file:
         return

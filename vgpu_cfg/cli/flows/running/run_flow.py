@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.privileges import Needed
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, Journal, RunLocks
+    from vgpu_cfg.model.choices import Occasion
     from vgpu_cfg.model.identity import PlanIdentity
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.rollback.attempt import Attempt

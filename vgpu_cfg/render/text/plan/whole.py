@@ -13,8 +13,8 @@ from vgpu_cfg.changes.plan import Canary, LostHost, Plan
 from vgpu_cfg.changes.reach import Experience
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import AsFound
+from vgpu_cfg.model.choices import NO_OCCASION, Occasion
 from vgpu_cfg.model.guests.downloads import Download, short_pin
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.plan import LostHost
+from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.inventory import (
     Connection,
     DeviceGroupInfo,
@@ -22,7 +23,6 @@ from vgpu_cfg.model.observed.inventory import (
     Inventory,
 )
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity

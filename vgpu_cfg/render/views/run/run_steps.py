@@ -21,8 +21,8 @@ from vgpu_cfg.changes.report import (
     Report,
     SettingReading,
 )
+from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.layout.lines import fold_alike
