@@ -22,9 +22,9 @@ from pyVmomi import vim
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.documents import parse_text
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
-from vgpu_cfg.lab.state.as_json import encode_object, encode_values
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
+from vgpu_cfg.lab.state.store import encode_object, encode_values
 from vgpu_cfg.model.plan_file.entries import PlanFile, VmEntry, VmKeys
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.vsphere.wire.session import Session

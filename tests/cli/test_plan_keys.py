@@ -16,8 +16,8 @@ from tests.cli.locks import leave_proofs
 from tests.cli.team import SECRETS, codes, staged_modules, vm_of
 from tests.cli.test_guests import ESTATE, HEAD, WORKERS, options_of
 from tests.extent import examples
-from vgpu_cfg.lab.guest.system.accounts import takes_key
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.guest import takes_key
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.model.guests.guest import HOST_KEY_KEY
 from vgpu_cfg.shells.keys import PlanKeyRing

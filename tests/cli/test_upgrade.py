@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.lab.operations.hosts.lifecycle import BOOT_SECONDS, GOING_SECONDS
-from vgpu_cfg.lab.operations.hosts.power import ENTER_SECONDS, SECONDS_A_VM
+from vgpu_cfg.lab.operations.hosts.power import BOOT_SECONDS, ENTER_SECONDS, GOING_SECONDS, SECONDS_A_VM
 from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 
 SMALL = ("--server", "lab:fleet-6x2-18vms")

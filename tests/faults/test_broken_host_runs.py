@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import SSH, Watch, hosts_of, is_down, is_tidy, marks_of, values_of, watch_labs
 from tests.extent import each
-from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
+from vgpu_cfg.lab.operations.hosts import power
 from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.state.inventory import Host, LabState
 
@@ -306,7 +306,7 @@ def test_a_host_that_does_not_come_back_is_not_believed_to_be_done(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(host_lifecycle, "BOOT_SECONDS", 1e9)
+        patch.setattr(power, "BOOT_SECONDS", 1e9)
         ran = vgpu_cfg("apply", "--yes", ONE)
     assert ran.code == 6, ran.told
     assert f"{BARE_HOST} is not back" in ran.told

@@ -17,8 +17,8 @@ from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine, Ran
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, VirtualClock
 from vgpu_cfg.lab.state.devices import disks_of, network_of, nics_of, vgpus_of
-from vgpu_cfg.lab.state.diary import Entry
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Group, Host, LabState, Network, VirtualMachine
+from vgpu_cfg.lab.state.managed import Entry
 from vgpu_cfg.lab.state.tags import attached_to, objects_of, tags_of
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 

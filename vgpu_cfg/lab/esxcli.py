@@ -20,8 +20,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vgpu_cfg.lab.rules.from_the_field import text_of
 from vgpu_cfg.lab.rules.gpu_load import drives
+from vgpu_cfg.lab.rules.refusals import text_of
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from vgpu_cfg.lab.guest import lifecycle as life
-from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
+from vgpu_cfg.lab.operations.hosts import power
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.simulation.simulation import Simulation, Timeline
@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
 class Lab(Simulation):
     """A vCenter with GPUs: it answers requests and carries out methods; its hosts, tasks and guests go on."""
 
-    timelines: ClassVar[tuple[Timeline, ...]] = (host_lifecycle, tasks, life)
+    timelines: ClassVar[tuple[Timeline, ...]] = (power, tasks, life)
 
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -34,11 +34,11 @@ class Lab(Simulation):
             thing = self.state.objects[subject] if isinstance(subject, str) else subject
             return find_operation(type_on_wire(thing), method)(self, thing, **arguments)
 
-    def at_server(self, host: Managed | str, what: host_lifecycle.ServerAction, **facts: bool) -> None:
+    def at_server(self, host: Managed | str, what: power.ServerAction, **facts: bool) -> None:
         """Let happen at a server what no API does: `power_on`, `bios` with facts (`sriov=True`), `fail`.
 
         `cut_off` takes the network alone, and `reconnect` gives it back. `host` is a host or its name. Raises
         ValueError where it cannot be.
         """
         with self.transaction():
-            host_lifecycle.act_at_server(self, host, what, facts)
+            power.act_at_server(self, host, what, facts)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from vgpu_cfg.testing.surroundings import WIDTH
+from vgpu_cfg.testing.subjects import WIDTH
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Diagnostic, Plan

@@ -1,23 +1,61 @@
-"""The subjects of a test: a plan file with its command-line options, and its vCenter."""
+"""The subjects of a test, isolated from this machine: a plan file with its options, and its vCenter."""
 
 from __future__ import annotations
 
 import io
+import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
+from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.testing.surroundings import WIDTH, surroundings, told
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.flow import Planned
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.planning.findings.options import PlanOptions
+
+WIDTH = 100
+_PREFIX = "VGPU_CFG_"
+
+
+@contextmanager
+def surroundings(folder: Path) -> Iterator[None]:
+    """Hide all of the user's settings for a while; files are kept below `folder`, and no lab waits.
+
+    Raises AssertionError, with what `vgpu-cfg` would print, in place of an error of the tool's.
+    """
+    __tracebackhide__ = True
+    before = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+    own = {"STATE_FOLDER": str(folder), "CONFIG": str(folder / "config.yaml"), "LAB_SPEED": "0"}
+    for name in before:
+        del os.environ[name]
+    os.environ.update({f"{_PREFIX}{name}": value for name, value in own.items()})
+    try:
+        with told():
+            yield
+    finally:
+        for name in [name for name in os.environ if name.startswith(_PREFIX)]:
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise AssertionError, with what `vgpu-cfg` would print, in place of an error of the tool's."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except VgpuCfgError as error:
+        from vgpu_cfg.render.layout.lines import plain
+        from vgpu_cfg.render.text.errors import render_error
+
+        raise AssertionError(plain(render_error(error, WIDTH))) from None
 
 
 class PlanFile:

@@ -16,9 +16,8 @@ from typing import Any
 
 from tests.cli.host_watch import SSH, is_down, marks_of, values_of
 from tests.faults.harness.scenarios import OURS, SECOND
-from vgpu_cfg.lab.state.as_json import encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, Host, LabState, Task
-from vgpu_cfg.lab.state.store import PLAIN_FIELDS
+from vgpu_cfg.lab.state.store import PLAIN_FIELDS, encode_object, encode_values
 from vgpu_cfg.lab.state.vm import VirtualMachine
 from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 

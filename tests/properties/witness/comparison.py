@@ -16,7 +16,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reach import Disturbed, Experience
-from vgpu_cfg.lab.state.diary import Entry
+from vgpu_cfg.lab.state.managed import Entry
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.render.data.documents import plan_data
 from vgpu_cfg.render.markdown.comment import render_comment

@@ -20,8 +20,8 @@ from vgpu_cfg.cli.flows.running import run_flow
 from vgpu_cfg.execution import Run
 from vgpu_cfg.lab.operations.vms.drafts import device_name
 from vgpu_cfg.lab.state.devices import network_of, nics_of
-from vgpu_cfg.lab.state.diary import Entry
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.managed import Entry
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 

@@ -15,8 +15,8 @@ from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.state.devices import disks_of
-from vgpu_cfg.lab.state.diary import KEPT_ENTRIES
 from vgpu_cfg.lab.state.inventory import Cluster, DistributedSwitch, Host, Network
+from vgpu_cfg.lab.state.managed import KEPT_ENTRIES
 
 ESTATE = """
 about: Two hosts on one switch; VMs of all kinds.

@@ -13,7 +13,7 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
 from vgpu_cfg.lab.estates.guests import Part
 from vgpu_cfg.lab.guest.system.creation import copy_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.state.guest import fault_of
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Folder, Host, Network, VirtualMachine
 
 BASE = """\

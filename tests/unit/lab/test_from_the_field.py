@@ -14,7 +14,7 @@ from tests.unit.lab.guest.guest_rig import DRIVER, GuestRig, module
 from tests.unit.lab.host_rig import BUNDLE_8, HostRig
 from tests.unit.lab.rig import TEMPLATE, Rig, add, change, disk, estate_of, gpu_spec, options
 from tests.unit.lab.wire.test_esxcli import answer, refused
-from vgpu_cfg.lab.rules.from_the_field import reported, text_of
+from vgpu_cfg.lab.rules.refusals import reported, text_of
 from vgpu_cfg.lab.state.devices import disks_of, nics_of
 from vgpu_cfg.lab.state.inventory import (
     Cluster,

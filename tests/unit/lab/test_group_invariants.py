@@ -22,9 +22,9 @@ from tests.unit.lab.group_rig import (
     taken_out,
 )
 from vgpu_cfg.lab.rules.gpu_load import GpuChoice
-from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import groups_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
+from vgpu_cfg.lab.state.store import decode_object, encode_object
 
 PARTITIONS = (
     {1, 3}, {2, 4}, {5, 7}, {6, 8}, {1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8},

@@ -14,10 +14,10 @@ from pyVmomi import vim, vmodl
 from tests.extent import examples
 from tests.unit.lab.rig import Rig, add, change, gpu_spec, passthrough
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import vgpu_backing, vgpus_of
 from vgpu_cfg.lab.state.host import Gpu
 from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, Network, ResourcePool, Task, VirtualMachine
+from vgpu_cfg.lab.state.store import decode_object, encode_object
 
 PROFILES = [
     "grid_a100d-80c", "grid_a100d-40c", "grid_a100d-20c", "grid_a100d-10c", "grid_a100d-4c",

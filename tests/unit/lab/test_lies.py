@@ -25,9 +25,9 @@ from vgpu_cfg.lab.estates.lies import (
 from vgpu_cfg.lab.simulation.bends import bends_for
 from vgpu_cfg.lab.simulation.faults import fault_type
 from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS
-from vgpu_cfg.lab.soap import registered
+from vgpu_cfg.lab.soap import dispatch
 
-_ = registered.MODULES
+_ = dispatch.MODULES
 
 LAB = Path(__file__).resolve().parents[3] / "vgpu_cfg" / "lab"
 CALLS = {method for _, method in (*OPERATIONS, *METHODS)}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tests.page_tables import hold_table
 from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS
-from vgpu_cfg.lab.soap import registered
+from vgpu_cfg.lab.soap import dispatch
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "lab-methods.md"
 
 
 def table() -> str:
-    assert registered.MODULES
+    assert dispatch.MODULES
     by_type: dict[str, set[str]] = defaultdict(set)
     for name, method in (*METHODS, *OPERATIONS):
         by_type[name].add(method)

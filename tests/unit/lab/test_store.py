@@ -16,10 +16,18 @@ from tests.unit.lab.rig import Rig, estate_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import open_lab, reset_lab
 from vgpu_cfg.lab.state import store
-from vgpu_cfg.lab.state.as_json import decode_object, decode_value, encode_object, encode_value
 from vgpu_cfg.lab.state.devices import vgpus_of
 from vgpu_cfg.lab.state.inventory import Cluster, Host, Task, VirtualMachine
-from vgpu_cfg.lab.state.store import LOCK_FILE, PLAIN_FIELDS, STATE_FILE, held
+from vgpu_cfg.lab.state.store import (
+    LOCK_FILE,
+    PLAIN_FIELDS,
+    STATE_FILE,
+    decode_object,
+    decode_value,
+    encode_object,
+    encode_value,
+    held,
+)
 
 
 def flat(rig: Rig) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from uuid import NAMESPACE_DNS, NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.lab.building.host_maker import make_host
-from vgpu_cfg.lab.building.site import Site, new_site, next_site
+from vgpu_cfg.lab.building.site import Site, make_host, new_site, next_site
 from vgpu_cfg.lab.estates import estate as file
 from vgpu_cfg.lab.estates.files import EstateFile
 from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, mark_long_running
@@ -40,9 +39,9 @@ from vgpu_cfg.lab.state.inventory import (
     StoragePolicy,
     VirtualMachine,
     VmOverride,
+    take_snapshot,
 )
 from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library
-from vgpu_cfg.lab.state.snapshots import take_snapshot
 from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of, set_attribute
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}

@@ -16,8 +16,7 @@ from itertools import cycle
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.lab.building.host_maker import HOST_BRIDGES, gpu_name, gpu_pci, nic_pci
-from vgpu_cfg.lab.building.site import Site, new_site
+from vgpu_cfg.lab.building.site import HOST_BRIDGES, Site, gpu_name, gpu_pci, new_site, nic_pci
 from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_MODELS, RELEASES
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing

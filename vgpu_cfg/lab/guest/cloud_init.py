@@ -21,8 +21,7 @@ from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
 from vgpu_cfg.lab.guest.system import files, guestinfo
-from vgpu_cfg.lab.guest.system.accounts import add_account
-from vgpu_cfg.lab.guest.system.cloud_config import CloudConfig, keep_copies, read_cloud_config
+from vgpu_cfg.lab.guest.system.cloud_config import CloudConfig, add_account, keep_copies, read_cloud_config
 from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of, make_host_key
 from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError, check_keys, mapping
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest

@@ -12,10 +12,10 @@ from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.lab.guest.shell import History, Result, Session, StillRunning, run_line
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGING
 from vgpu_cfg.lab.guest.system import files
-from vgpu_cfg.lab.guest.system.accounts import may_all, takes_key, takes_password
 from vgpu_cfg.lab.guest.system.creation import guest_of, told_host_key
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.guest import may_all, takes_key, takes_password
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PATIENCE_SECONDS = 10.0

@@ -18,12 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.lab.guest.system import files, sysfs
-from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import altered, fault_of
 from vgpu_cfg.lab.guest.system.nics import reach
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.guest import Guest, Process
+from vgpu_cfg.lab.state.guest import ROOT, Guest, Process, altered, fault_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 OPERATORS = ("&&", "||", ">>", "2>&1", ">&2", "1>&2", "2>>", "2>", ";", "|", "&", ">", "<", "\n")

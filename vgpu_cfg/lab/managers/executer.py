@@ -13,7 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape, unescape
 
 from vgpu_cfg.lab.api.answer import RawXml
-from vgpu_cfg.lab.api.reflect import EXECUTER
+from vgpu_cfg.lab.api.references import EXECUTER
 from vgpu_cfg.lab.esxcli import (
     FLAGS,
     OPTIONS,

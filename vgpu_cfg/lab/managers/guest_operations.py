@@ -18,13 +18,12 @@ from urllib.parse import parse_qs, urlsplit
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.guest.system import files
-from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.operations import Context, answers
 from vgpu_cfg.lab.simulation.simulation import Simulation, Transfer
-from vgpu_cfg.lab.state.guest import Process
+from vgpu_cfg.lab.state.guest import ROOT, Process, takes_password
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 
 if TYPE_CHECKING:

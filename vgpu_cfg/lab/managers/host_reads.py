@@ -23,8 +23,8 @@ from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import browser
 from vgpu_cfg.lab.managers.browser import hosts_of
-from vgpu_cfg.lab.renderers.cluster import resource_usage
 from vgpu_cfg.lab.renderers.hardware import host_of
+from vgpu_cfg.lab.renderers.inventory import resource_usage
 from vgpu_cfg.lab.renderers.network import net_config, port_config, switch_product
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut

@@ -18,7 +18,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.renderers.hardware import host_of
-from vgpu_cfg.lab.renderers.options import BOOT, CONSOLIDATION, option_table, options
+from vgpu_cfg.lab.renderers.host import BOOT, CONSOLIDATION, option_table, options
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import past_events

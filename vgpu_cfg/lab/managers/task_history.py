@@ -22,10 +22,15 @@ from vgpu_cfg.lab.estates.lies import SHORT_PAGE
 from vgpu_cfg.lab.renderers.services import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown, matching_events
 from vgpu_cfg.lab.simulation.operations import Context, answers
-from vgpu_cfg.lab.simulation.past_events import record
-from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, TaskCollector, matching
+from vgpu_cfg.lab.simulation.past_events import (
+    PAGE_SIZE,
+    EventCollector,
+    event_shown,
+    matching_events,
+    record,
+)
+from vgpu_cfg.lab.simulation.tasks import TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, Managed, PastEvent, Task, VirtualMachine
 
 MOST_COLLECTORS = 32
@@ -121,7 +126,7 @@ def query_events(
     if eventViewSpec is not None:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     _check(context, filter)
-    shown = [event_shown(context, event) for event in matching_events(context.state, filter)]
+    shown = [event_shown(context.state, event) for event in matching_events(context.state, filter)]
     return shown[: filter.maxCount] if filter.maxCount else shown
 
 
@@ -178,7 +183,7 @@ def _take_events(
     taken = events[: page_of(context, most)]
     if taken:
         collector.at = taken[-1].key
-    return [event_shown(context, event) for event in taken]
+    return [event_shown(context.state, event) for event in taken]
 
 
 @answers("EventManager", "LogUserEvent")

@@ -31,8 +31,7 @@ from vgpu_cfg.lab.nvidia.gpus import (
     uuid_of,
     visible,
 )
-from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
-from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.simulation import Simulation, watched_gpus
 from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
 from vgpu_cfg.lab.state.host_defaults import KEEPS_MIG
 

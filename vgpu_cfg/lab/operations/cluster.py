@@ -26,9 +26,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.refs import moid_of, resolve
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.operations import moid_of, resolve, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.cluster import DISABLED
 from vgpu_cfg.lab.state.devices import merged

@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import merged

@@ -16,7 +16,6 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations.cluster import change_services
 from vgpu_cfg.lab.operations.files import config_file, disk_files, not_found, put, split
-from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import register
 from vgpu_cfg.lab.operations.vms.drafts import (
     check_in_pool,
@@ -30,9 +29,8 @@ from vgpu_cfg.lab.operations.vms.lifecycle import forget_vm
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_FOLDER
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation import past_events
-from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.operations import operation, required, resolve_or_none, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.inventory import (
     CHILD_TYPES,
@@ -45,6 +43,7 @@ from vgpu_cfg.lab.state.inventory import (
     ResourcePool,
     VirtualMachine,
 )
+from vgpu_cfg.lab.state.store import decode_object, encode_object
 
 ManagedT = TypeVar("ManagedT", bound=Managed)
 

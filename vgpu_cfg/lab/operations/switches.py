@@ -21,14 +21,13 @@ from uuid import NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.refs import resolve
 from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.operations import resolve, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import is_set, merged, network_of, nics_of
-from vgpu_cfg.lab.state.diary import Experience
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, LabState, Network, VirtualMachine
+from vgpu_cfg.lab.state.managed import Experience
 from vgpu_cfg.lab.state.switch_members import (
     EVERY_VLAN,
     MOST_UPLINKS,

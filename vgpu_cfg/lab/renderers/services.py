@@ -30,23 +30,24 @@ from vgpu_cfg.lab.renderers.entity import (
     under,
 )
 from vgpu_cfg.lab.renderers.hardware import host_of
-from vgpu_cfg.lab.renderers.host import FIREWALL, services
-from vgpu_cfg.lab.renderers.network import VNIC_MANAGER_INFO
-from vgpu_cfg.lab.renderers.options import (
+from vgpu_cfg.lab.renderers.host import (
     AUTO_START_MANAGER,
     CERTIFICATE_MANAGER,
     DATE_TIME_SYSTEM,
+    FIREWALL,
     POWER_SYSTEM,
     STORAGE_SYSTEM,
     option_definitions,
     options,
+    services,
 )
+from vgpu_cfg.lab.renderers.network import VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.table import Render, Table
 from vgpu_cfg.lab.rules.customization import OWN_KEY
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.directory import SINGLETONS, content, profiles_of
-from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.operations import Context, reference_to, referred, vcenter_version
+from vgpu_cfg.lab.simulation.past_events import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.simulation.tasks import TaskCollector, newest
 from vgpu_cfg.lab.state.host_defaults import EVALUATION
@@ -380,12 +381,12 @@ def _latest_tasks(context: Context, thing: TaskCollector) -> list[Any]:
 
 
 def _latest_events(context: Context, thing: EventCollector) -> list[Any]:
-    return [event_shown(context, event) for event in thing.newest(context.state)]
+    return [event_shown(context.state, event) for event in thing.newest(context.state)]
 
 
 def _latest_event(context: Context, _thing: Managed) -> Any:
     events = context.state.events
-    return event_shown(context, context.state.get(events[-1], PastEvent)) if events else None
+    return event_shown(context.state, context.state.get(events[-1], PastEvent)) if events else None
 
 
 def _filters(_context: Context, thing: Service) -> list[Any]:

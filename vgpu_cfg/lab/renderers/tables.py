@@ -8,10 +8,17 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import vim_class
-from vgpu_cfg.lab.renderers.cluster import CLUSTER, CLUSTER_SHAPES, COMPUTE_RESOURCE
 from vgpu_cfg.lab.renderers.hardware import GRAPHICS_MANAGER, PCI_PASSTHRU_SYSTEM
 from vgpu_cfg.lab.renderers.host import HOST, host_version
-from vgpu_cfg.lab.renderers.inventory import DATACENTER, DATASTORE, FOLDER, RESOURCE_POOL
+from vgpu_cfg.lab.renderers.inventory import (
+    CLUSTER,
+    CLUSTER_SHAPES,
+    COMPUTE_RESOURCE,
+    DATACENTER,
+    DATASTORE,
+    FOLDER,
+    RESOURCE_POOL,
+)
 from vgpu_cfg.lab.renderers.network import DISTRIBUTED_PORTGROUP, DISTRIBUTED_SWITCH, NETWORK, NETWORK_SYSTEM
 from vgpu_cfg.lab.renderers.services import SERVICES, TASK
 from vgpu_cfg.lab.renderers.table import Render, Table

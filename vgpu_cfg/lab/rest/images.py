@@ -17,7 +17,7 @@ from typing import Any
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
+from vgpu_cfg.lab.operations.hosts import power
 from vgpu_cfg.lab.rest.answer import Accepted, Refused, Request
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
@@ -380,7 +380,7 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
                     name: Vib(name, version, "VMware" if name == _BASE_VIB else "NVIDIA")
                     for name, version in wanted.items()
                 }
-                host_lifecycle.begin_shutdown(lab, host, for_good=False)
+                power.begin_shutdown(lab, host, for_good=False)
             gone = vmodl.fault.SystemError(msg=f"{host.name}: the host did not reconnect.")
             raise tasks.Blocked(_APPLY_SECONDS, gone)
     image.commits.get(image.commit, {})["apply_status"] = "APPLIED"

@@ -19,7 +19,6 @@ from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.lab.rules import hardware, nvlink, refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.gpu_load import (
     ESXI_8_0,
     Pick,
@@ -31,6 +30,7 @@ from vgpu_cfg.lab.rules.gpu_load import (
     load_of,
     serves_vgpus,
 )
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.state.devices import copy_with, dynamic_of, fixed_of, groups_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import (
     Datastore,

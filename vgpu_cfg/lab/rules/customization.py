@@ -12,7 +12,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.state.devices import nics_of
 from vgpu_cfg.lab.state.vm import VirtualMachine
 

@@ -10,7 +10,7 @@ from pyVmomi import vim
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.lab.estates.stock import BY_VERSION
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.state.devices import FIRST_NIC, has_tpm, nics_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 

@@ -1,16 +1,25 @@
-"""The faults the lab refuses with, and their texts.
+"""The faults the lab refuses with, their texts, and those that people reported from real systems.
 
 Texts in quotes are known from NVIDIA's and VMware's documents and from the field. Which
 fault type carries which text is documented nowhere: that mapping is recalled, except for
 InsufficientGraphicsResourcesFault, whose text is its own.
+
+The rows of `from_the_field.yaml` are reports of people; `known` says which part the source has, the rest is
+recalled or assumed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
 
+from pydantic import BaseModel, RootModel
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 GRAPHICS_TEXT = (
@@ -288,3 +297,41 @@ def no_network(nic: Any, network: Any) -> Exception:
         network=network,
         msg=f"The network of '{label}' is not accessible.",
     )
+
+
+class Reported(BaseModel):
+    """A row of `from_the_field.yaml`; `when` completes a sentence that begins with "Rejected"."""
+
+    when: str
+    fault: str
+    text: str
+    known: Literal["text", "fault", "both", "rule"]
+    source: str
+
+
+class _Table(RootModel[dict[str, Reported]]):
+    pass
+
+
+@cache
+def reported() -> Mapping[str, Reported]:
+    """Return the rows by name."""
+    return MappingProxyType(
+        build(read_document(Path(__file__).with_name("from_the_field.yaml")), _Table).root
+    )
+
+
+def text_of(row: str, /, **values: object) -> str:
+    """Return the text of a row with its values."""
+    return reported()[row].text.format(**values)
+
+
+def refuse(row: str, /, **values: Any) -> Exception:
+    """Return the fault of a row; values that its type has as fields are set."""
+    text, fault = text_of(row, **values), reported()[row].fault
+    if fault == "GenericVmConfigFault":
+        return power_on_failed(text)
+    kind: Any = getattr(vim.fault, fault, None) or getattr(vmodl.fault, fault)
+    fields = {info.name for info in kind._GetPropertyList()}
+    made: Exception = kind(msg=text, **{key: value for key, value in values.items() if key in fields})
+    return made

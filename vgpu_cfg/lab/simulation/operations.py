@@ -1,13 +1,16 @@
-"""The methods of each type that the lab carries out, and the context of a call."""
+"""The methods of each type that the lab carries out, a call's context, and the objects in its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pyVmomi import vmodl
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import version_name
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -137,3 +140,33 @@ def reference_to(context: Context, moid: str | None) -> Any:
 def vcenter_version(context: Context) -> str:
     """Return the newest API version of this vCenter, by pyvmomi's name."""
     return version_name(context.state.api_version) or context.version
+
+
+ManagedT = TypeVar("ManagedT", bound=Managed)
+
+
+def moid_of(reference: Any) -> str:
+    """Return the moid in a reference."""
+    return str(reference._GetMoId())
+
+
+def resolve(state: LabState, reference: Any, kind: type[ManagedT]) -> ManagedT:
+    """Return the object that a reference means. Raises ManagedObjectNotFound."""
+    found = state.find(moid_of(reference), kind)
+    if found is None:
+        raise vmodl.fault.ManagedObjectNotFound(
+            obj=reference, msg="The object has already been deleted or has not been completely created."
+        )
+    return found
+
+
+def resolve_or_none(state: LabState, reference: Any, kind: type[ManagedT]) -> ManagedT | None:
+    """Return the object that a reference means, None for no reference. Raises ManagedObjectNotFound."""
+    return None if reference is None else resolve(state, reference, kind)
+
+
+def required(state: LabState, reference: Any, kind: type[ManagedT], path: str) -> ManagedT:
+    """Return the object that a reference means. Raises InvalidArgument where there is no reference."""
+    if reference is None:
+        raise refusals.bad_argument(path)
+    return resolve(state, reference, kind)

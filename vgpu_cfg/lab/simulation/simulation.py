@@ -1,4 +1,4 @@
-"""The state as time passes: transactions, waiting for the next due event, and saving of changes."""
+"""The state as time passes: transactions, waiting for the next due event, saving and noting of changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
 from vgpu_cfg.lab.simulation.sessions import Sessions
-from vgpu_cfg.lab.state.diary import KEPT_ENTRIES, Entry, Experience
+from vgpu_cfg.lab.state.devices import is_passthrough
+from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, Managed
+from vgpu_cfg.lab.state.managed import KEPT_ENTRIES, Entry, Experience
 from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.store import Store
+from vgpu_cfg.lab.state.vm import VirtualMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +207,33 @@ class Simulation:
                 self.clock.catch_up(saved_at)
                 self._saved_revision = self.state.revision
             yield
+
+
+@contextmanager
+def watched_gpus(lab: Simulation, host: Host) -> Iterator[None]:
+    """Write into the diary which modes in force differ afterwards.
+
+    VMs with GPUs that are registered here and off experience it as well: they start in another mode.
+    """
+    before = _modes(host)
+    yield
+    registered = [lab.state.get(moid, VirtualMachine) for moid in host.vms]
+    waiting = [vm for vm in registered if not vm.is_on and any(map(is_passthrough, vm.devices.values()))]
+    for (pci_id, mode), after in _modes(host).items():
+        if before[pci_id, mode] != after:
+            for thing in (host, *waiting):
+                lab.note(thing, "gpu mode", f"{pci_id} {mode} {after}")
+
+
+def _modes(host: Host) -> dict[tuple[str, str], str]:
+    return {
+        (gpu.pci_id, mode): str(value)
+        for gpu in host.gpus
+        for mode, value in (
+            ("graphics_type", gpu.graphics_type),
+            ("vgpu_mode", gpu.vgpu_mode),
+            ("mig", gpu.mig_enabled),
+            ("ecc", gpu.ecc_enabled),
+            ("passthrough", host.is_passed_through(gpu.pci_id)),
+        )
+    }

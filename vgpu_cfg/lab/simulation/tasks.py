@@ -21,8 +21,9 @@ from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import bends, past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.past_events import PAGE_SIZE, entities_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import LabState, Managed, Task, VirtualMachine, children_of
+from vgpu_cfg.lab.state.inventory import LabState, Managed, Task, VirtualMachine
 from vgpu_cfg.lab.state.vm import Snapshot
 
 Work = Callable[..., Any]
@@ -53,8 +54,6 @@ TASK = "_Task"
 """The end of the names of methods that start one."""
 PROGRESS_STEPS = 4
 KEPT_TASKS = 2000
-
-PAGE_SIZE = 10
 
 
 class Blocked(Exception):
@@ -315,25 +314,6 @@ def matching(state: LabState, collector: TaskCollector) -> Iterator[Task]:
             and _is_in_time(task, spec.time)
         ):
             yield task
-
-
-def entities_of(state: LabState, wanted: Any) -> set[str]:
-    """Return the moids that a filter by entity means."""
-    top = wanted.entity._moId
-    if wanted.recursion == "self":
-        return {top}
-    found: set[str] = set()
-    thing = state.objects.get(top)
-    left = children_of(thing) if thing is not None else []
-    while left:
-        moid = left.pop()
-        below = state.objects.get(moid)
-        if below is None or moid in found:
-            continue
-        found.add(moid)
-        if wanted.recursion == "all":
-            left += children_of(below)
-    return found | {top} if wanted.recursion == "all" else found
 
 
 def _is_of_user(task: Task, wanted: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
+from vgpu_cfg.lab import collector
 from vgpu_cfg.lab.api.answer import write_fault, write_result
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.api.versions import (
@@ -21,8 +22,29 @@ from vgpu_cfg.lab.api.versions import (
     version_name,
 )
 from vgpu_cfg.lab.collector import ANONYMOUS, fetch, not_authenticated
-from vgpu_cfg.lab.managers import guest_operations
-from vgpu_cfg.lab.rest import json_rpc
+from vgpu_cfg.lab.managers import (
+    alarms,
+    authorization,
+    browser,
+    customization_specs,
+    executer,
+    guest_operations,
+    host_reads,
+    key_providers,
+    licences,
+    options,
+    performance,
+    search,
+    storage_policies,
+    task_history,
+)
+from vgpu_cfg.lab.operations import cluster, files, pools, registration, switches
+from vgpu_cfg.lab.operations.hosts import devices as host_devices
+from vgpu_cfg.lab.operations.hosts import network as host_network
+from vgpu_cfg.lab.operations.hosts import power as host_power
+from vgpu_cfg.lab.operations.hosts import services as host_services
+from vgpu_cfg.lab.operations.vms import clone, create, lifecycle, migrate, power, snapshots
+from vgpu_cfg.lab.rest import service
 from vgpu_cfg.lab.rest import service as rest
 from vgpu_cfg.lab.rest.content import CONTENT_PATH, exchange_content
 from vgpu_cfg.lab.rules import refusals
@@ -34,14 +56,20 @@ from vgpu_cfg.lab.simulation.restart import is_away, is_starting, refused, resta
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import TASK
-from vgpu_cfg.lab.soap import datastore_files as files
-from vgpu_cfg.lab.soap import registered
 from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
+MODULES = (
+    *(alarms, authorization, browser, customization_specs, executer, guest_operations, host_reads),
+    *(key_providers, licences, options, performance, search, storage_policies, task_history, collector),
+    *(cluster, files, pools, registration, switches, host_devices, host_network, host_power, host_services),
+    *(clone, create, lifecycle, migrate, power, snapshots),
+)
+"""Every module whose methods the wire answers: importing them fills the registry."""
+
+
 Answer = tuple[int, Mapping[str, str], bytes]
 
-_ = registered.MODULES
 XML = "text/xml; charset=utf-8"
 VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
 SDK_PATHS = ("/sdk", "/sdk/vimService")
@@ -90,8 +118,8 @@ def _answer(
     if path.startswith(rest.PREFIXES):
         return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]
-    if method == "POST" and path.rstrip("/") == json_rpc.PATH:
-        return json_rpc.answer(lab, lowered, body, credentials)
+    if method == "POST" and path.rstrip("/") == service.PATH:
+        return service.answer_rpc(lab, lowered, body, credentials)
     if method == "GET" and path == VERSIONS_PATH:
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
     if method == "POST" and path.rstrip("/") in SDK_PATHS:

@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
-from vgpu_cfg.lab.api import reflect
+from vgpu_cfg.lab.api import references
 from vgpu_cfg.lab.api.versions import NAMESPACE
 
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
@@ -139,7 +139,7 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
             self.call = MethodCall(name, None, None, {"prop": None})
             return
         try:
-            info = reflect.METHODS.get(name) or VmomiSupport.GetWsdlMethod(self.namespace, name).info
+            info = references.METHODS.get(name) or VmomiSupport.GetWsdlMethod(self.namespace, name).info
         except KeyError:
             # So a vCenter says it, with these words (yavijava's issue 181, node-soap's issue 668).
             message = f"Unable to resolve WSDL method name {name} for namespace name {self.namespace}"

@@ -1,13 +1,18 @@
-"""The state of a simulated guest: its system and files, its logins, and its progress since its boot.
+"""The state of a simulated guest: its system and files, its logins, its faults, its progress since its boot.
 
 All of it is plain data, kept with its VM in the lab's state. Data on the disk outlast a restart; running
 programs do not.
+
+A fault of an exercise shows at the same place as in a real guest: in a tool's output, or in measurements.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
+
+from vgpu_cfg.lab.estates.guests import WORDS
 
 GuestPower = Literal["off", "booting", "up"]
 CloudState = Literal["", "running", "done", "error"]
@@ -207,3 +212,58 @@ class Guest:
     def touch_file(self, path: str, content: str, *, mode: int = 0o644, now: float = 0.0) -> None:
         """Write a file of root's."""
         self.files[path] = File(content, mode, "root", now)
+
+
+def fault_of(guest: Guest, word: str) -> str:
+    """Return how much of a fault a guest has, "" for none."""
+    if word not in WORDS:
+        raise KeyError(word)
+    return guest.faults.get(word, "")
+
+
+def altered(guest: Guest, tool: str, text: bytes) -> bytes:
+    """Return a tool's output with the replacements of a fault, line by line."""
+    for line in fault_of(guest, "prints").splitlines():
+        name, _, rest = line.partition(": ")
+        if name == tool:
+            pattern, _, new = rest.partition(" => ")
+            text = re.sub(pattern.encode(), new.encode(), text, flags=re.MULTILINE)
+    return text
+
+
+def altered_files(guest: Guest) -> dict[str, str]:
+    """Return made-up files that have another content, by path."""
+    pairs = (line.partition(" ") for line in fault_of(guest, "files").splitlines())
+    return {path: f"{content}\n" for path, _, content in pairs}
+
+
+def counted_besides(guest: Guest) -> dict[str, int]:
+    """Return the extra growth of NIC counters in each transfer, by name."""
+    pairs = (line.split() for line in fault_of(guest, "counts").splitlines())
+    return {name: int(amount) for name, amount in pairs}
+
+
+ROOT = "root"
+
+
+def takes_password(guest: Guest, user: str, password: str) -> bool:
+    """Whether a password is an account's; an account without one is locked."""
+    account = guest.accounts.get(user)
+    return account is not None and bool(account.password) and account.password == password
+
+
+def takes_key(guest: Guest, user: str, key: str) -> bool:
+    """Whether a public key (`ssh-ed25519 AAAA…`, with or without a comment) opens an account."""
+    account = guest.accounts.get(user)
+    return account is not None and plain_key(key) in {plain_key(each) for each in account.keys}
+
+
+def plain_key(line: str) -> str:
+    """Return a public key without its comment."""
+    return " ".join(line.split()[:2])
+
+
+def may_all(guest: Guest, user: str) -> bool:
+    """Whether an account has root's rights without being asked for a password."""
+    account = guest.accounts.get(user)
+    return user == ROOT or (account is not None and account.sudo)

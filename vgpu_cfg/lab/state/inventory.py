@@ -6,13 +6,13 @@ to the property collector, the store and the waiting clients.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from vgpu_cfg.lab.estates.guests import InternetPart
 from vgpu_cfg.lab.state.cluster import Cluster, Group, Rule, VmOverride
-from vgpu_cfg.lab.state.diary import Entry
 from vgpu_cfg.lab.state.host import (
     BiosFacts,
     Gpu,
@@ -24,9 +24,9 @@ from vgpu_cfg.lab.state.host import (
     PciDevice,
     VgpuUse,
 )
-from vgpu_cfg.lab.state.managed import Managed
+from vgpu_cfg.lab.state.managed import Entry, Managed
 from vgpu_cfg.lab.state.roles import Permission, Role
-from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
+from vgpu_cfg.lab.state.vm import KEPT_BY_SNAPSHOTS, Snapshot, VirtualMachine
 
 __all__ = [
     "CHILD_TYPES",
@@ -490,3 +490,31 @@ def children_of(thing: Managed) -> list[str]:
             return list(thing.vms)
         case _:
             return []
+
+
+def take_snapshot(
+    state: LabState,
+    vm: VirtualMachine,
+    name: str,
+    at: float,
+    description: str = "",
+    *,
+    with_memory: bool = False,
+) -> Snapshot:
+    """Add a snapshot, which the VM then follows; the content of disks is not kept."""
+    made = Snapshot(
+        moid=state.new_moid("snapshot"),
+        name=name,
+        parent=vm.moid,
+        number=1 + max((state.get(moid, Snapshot).number for moid in vm.snapshots), default=0),
+        created=at,
+        description=description,
+        previous=vm.current_snapshot,
+        kept={name: copy.copy(getattr(vm, name)) for name in KEPT_BY_SNAPSHOTS}
+        | {"made_devices": dict(vm.devices)},
+        was_on=with_memory and vm.is_on,
+    )
+    state.add(made)
+    vm.snapshots.append(made.moid)
+    vm.current_snapshot = made.moid
+    return made

@@ -15,6 +15,15 @@ LINGERS = "lab.lingers"
 Firmware = Literal["bios", "efi"]
 
 
+KEPT_BY_SNAPSHOTS = (
+    "cpus", "cores_per_socket", "memory_mib", "memory_reservation_mib", "memory_reservation_locked",
+    "cpu_reservation_mhz", "latency_sensitivity", "cpu_hot_add", "memory_hot_add", "firmware", "secure_boot",
+    "boot_delay_ms", "hardware_version", "guest_id", "annotation", "extra_config", "extra", "device_groups",
+    "home_policy", "disk_policies",
+)  # fmt: skip
+"""The parts of a VM that a snapshot keeps, next to its devices."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Snapshot(Managed):
     """A snapshot; `parent` is the VM. `previous` is the snapshot before it.

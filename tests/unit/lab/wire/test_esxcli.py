@@ -214,7 +214,7 @@ def test_a_fault_can_be_scripted() -> None:
     assert rows(rig, "hardware.pci.list")
 
 
-LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.wire.esxcli"
+LAB, CLIENT = "vgpu_cfg.lab.api.references", "vgpu_cfg.vsphere.wire.esxcli"
 
 
 @pytest.mark.parametrize("order", [(LAB, CLIENT), (CLIENT, LAB), (LAB,), (CLIENT,)])

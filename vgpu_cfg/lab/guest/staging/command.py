@@ -13,14 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.lab.guest.staging.modules import MODULES
-from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Work, WorkResult
+from vgpu_cfg.lab.guest.staging import modules_drivers, modules_system, modules_training
+from vgpu_cfg.lab.guest.staging.work import FOLDER, MODULES, ModuleFailedError, Work, WorkResult
 from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.cloud_config import forget_copies
 from vgpu_cfg.lab.guest.system.creation import guest_of, make_host_key, told_host_key
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest, Staging, Step
 from vgpu_cfg.lab.state.inventory import VirtualMachine
+
+_ = (modules_drivers, modules_system, modules_training)  # which fill the table of modules
 
 STAGE = "/usr/local/sbin/vgpu-cfg-stage"
 MANIFEST, REPORT, PENDING = f"{FOLDER}/manifest.json", f"{FOLDER}/report.json", f"{FOLDER}/pending"

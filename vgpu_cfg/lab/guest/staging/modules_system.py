@@ -18,12 +18,10 @@ from vgpu_cfg.lab.guest.staging.work import (
     check_packages,
     is_written,
 )
-from vgpu_cfg.lab.guest.system.accounts import add_account
-from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
-from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.guest.system.cloud_config import CloudUser, add_account
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.workloads import restart_runtime
-from vgpu_cfg.lab.state.guest import NicSetting
+from vgpu_cfg.lab.state.guest import NicSetting, fault_of
 
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")

@@ -24,7 +24,7 @@ from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError, check_keys, mapping
-from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.guest import ROOT, Account, Guest
 
 HEADER = "#cloud-config"
 TOP = frozenset(
@@ -222,3 +222,10 @@ def forget_copies(guest: Guest, now: float) -> None:
             files.write(guest, path, b"{}\n", mode=0o600, now=now)
         elif path.startswith("/var/lib/cloud/instances/"):
             files.write(guest, path, b"", mode=0o600, now=now)
+
+
+def add_account(guest: Guest, user: CloudUser) -> None:
+    """Make an account, or change one."""
+    home = user.home or ("/root" if user.name == ROOT else f"/home/{user.name}")
+    guest.accounts[user.name] = Account(user.password, user.keys, user.sudo, user.shell, user.groups, home)
+    guest.folders.setdefault(home, 0o755)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import passthrough_address, whole_devices
 from vgpu_cfg.lab.rules.gpu_load import entry_of
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, groups_of
-from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.guest import Guest, fault_of
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.lab.state.vm import VirtualMachine

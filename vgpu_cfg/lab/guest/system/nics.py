@@ -17,9 +17,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.state.devices import dynamic_of, fixed_of, network_of, nics_of
-from vgpu_cfg.lab.state.guest import NicSetting
+from vgpu_cfg.lab.state.guest import NicSetting, fault_of
 from vgpu_cfg.lab.state.host import Host, Nic
 from vgpu_cfg.lab.state.inventory import LabState, Network
 from vgpu_cfg.lab.state.vm import VirtualMachine

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import counted_besides, fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.nics import RDMA_HEADERS, SeenNic, carried, nics_of_guest
-from vgpu_cfg.lab.state.guest import Guest, RoceSetting
+from vgpu_cfg.lab.state.guest import Guest, RoceSetting, counted_besides, fault_of
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 

@@ -10,11 +10,10 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import altered_files, fault_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic, is_down, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, hardware_counters, rdma_nics
-from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.guest import Guest, altered_files, fault_of
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
 MADE = (

@@ -13,7 +13,6 @@ from vgpu_cfg.lab.guest.shell import Result, Session, StillRunning, finish_proce
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, why_no_cuda
 from vgpu_cfg.lab.guest.system.nics import SeenNic, reach
 from vgpu_cfg.lab.guest.system.rdma import (
@@ -30,7 +29,7 @@ from vgpu_cfg.lab.guest.system.workloads import end_training
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.peers import complaint_about_script, version_of, why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
-from vgpu_cfg.lab.state.guest import Workload
+from vgpu_cfg.lab.state.guest import Workload, fault_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PAUSED = "/var/log/vgpu-cfg/paused"

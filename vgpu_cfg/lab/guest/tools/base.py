@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell import Result, Session, run_line, run_words, why_not
 from vgpu_cfg.lab.guest.system import files, sysfs
-from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
-from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.state.guest import ROOT, fault_of, may_all
 
 WRONG_USE, GONE = 2, 255
 

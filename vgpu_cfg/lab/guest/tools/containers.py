@@ -16,10 +16,10 @@ from vgpu_cfg.lab.estates.guests import ImagePart
 from vgpu_cfg.lab.guest.shell import Result, Session, run_words
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work, contents_of, environment_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, newer_library
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.peers import BUILD, complaint_about, version_of
+from vgpu_cfg.lab.state.guest import fault_of
 
 VALUED = frozenset(
     {

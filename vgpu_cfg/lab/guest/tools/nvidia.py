@@ -12,7 +12,6 @@ from datetime import timedelta
 
 from vgpu_cfg.lab.guest.shell import Result, Session
 from vgpu_cfg.lab.guest.staging.work import licence_refusal
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus, newer_library
 from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
@@ -21,6 +20,7 @@ from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNRE
 from vgpu_cfg.lab.nvidia.smi_mig import LICENSED_YEARS
 from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, block_of, device_values, line_of, table
 from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.state.guest import fault_of
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
 MISMATCH = 18

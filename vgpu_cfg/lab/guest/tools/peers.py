@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from vgpu_cfg.lab.guest.shell import Result, Session
 from vgpu_cfg.lab.guest.system import sysfs
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import (
     IP_HEADERS,
     carried,
@@ -28,7 +27,7 @@ from vgpu_cfg.lab.guest.system.nics import (
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, statistics
 from vgpu_cfg.lab.guest.system.sysfs import firmware_of
 from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
-from vgpu_cfg.lab.state.guest import File
+from vgpu_cfg.lab.state.guest import File, fault_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 MESH = "/etc/vgpu-cfg/mesh"

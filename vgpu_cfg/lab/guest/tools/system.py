@@ -17,15 +17,14 @@ from typing import Any
 
 from vgpu_cfg.lab.guest.shell import Result, Session, why_not
 from vgpu_cfg.lab.guest.system import files, guestinfo
-from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, gpus_of_guest, is_unbuilt, newer_library
 from vgpu_cfg.lab.guest.system.nics import PVRDMA, VMXNET3, SeenNic, is_down, nics_of_guest, reach
 from vgpu_cfg.lab.guest.system.rdma import has_ats_capability, is_ats_on
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, options, out
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.state.devices import disks_of
+from vgpu_cfg.lab.state.guest import ROOT, fault_of
 
 INACTIVE = 3
 FIRST_PID = 4711

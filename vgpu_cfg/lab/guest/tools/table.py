@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from vgpu_cfg.lab.guest.shell import Result, Session, StillRunning, Tool, run_words
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
 from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
-from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
 from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, peers, rdma, system
+from vgpu_cfg.lab.state.guest import ROOT
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.errors import Unreachable
-from vgpu_cfg.lab.operations.hosts.lifecycle import act_at_server
+from vgpu_cfg.lab.operations.hosts.power import act_at_server
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 

@@ -17,9 +17,8 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
-from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
-from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.simulation import Simulation, watched_gpus
 from vgpu_cfg.lab.state.host import Gpu, Nic, Passthrough, PciDevice, is_endpoint
 from vgpu_cfg.lab.state.host_defaults import release_of, type_in_force
 from vgpu_cfg.lab.state.inventory import Host

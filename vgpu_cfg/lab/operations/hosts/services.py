@@ -26,9 +26,8 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
-from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
-from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.simulation import Simulation, watched_gpus
 from vgpu_cfg.lab.state.host import POWER_POLICIES, FirewallRuleset, HostService, KernelModule
 from vgpu_cfg.lab.state.host_defaults import apply_graphics
 from vgpu_cfg.lab.state.inventory import Host

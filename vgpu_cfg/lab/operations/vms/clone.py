@@ -12,7 +12,6 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.guest.system.creation import copy_of
-from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import new_uuids, register
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
 from vgpu_cfg.lab.operations.vms.drafts import (
@@ -37,9 +36,9 @@ from vgpu_cfg.lab.operations.vms.privileges import (
 from vgpu_cfg.lab.operations.vms.settings import apply_location
 from vgpu_cfg.lab.rules import drs, refusals
 from vgpu_cfg.lab.rules.customization import PENDING_KEY, check_customization
-from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.hardware import max_hardware_version
-from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.rules.refusals import refuse
+from vgpu_cfg.lab.simulation.operations import operation, resolve, resolve_or_none, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import (
     Devices,

@@ -12,13 +12,13 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least, version_name
-from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.operations.vms.disk_files import keep_file, with_file_there, with_new_file
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.admission import LOW_16_BITS
-from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.gpu_load import knows
 from vgpu_cfg.lab.rules.nvlink import FIRST_GROUP_VERSION, GroupOffer, offered_groups
+from vgpu_cfg.lab.rules.refusals import refuse
+from vgpu_cfg.lab.simulation.operations import moid_of
 from vgpu_cfg.lab.state.devices import (
     FIRST_DISK,
     FIRST_NIC,

@@ -14,13 +14,13 @@ from uuid import NAMESPACE_URL, uuid5
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
 from vgpu_cfg.lab.operations.vms.settings import apply_policies, apply_settings
 from vgpu_cfg.lab.rules import hardware, refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
 from vgpu_cfg.lab.rules.gpu_load import find_slot, knows, load_of, serves_vgpus
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.operations import moid_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import is_passthrough, network_of, nics_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import (

@@ -10,13 +10,12 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations import pools
-from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import new_uuids
 from vgpu_cfg.lab.operations.vms.disk_files import delete_files_of_snapshots
 from vgpu_cfg.lab.operations.vms.drafts import check_name, check_reachable, device_name, stamp_change
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.operations import operation, required, resolve_or_none, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import cancel
 from vgpu_cfg.lab.state.devices import disks_of, network_of, nics_of

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import (
     check_in_pool,
     check_reachable,
@@ -23,7 +22,7 @@ from vgpu_cfg.lab.operations.vms.lifecycle import forget_in_cluster
 from vgpu_cfg.lab.operations.vms.power import move_to
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, NEEDED_ON_POOL, needed_for_move
 from vgpu_cfg.lab.rules import admission, drs, hardware, refusals
-from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.operations import resolve, resolve_or_none, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import copy_with, disks_of, network_of, nics_of
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, ResourcePool, VirtualMachine

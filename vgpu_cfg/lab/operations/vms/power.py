@@ -13,12 +13,11 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import check_reachable, stamp_change
 from vgpu_cfg.lab.rules import admission, drs, refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.simulation import past_events
-from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.operations import operation, resolve_or_none, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import copy_with, mac_of, nics_of
 from vgpu_cfg.lab.state.inventory import Cluster, Host, ResourcePool, VirtualMachine

@@ -19,7 +19,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import hardware, refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.state.devices import copy_with, disks_of, is_passthrough, is_set, merged
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 

@@ -10,11 +10,11 @@ from pyVmomi import vmodl
 from vgpu_cfg.lab.operations.vms.drafts import commit, draft_of, stamp_change
 from vgpu_cfg.lab.operations.vms.power import halt, power_on
 from vgpu_cfg.lab.rules import drs, refusals
-from vgpu_cfg.lab.rules.from_the_field import refuse
+from vgpu_cfg.lab.rules.refusals import refuse
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import disks_of
-from vgpu_cfg.lab.state.snapshots import take_snapshot
+from vgpu_cfg.lab.state.inventory import take_snapshot
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
 
 
