@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -63,13 +64,16 @@ MESH = training.MESH
 
 @cache
 def fixed_lines() -> frozenset[str]:
-    """Return the lines that stand in a template as they are."""
-    return frozenset(
-        line.strip()
-        for path in TEMPLATES.rglob("*")
-        if path.is_file()
-        for line in path.read_text(encoding="utf-8").splitlines()
-    )
+    """Return the lines that stand in a template as they are, on no other condition than the half."""
+    lines: set[str] = set()
+    for path in (path for path in TEMPLATES.rglob("*") if path.is_file()):
+        depth = 0
+        for line in path.read_text(encoding="utf-8").splitlines():
+            opened = len(re.findall(r"{%-? (?:if(?! half)|for)\b", line))
+            if depth == 0 and not opened:
+                lines.add(line.strip())
+            depth = max(0, depth + opened - len(re.findall(r"{%-? end(?:if|for)\b", line)))
+    return frozenset(lines)
 
 
 def filled(text: str) -> str:
@@ -220,6 +224,10 @@ REFUSED: dict[str, Callable[[], object] | GuestModule] = {
     "path of a mount": WorkerModule(image=IMAGE, mounts=("/srv/a,b:/data",)),
     "clients of a shared folder": SharedFolderModule(role="server", clients=(SIGNS,)),
     "server of a shared folder": SharedFolderModule(role="client", server=SIGNS),
+    "export without workers": lambda: export.written("mpi", export.PAIR.model_copy(update={"workers": ()})),
+    "export of a host without a name": lambda: export.written(
+        "mpi", export.PAIR.model_copy(update={"workers": (export.host(1, host_name=""),)})
+    ),
     "port": lambda: values.port(0, "training.port"),
     "network": lambda: values.network(SIGNS, "training.network"),
     "variable of a unit": lambda: values.variable_name(SIGNS, "training.environment"),
@@ -236,7 +244,7 @@ REFUSED: dict[str, Callable[[], object] | GuestModule] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_names_the_value_and_the_remedy(name: str) -> None:
     refused = REFUSED[name]
-    with pytest.raises(GuestError) as caught:
+    with pytest.raises((DoesNotFit, GuestError)) as caught:
         refused() if callable(refused) else staged(refused)
     error = caught.value
     text = f"{error.message}\n{error.subject}\n{error.remedy}"

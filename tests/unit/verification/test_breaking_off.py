@@ -49,6 +49,27 @@ def test_a_probe_is_taken_away_where_training_fails() -> None:
         assert scene.guest(name).asked[-1] == ("rm", "-f", "/opt/vgpu-cfg/verify-allreduce.py")
 
 
+@pytest.mark.parametrize(
+    ("check", "work", "cleanup"),
+    [
+        ("bandwidth", "timeout", ("systemctl", "stop")),
+        ("allreduce", "env", ("rm", "-f")),
+        ("shared-folder", "sh", ("rm", "-f")),
+    ],
+)
+def test_a_cleanup_that_fails_too_does_not_hide_the_reason(
+    check: str, work: str, cleanup: tuple[str, ...]
+) -> None:
+    scene = make_scene()
+    for name, guest in scene.guests.guests.items():
+        guest.answers = {words: one for words, one in guest.answers.items() if words[0] != work}
+        for words, message in (((work,), "the connection broke"), (cleanup, "still broken")):
+            scene.answer(*words, by=GuestError(message, subject=name, remedy="run again"), of=name)
+    report = scene.run(Choice(only=(check,)))
+    assert {one.observed for one in report.results if one.check == check} == {"the connection broke"}
+    assert any(guest.was_asked(*cleanup) for guest in scene.guests.guests.values())
+
+
 def test_a_server_that_is_not_up_yet_is_tried_again() -> None:
     from tests.unit.parsers.printed import printed
 

@@ -188,12 +188,14 @@ def test_what_staging_warned_of_is_shown() -> None:
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@U22)\n"
 IN_IMAGE = (*RUN_IMAGE, IMAGE, "sh", "-c", FIND_NCCL)
+WITHOUT_PEERMEM = "\n".join(
+    line for line in printed("lsmod-with-peermem.txt").splitlines() if "peermem" not in line
+)
 
 
 def by_dma_buf(driver: str = "580.95.05", kernel: str = "6.8.0-49-generic", nccl: str = "") -> CheckResult:
     scene = make_scene()
-    text = printed("lsmod-with-peermem.txt")
-    scene.answer("lsmod", by="\n".join(line for line in text.splitlines() if "peermem" not in line))
+    scene.answer("lsmod", by=WITHOUT_PEERMEM)
     scene.answer("cat", "/proc/driver/nvidia/version", by=OPEN.format(driver))
     scene.answer("uname", "-r", by=f"{kernel}\n")
     scene.answer(*IN_IMAGE, by=nccl or failing("", 1))

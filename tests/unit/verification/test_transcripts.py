@@ -18,8 +18,18 @@ from tests.plans.planned import desired_of, inventory_of
 from tests.sections import left_over, section
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.cases import CASES
-from tests.unit.verification.plants import PLANTS
-from tests.unit.verification.two_workers import Scene, failing, make_scene, report_of, spec_of, trains_by
+from tests.unit.verification.plants import ENABLED, PLANTS
+from tests.unit.verification.test_lossless import IN_IMAGE, OPEN, WITHOUT_PEERMEM
+from tests.unit.verification.two_workers import (
+    LINK,
+    PCIE,
+    Scene,
+    failing,
+    make_scene,
+    report_of,
+    spec_of,
+    trains_by,
+)
 from vgpu_cfg.model.guest_looks import TemplateRow
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -87,7 +97,9 @@ def answered(program: str, answer: ShellResult) -> Callable[[Scene], None]:
     return change
 
 
-def on_the_host(*, mode: str = "True(1)", answer: ShellResult | None = None) -> Callable[[Scene], None]:
+def on_the_host(
+    *, mode: str = "True(1)", licence: str = "Licensed", answer: ShellResult | None = None
+) -> Callable[[Scene], None]:
     """Return a change by which the shell of the host is open; with an `answer` all its programs give that."""
     query = printed("query-2xa100-esxi-mig-pending.txt").replace("00000000:36:00.0", "00000000:3B:00.0")
     answers: dict[tuple[str, ...], Answer] = {
@@ -95,7 +107,7 @@ def on_the_host(*, mode: str = "True(1)", answer: ShellResult | None = None) -> 
         ("/opt/mellanox/bin/mlxconfig", "-d"): printed("mlxconfig-query-e-cx6dx.txt").replace(
             "True(1)", mode
         ),
-        ("nvidia-smi", "vgpu", "-q"): printed("vgpu-q-t4.txt"),
+        ("nvidia-smi", "vgpu", "-q"): printed("vgpu-q-t4.txt").replace(": Licensed", f": {licence}"),
     }
 
     def change(scene: Scene) -> None:
@@ -162,6 +174,37 @@ def reported() -> dict[str, Callable[[Scene], None]]:
     }
 
 
+def answers(*words: str, by: Answer) -> Callable[[Scene], None]:
+    """Return a change by which both guests answer a command so."""
+
+    def change(scene: Scene) -> None:
+        for name in scene.views:
+            scene.answer(*words, by=by, of=name)
+
+    return change
+
+
+def both(*changes: Callable[[Scene], object]) -> Callable[[Scene], None]:
+    """Return several changes as one."""
+
+    def change(scene: Scene) -> None:
+        for one in changes:
+            one(scene)
+
+    return change
+
+
+def of_all_licences(scene: Scene) -> None:
+    """Let the host's licenses be asked for all its VMs, as `doctor` does."""
+    scene.hosts[0] = replace(scene.hosts[0], licence_of_all=True)
+
+
+def without_rates(scene: Scene) -> None:
+    """Let neither port nor catalog list a NIC's maximum speed."""
+    for name in scene.views:
+        scene.change(name, rates_gbps={})
+
+
 KINDS = tuple(module.kind for module in spec_of(1).modules)
 FAULTS: dict[str, Callable[[Scene], object]] = {
     **{f"case {case.code.value}": case.change for case in CASES},
@@ -173,6 +216,20 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     "the host's programs are missing": on_the_host(answer=NOT_FOUND),
     "the host's programs fail": on_the_host(answer=failing("no\n")),
     "the host's programs print rubbish": on_the_host(answer=ShellResult(status=0, stdout=RUBBISH)),
+    "the host's licenses of all VMs": both(on_the_host(), of_all_licences),
+    "the host shows a VM without a license": both(on_the_host(licence="Unlicensed"), of_all_licences),
+    "the worker is masked": answers(*ENABLED, by="masked\n"),
+    "a NIC of unknown speed has fewer lanes": both(
+        answers(*LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
+        answers("ethtool", "ens192", by="Settings for ens192:\n\tSpeed: 100000Mb/s\n\tLink detected: yes\n"),
+        without_rates,
+    ),
+    "the image's NCCL does not support dma-buf": both(
+        answers("lsmod", by=WITHOUT_PEERMEM),
+        answers("cat", "/proc/driver/nvidia/version", by=OPEN.format("580.95.05")),
+        answers("uname", "-r", by="6.8.0-49-generic\n"),
+        answers(*IN_IMAGE, by="NCCL version 2.10.3\n"),
+    ),
     **reported(),
     "the kernel's settings cannot be read": unreported("facts", "unread", {FactGroup.KERNEL: "no answer"}),
     "the host's shell cannot be reached": lambda scene: scene.hosts.append(

@@ -178,13 +178,15 @@ def ask_worker(view: GuestView) -> Asking:
     if state != "active":
         return failed(VerifyCode.WORKER_DOWN, f"{WORKER_UNIT} is {state}", "active")
     answer = yield Command(("systemctl", "is-enabled", WORKER_UNIT))
-    if answer.stdout.strip().startswith(("disabled", "masked")):
+    boots = answer.stdout.strip()
+    if boots.startswith(("disabled", "masked")):
+        verb = "unmask" if boots == "masked" else "enable"
         return failed(
             VerifyCode.WORKER_DOWN,
-            f"{WORKER_UNIT} is running but {answer.stdout.strip()}",
+            f"{WORKER_UNIT} is running but {boots}",
             "active and enabled at boot",
             meaning="the worker container will not start when the guest reboots",
-            remedy=f"run `systemctl enable {WORKER_UNIT}` in the guest",
+            remedy=f"run `systemctl {verb} {WORKER_UNIT}` in the guest",
         )
     return passed("active")
 

@@ -38,6 +38,8 @@ class FakeImages(FakeHosts):
     loses: frozenset[str] = frozenset()
     others: int = 0
     """How often another task is still running when it is asked for."""
+    unread: str = ""
+    """Why the image cannot be read after the hosts have been checked against it."""
     drafts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     bodies: list[Mapping[str, object]] = field(default_factory=list)
 
@@ -64,6 +66,8 @@ class FakeImages(FakeHosts):
                 kept = {key: value for key, value in self.drafts.pop(draft).items() if key not in self.loses}
                 components = {**self.image.components, **kept}
                 self.image = self.image.model_copy(update={"components": components})
+            if verb == "check" and self.image is not None:
+                self.image = self.image.model_copy(update={"unread": self.unread})
             if verb == "apply":
                 self.hosts["host-1"].configure("ats", "TRUE")
                 self._boot(self.hosts["host-1"], ("ats",))
@@ -131,8 +135,9 @@ def test_an_image_is_drafted_validated_committed_and_the_hosts_are_checked() -> 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"image": None}, "no image manages the cluster"),
-        ({"image": ClusterImage(unread="HTTP 503")}, "HTTP 503"),
+        ({"image": None}, "the image of gpu cannot be edited: no image manages the cluster"),
+        ({"image": ClusterImage(unread="HTTP 503")}, "the image of gpu cannot be edited: HTTP 503"),
+        ({"unread": "HTTP 503"}, "the image of gpu cannot be edited: HTTP 503"),
         ({"image": ClusterImage(manager="SDDC Manager")}, "SDDC Manager"),
         ({"loses": frozenset({DRIVER})}, "does not contain the components that were committed"),
         ({"failures": {("validate image", 1): ("Error", "The draft is invalid.")}}, "The draft is invalid."),

@@ -46,6 +46,8 @@ def test_a_service_that_does_not_run_is_marked_started_and_stopped_again() -> No
         mark = server.host("esx-01").mark
         assert mark is not None
         assert (mark.opened_ssh, mark.maintenance) == (True, False)
+        opened = tools.shells.opened
+    assert (opened, tools.shells.opened) == (("esx-01",), ())
     assert server.asked() == [
         ("set_host_attribute", "esx-01 vgpu_cfg.host"),
         ("start_service", "esx-01 TSM-SSH"),

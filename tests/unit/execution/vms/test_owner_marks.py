@@ -11,6 +11,8 @@ from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
 from tests.unit.execution.makers import (
     PLAN,
     PLAN_ID,
+    TEMPLATE,
+    TEMPLATE_DETAIL,
     add_own_vm,
     create,
     destroy,
@@ -20,10 +22,11 @@ from tests.unit.execution.makers import (
     power_on,
     reconfigure,
     run,
+    spec_of,
     statuses,
 )
-from vgpu_cfg.changes.change import MarkVm, RemoveRule, RemoveVmGroup
-from vgpu_cfg.changes.kinds.vm_spec import VmSpec
+from vgpu_cfg.changes.change import CreateVm, MarkVm, RemoveRule, RemoveVmGroup
+from vgpu_cfg.changes.kinds.vm_spec import NewNic, NicBacking, VmSpec
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan
@@ -71,6 +74,34 @@ def test_where_the_server_gave_another_instance_uuid_the_mark_is_mended_before_t
     assert vm.mark is not None
     assert vm.mark.instance_uuid == vm.instance_uuid
     assert vm.is_of(PLAN)
+
+
+class WithoutMac(FakeVCenter):
+    """A vCenter that drops the MAC addresses of new NICs from a request."""
+
+    def create_vm(self, change: CreateVm, instance_uuid: str | None = None) -> str:
+        devices = tuple(
+            one.model_copy(update={"mac": None}) if isinstance(one, NewNic) else one
+            for one in change.spec.devices
+        )
+        spec = change.spec.model_copy(update={"devices": devices})
+        return super().create_vm(change.model_copy(update={"spec": spec}), instance_uuid)
+
+
+@pytest.mark.parametrize("drops", [frozenset(), frozenset({"instance_uuid"})])
+def test_a_nic_that_lacks_its_mac_gets_it_with_the_mended_mark_and_is_not_added_again(
+    drops: frozenset[str],
+) -> None:
+    server = WithoutMac(gpus={"host-1": {"0000:3b:00.0": 0}}, drops=drops)
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    backing = NicBacking(network_moid="network-1", network_name="VM Network")
+    nic = NewNic(backing=backing, mac="00:50:56:00:00:01")
+    spec = spec_of("hvd-01")
+    run(server, create("hvd-01", spec=spec.model_copy(update={"devices": (*spec.devices, nic)})))
+    detail = seen(server, "hvd-01").detail
+    assert detail is not None
+    assert [one.mac for one in detail.nics] == [nic.mac]
+    assert server.started("reconfigure_vm") == ["hvd-01"]
 
 
 def test_a_mark_without_an_id_is_completed_by_who_does_it_now() -> None:

@@ -56,7 +56,7 @@ def modules(runtime: str) -> list[GuestModule]:
         RoceModule(nics=(NIC,)),
         TrafficModule(nic=NIC, link_mbps=10000, control_mbps=500),
         shared,
-        shared.model_copy(update={"role": "server", "clients": ("10.0.0.0/24",)}),
+        shared.model_copy(update={"role": "server", "clients": ("10.0.0.5/24", "fd00::/64")}),
         ContainersModule.model_validate({"runtime": runtime, "minimum_free_gib": 9}),
         ToolkitModule.model_validate({"runtime": runtime}),
         RegistryModule.model_validate(
