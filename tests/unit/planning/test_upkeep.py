@@ -11,7 +11,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.errors import Ambiguous, NotFound
+from vgpu_cfg.errors import Ambiguous, NotFound, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.cordon import Cordon, Home, free_attribute, home_of, parse_cordons
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
@@ -212,6 +212,68 @@ def test_a_host_is_meant_by_its_name_with_the_domain_or_without() -> None:
     assert (target.host.name, target.pci_id) == ("esx-02.lab", A)
     with pytest.raises(NotFound, match="no host matches esx"):
         one_host("esx", observed)
+
+
+TWO = make_inventory(
+    {
+        "hosts": {
+            "esx-02": {"gpus": [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]},
+            "esx-01": {"gpus": [{"board": "A100", "pci": A}]},
+            "gpu-03": {"cluster": "lab", "connection": "disconnected"},
+            "both": {"cluster": "lab"},
+        },
+        "clusters": {"gpu": {}, "lab": {}, "both": {}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["cluster:gpu"], ["esx-02", "esx-01"]),
+        (["gpu"], ["esx-02", "esx-01"]),
+        (["cluster:g*"], ["esx-01", "esx-02"]),
+        (["cluster:*b"], ["both", "gpu-03"]),
+        (["cluster:lab", "host:both"], ["gpu-03", "both"]),
+        (["esx-01", "host:esx-*"], ["esx-01", "esx-02"]),
+        ([f"gpu:esx-02/{B}", "gpu:esx-*/*"], [f"esx-02 {B}", f"esx-02 {A}", f"esx-01 {A}"]),
+        (["gpu:esx-01/21:00.0"], [f"esx-01 {A}"]),
+    ],
+)
+def test_what_words_mean(words: list[str], expected: list[str]) -> None:
+    found = targets_of(words, TWO)
+    assert sorted(f"{one.host.name} {one.pci_id}".strip() for one in found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "message", "remedy"),
+    [
+        ("both", Ambiguous, "both is both a host and a cluster", "specify one: host:both or cluster:both"),
+        ("vm:a", NotFound, "vm:a", ""),
+        (
+            "nic:x",
+            NotFound,
+            "'nic:x' is not a host, a cluster or a GPU",
+            "use host:NAME, cluster:NAME or gpu:HOST/PCI",
+        ),
+        (
+            "cluster:",
+            NotFound,
+            "'cluster:' is not a host, a cluster or a GPU",
+            "for example gpu:esx-01/0000:17:00.0",
+        ),
+        ("cluster:x*", NotFound, "cluster x* not found", "available clusters"),
+        ("gpu:esx-01", NotFound, "'gpu:esx-01' does not specify a GPU", "use `gpu:esx-01/PCI`"),
+        (f"gpu:esx-01/{B}", NotFound, f"no GPU on esx-01 matches {B}", "did you mean '0000:21:00.0'?"),
+    ],
+)
+def test_words_that_mean_nothing_or_too_much(
+    word: str, kind: type[VgpuCfgError], message: str, remedy: str
+) -> None:
+    with pytest.raises(kind) as told:
+        targets_of([word], TWO)
+    assert message in told.value.message
+    assert remedy in told.value.remedy
 
 
 def test_a_clone_of_a_vm_that_was_taken_away_is_left_alone() -> None:

@@ -157,6 +157,13 @@ def test_as_few_hosts_are_prepared_as_will_do(count: int, prepared: int) -> None
     assert not found.errors
 
 
+def test_of_each_kind_as_few_hosts_are_prepared_as_will_do() -> None:
+    """That a host of another kind is needed is no reason to prepare more of these."""
+    asking = vm("a", gpus=({"pin": THIRD["pci"]},)), vm("b", MIG), vm("c", MIG)
+    found = plan(estate(host(), host(), host(gpus=[THIRD])), *asking)
+    assert changed(found) == ["esx-01 mig", "esx-03 gpu_passthrough"]
+
+
 def test_the_hosts_that_are_so_are_filled_first() -> None:
     both = [FIRST | {"sharing": "mig"}, SECOND | {"sharing": "mig"}]
     vms = [vm(f"a-{number}", MIG) for number in range(6)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.sections import section
 from tests.unit.planning.settings.situations import all_cases
 from vgpu_cfg.planning.host_settings.entry import HostSetting, InFile, Part
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
+TOLD = Path(__file__).with_name("told.txt")
 KEYS = [entry.key for entry in SETTINGS]
 
 
@@ -85,3 +88,26 @@ def test_every_runbook_paragraph_is_whole(entry: HostSetting) -> None:
             assert how.undo
             for text in (how.why, how.client, how.expected, *how.commands, *how.verify, *how.undo):
                 text.format(**names)
+
+
+def told(entry: HostSetting) -> Iterator[str]:
+    """Yield each line that a person reads of a setting, in all of its cases."""
+    yield f"source: {entry.source}"
+    yield f"stays: {entry.stays('old')}"
+    for case in all_cases():
+        for desired in entry.desired_settings(case.entry, case.view) if case.setting == entry.key else ():
+            how = entry.how(case.view, desired)
+            yield from (f"{name}: {getattr(how, name)}" for name in ("why", "client", "expected"))
+            for name in ("commands", "verify", "undo"):
+                yield from (f"{name}: {line}" for line in getattr(how, name))
+            yield f"by hand: {entry.by_hand(case.view, desired)}"
+            yield f"unread: {entry.read(case.view, desired.device).unread}"
+            found = entry.objects(case.view, desired)
+            if found is not None:
+                yield f"{found.code}: {found.message}; {found.remedy}"
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=KEYS)
+def test_what_a_person_reads_of_a_setting_is_as_it_is_stored(entry: HostSetting) -> None:
+    text = "\n".join(dict.fromkeys(line for line in told(entry) if not line.endswith(": ")))
+    assert text == section(TOLD, entry.key, text)
