@@ -16,7 +16,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
-from vgpu_cfg.render.views.plan import ChangeRow, alike, change_rows, disruption_rows, plan_counts
+from vgpu_cfg.render.views.plan import ChangeRow, alike, change_rows, disruption_rows, plan_counts, untouched
 
 MOST_BYTES = 65_536
 """GitHub's limit, in characters; GitLab's is 1,048,576. Bytes are the stricter count."""
@@ -65,14 +65,13 @@ def render_comment(plan: Plan, *, fixes: Suggestion | None = None, command: str 
         fix_lines=[_cut(line) for line in fix.lines] if fix is not None else [],
     )
     blocked = f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked" if plan.blocked else ""
-    others = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
     fixed = {
         "plan": plan,
         "verdict": _verdict(plan),
         "counts": ", ".join(plan_counts(plan)),
         "blocked": blocked,
         "read_at": f"{plan.read_at.astimezone():%Y-%m-%d %H:%M %Z}",
-        "rest": others,
+        "rest": "".join(untouched(plan)),
         "left": _cut(_left(plan)),
         "fix": fix,
         "fix_text": _fix_text(fixes),

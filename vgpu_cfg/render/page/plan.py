@@ -20,7 +20,7 @@ from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.page.frame import Tile, moment_words, render_frame
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture
-from vgpu_cfg.render.views.plan import disruption_rows, error_count, plan_counts
+from vgpu_cfg.render.views.plan import disruption_rows, error_count, plan_counts, untouched
 from vgpu_cfg.render.views.run.run_steps import (
     StepDone,
     host_rows,
@@ -63,6 +63,7 @@ def render_plan_page(plan: Plan, told: dict[str, Any], picture: PlanPicture) -> 
             "fixes": told["fixes"],
             "marks": picture.marks,
             "disrupted": tuple(disruption_rows(plan)),
+            "rest": "".join(untouched(plan)),
             "findings": plan.diagnostics,
             "line": plan_timeline(plan),
             "unit": "turns",

@@ -286,6 +286,14 @@ class DisruptionRow:
     is_blocked: bool = False
 
 
+def untouched(plan: Plan) -> tuple[str, ...]:
+    """Return the clause about other hosts and VMs that are not affected, none if there are no others."""
+    numbers = ((plan.untouched_hosts, "other host"), (plan.untouched_vms, "other VM"))
+    words = [counted(number, noun) for number, noun in numbers if number]
+    verb = "is" if plan.untouched_hosts + plan.untouched_vms == 1 else "are"
+    return (f"{' and '.join(words)} {verb} not affected",) if words else ()
+
+
 def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the disrupted subjects, folded, and the disruption; hosts first."""
     efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text]

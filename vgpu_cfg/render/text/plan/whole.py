@@ -52,6 +52,7 @@ from vgpu_cfg.render.views.plan import (
     host_efforts,
     other_disruptions,
     plan_counts,
+    untouched,
     view_unknown,
 )
 
@@ -102,10 +103,10 @@ def render_disruption(plan: Plan, width: int, *, most: Most = USUAL) -> list[Tex
     """List the disruptions, by host and by VM, and the untouched objects."""
     efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text or effort.by_hand]
     of_others = other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
-    rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
+    rest = untouched(plan)
     if not efforts and not of_others:
-        nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not affected")
-        return fold(nothing, width, hang=12)
+        nothing = "; ".join(["none", *rest])
+        return fold(Text.assemble(("DISRUPTION", "bold"), f"  {nothing}"), width, hang=12)
     blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
     heading = Text.assemble(
         ("DISRUPTION", "bold yellow"), ("  including blocked changes" if blocked else "", "dim")
@@ -123,8 +124,10 @@ def render_disruption(plan: Plan, width: int, *, most: Most = USUAL) -> list[Tex
         lines += hanging(what, f"{count} more (-v shows all)", width, label_width=16, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
     is_off = any(one.experience is Experience.POWERED_OFF for one in plan.disturbed)
-    kept = "No other VM is powered off. " if is_down and not is_off else ""
-    return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not affected"), width - 2))]
+    kept = ["No other VM is powered off."] if is_down and not is_off else []
+    if kept or rest:
+        lines += (Text("  ") + part for part in fold(Text(" ".join([*kept, *rest])), width - 2))
+    return lines
 
 
 def manual_numbers(plan: Plan) -> list[int]:
