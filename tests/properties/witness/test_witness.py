@@ -28,7 +28,7 @@ FAMILIES: dict[str, tuple[st.SearchStrategy[Case], int]] = {
     "rollback": (plans.rollback_cases(), 15),
     "guests": (plans.guest_cases(), 15),
 }
-"""What cases of each kind are drawn from, and how many: a plain run tries a third of them, --all half."""
+"""What cases of each kind are drawn from, and how many: a plain run tries a third, --all a little more."""
 PARTS, IN_A_PART = 10, 250
 """--faults tries 20,000: so many parts of each family, and so many cases in each."""
 
