@@ -20,8 +20,7 @@ from vgpu_cfg.model.observed.vm import (
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
-from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
+from vgpu_cfg.planning.vms.devices import compare_functions, compare_gpus
 from vgpu_cfg.planning.vms.lookup.gpu_match import going_groups, has_wanted_gpus, held_groups, own_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.moving import why_tied

@@ -28,8 +28,7 @@ from vgpu_cfg.model.observed.vm import (
 )
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
-from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics
+from vgpu_cfg.planning.vms.devices import compare_disks, compare_gpus, compare_nics
 from vgpu_cfg.planning.vms.lookup.gpu_match import effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic
 

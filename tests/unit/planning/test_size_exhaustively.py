@@ -15,8 +15,7 @@ import pytest
 
 from tests.extent import examples
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.planning.sizing.candidates import size_model
-from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, Sharding
+from vgpu_cfg.planning.sizing import Model, Optimizer, Precision, Sharding, size_model
 
 BOARDS = ("A100X", "A100DX", "H100XM", "L40S")
 MODELS = (1_300_000_000, 7_000_000_000, 13_000_000_000, 30_000_000_000, 70_000_000_000, 175_000_000_000)

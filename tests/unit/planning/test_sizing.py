@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.servers import GpuForm, Server, load_board_power, load_servers
-from vgpu_cfg.planning.sizing.candidates import Candidate, Way, size_framebuffer, size_model
-from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, room_of
+from vgpu_cfg.planning.sizing import (
+    Candidate,
+    Model,
+    Optimizer,
+    Precision,
+    Way,
+    room_of,
+    size_framebuffer,
+    size_model,
+)
 
 BOARDS = load_catalog().boards
 

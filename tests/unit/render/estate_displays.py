@@ -31,8 +31,7 @@ from vgpu_cfg.model.verification import (
     Verification,
     VmPlace,
 )
-from vgpu_cfg.planning.privileges.of_commands import Command
-from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
+from vgpu_cfg.planning.privileges import Command, Reason, Role, Target
 from vgpu_cfg.render.text.estate.privileges import render_privileges
 from vgpu_cfg.render.text.estate.templates import render_branch_plan, render_template_looks
 from vgpu_cfg.render.text.plan.findings import render_fixes

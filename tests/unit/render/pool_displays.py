@@ -28,8 +28,15 @@ from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.planning.site_changes import SiteChange, compare_sites
-from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
-from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, StandingHosts, standing_hosts
+from vgpu_cfg.planning.sizing import (
+    Model,
+    Optimizer,
+    Precision,
+    StandingHosts,
+    size_framebuffer,
+    size_model,
+    standing_hosts,
+)
 from vgpu_cfg.render.text.estate.inventory import render_site_changes
 from vgpu_cfg.render.text.pool.fit import render_fit, render_room, render_size
 from vgpu_cfg.render.text.pool.gpus import render_pool

@@ -36,7 +36,7 @@ from vgpu_cfg.planning.pool.reservations import Moment
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
-from vgpu_cfg.planning.sizing.standing import standing_hosts
+from vgpu_cfg.planning.sizing import standing_hosts
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.render.data import documents as data

@@ -19,7 +19,7 @@ from vgpu_cfg.cli.options.shared import (
     planned,
     refuse_of_several,
 )
-from vgpu_cfg.planning.sizing.standing import Model, Optimizer, Precision, Sharding
+from vgpu_cfg.planning.sizing import Model, Optimizer, Precision, Sharding
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -375,7 +375,7 @@ def size(
     from vgpu_cfg.catalog.servers import load_board_power, load_servers
     from vgpu_cfg.cli.options.hosts import matching_boards
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
+    from vgpu_cfg.planning.sizing import size_framebuffer, size_model
     from vgpu_cfg.render.data.pool import size_data
     from vgpu_cfg.render.text.pool.fit import render_size
 
@@ -410,7 +410,7 @@ def _show_room(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.planning.sizing.standing import standing_hosts
+    from vgpu_cfg.planning.sizing import standing_hosts
     from vgpu_cfg.render.data.pool import room_data
     from vgpu_cfg.render.text.pool.fit import render_room
     from vgpu_cfg.settings.connection import resolve_connection

@@ -19,11 +19,11 @@ from vgpu_cfg.cli.options.shared import (
     planned,
     steps_of,
 )
-from vgpu_cfg.planning.privileges.of_commands import Command
+from vgpu_cfg.planning.privileges import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.planning.privileges.roles import Role
+    from vgpu_cfg.planning.privileges import Role
 
 EXIT_UNPROVEN = 9
 """The account has all known privileges, and errors hide further ones that `apply` needs."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.doctor.trials import Step
     from vgpu_cfg.planning.findings.options import PlanOptions
-    from vgpu_cfg.planning.privileges.of_commands import Command
-    from vgpu_cfg.planning.privileges.roles import Role
+    from vgpu_cfg.planning.privileges import Command, Role
     from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -48,8 +47,7 @@ _ERRORS = (
 
 def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
     """Return the roles for whatever state a vCenter may be in."""
-    from vgpu_cfg.planning.privileges.of_commands import could_need
-    from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
+    from vgpu_cfg.planning.privileges import could_need, make_roles_of_kinds
 
     uses = {
         command: [need for need in could_need(command, desired) if what_for.takes(need)]
@@ -61,7 +59,7 @@ def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
 def roles_of_trial(steps: Sequence[Step]) -> tuple[Role, ...]:
     """Return the roles for steps of a trial, on whatever vCenter."""
     from vgpu_cfg.planning.doctor.trials import experiments_of, needs_of
-    from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
+    from vgpu_cfg.planning.privileges import make_roles_of_kinds
 
     uses = {step: needs_of(experiments_of([step])) for step in steps}
     return make_roles_of_kinds("vgpu-cfg-trial", uses)
@@ -77,8 +75,7 @@ def roles_for(
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.hosts.needed import shell_access
-    from vgpu_cfg.planning.privileges.of_commands import Asked, Command, needs_of
-    from vgpu_cfg.planning.privileges.roles import make_roles
+    from vgpu_cfg.planning.privileges import Asked, Command, make_roles, needs_of
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
     from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
     from vgpu_cfg.planning.vms.import_vms import make_import_plan

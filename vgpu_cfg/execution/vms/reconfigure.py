@@ -35,7 +35,7 @@ from vgpu_cfg.changes.kinds.vm_spec import (
 from vgpu_cfg.execution.run.session import RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, VirtualNic, Vm, VmDetail
-from vgpu_cfg.planning.vms.devices.gpu_devices import uvm_key
+from vgpu_cfg.planning.vms.devices import uvm_key
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.ports import TaskUpdate
 

@@ -29,7 +29,7 @@ from vgpu_cfg.planning.estate.devices import (
 )
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.vms.checks.place_checks import IOMMU_KEYS, MOST_CPUS_BESIDE_VGPU
-from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
+from vgpu_cfg.planning.vms.devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, is_named
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3

@@ -57,8 +57,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.rollback.attempt import FailedRun
 from vgpu_cfg.planning.rollback.undo_sites import overrides_again
 from vgpu_cfg.planning.vms.destroy import plan_removal
-from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
-from vgpu_cfg.planning.vms.devices.other_devices import disk_edit, home_edit
+from vgpu_cfg.planning.vms.devices import disk_edit, has_uvm, home_edit
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.new_vms import change_id, set_tags
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder

@@ -17,11 +17,11 @@ from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.devices import made_by
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
-from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
-from vgpu_cfg.planning.vms.devices.other_devices import (
+from vgpu_cfg.planning.vms.devices import (
     DiskEdits,
     compare_disks,
+    compare_functions,
+    compare_gpus,
     compare_kind,
     compare_nics,
     compare_policies,

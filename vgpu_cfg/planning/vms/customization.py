@@ -26,7 +26,7 @@ from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.vms.devices.other_devices import matched_nics
+from vgpu_cfg.planning.vms.devices import matched_nics
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import NO_TOOLS, ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.estate.devices import disk_text
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits
+from vgpu_cfg.planning.vms.devices import DiskEdits
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, set_tags, version_edit, with_needs
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone

@@ -29,7 +29,7 @@ from vgpu_cfg.planning.capacity.hardware import NodeState, can_shape_nodes
 from vgpu_cfg.planning.capacity.passthrough_slots import allowed_ids
 from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
+from vgpu_cfg.planning.vms.devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of, group_key, vgpu_part, with_groups

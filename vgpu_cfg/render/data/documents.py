@@ -21,7 +21,7 @@ from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
+from vgpu_cfg.planning.privileges import Reason, Role, Target
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data, error_data
 from vgpu_cfg.render.layout.profiles import pci_text

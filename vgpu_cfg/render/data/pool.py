@@ -19,8 +19,7 @@ from vgpu_cfg.planning.pool.spare import ClusterSpare
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.planning.site_changes import SiteChange
-from vgpu_cfg.planning.sizing.candidates import Candidate
-from vgpu_cfg.planning.sizing.standing import Model, StandingHosts
+from vgpu_cfg.planning.sizing import Candidate, Model, StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.views.estate.inventory import CordonRow, FitView
 

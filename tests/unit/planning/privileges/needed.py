@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.privileges.of_commands import needs_of_changes
+from vgpu_cfg.planning.privileges import needs_of_changes
 
 
 def needed_privileges(plan: Plan, observed: Inventory) -> dict[str, tuple[str, ...]]:

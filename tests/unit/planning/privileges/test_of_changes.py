@@ -42,7 +42,7 @@ from vgpu_cfg.changes.plan import Plan, PlanTarget
 from vgpu_cfg.changes.values import HostRef, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
-from vgpu_cfg.planning.privileges.of_commands import needs_of_changes
+from vgpu_cfg.planning.privileges import needs_of_changes
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 OBSERVED = Inventory(vcenter=VCenter(address="vc01", root_folder_moid="group-d1"), read_at=NOON)

@@ -20,8 +20,15 @@ from vgpu_cfg.changes.privileges import READ_ONLY, Need, Needed
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.hosts.needed import shell_access
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.privileges.of_commands import Asked, Command, could_need, needs_of
-from vgpu_cfg.planning.privileges.roles import Role, make_roles, make_roles_of_kinds
+from vgpu_cfg.planning.privileges import (
+    Asked,
+    Command,
+    Role,
+    could_need,
+    make_roles,
+    make_roles_of_kinds,
+    needs_of,
+)
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
 from vgpu_cfg.planning.vms.import_vms import make_import_plan

@@ -6,7 +6,7 @@ import pytest
 
 from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
-from vgpu_cfg.planning.privileges.of_commands import Command, could_need
+from vgpu_cfg.planning.privileges import Command, could_need
 
 OF_HOSTS = {table.READ_MODULES, table.READ_PACKAGES}
 

@@ -23,7 +23,7 @@ def refuse_closed_shells(
     The same holds if it lacks privileges of the plan that are `foreseen` without them. Returns the account's
     granted privileges.
     """
-    from vgpu_cfg.planning.privileges.of_commands import needs_of_run, needs_of_shells
+    from vgpu_cfg.planning.privileges import needs_of_run, needs_of_shells
 
     later = needs_of_run(foreseen, observed) if foreseen is not None else ()
     required = [one for one in later if not one.need.is_optional]
@@ -47,7 +47,7 @@ def refuse_missing(
     A locked plan without changes needs the privileges of its lock. `granted` privileges are not asked again.
     Returns them with those found now.
     """
-    from vgpu_cfg.planning.privileges.of_commands import needs_of_run
+    from vgpu_cfg.planning.privileges import needs_of_run
 
     needed = [
         one
@@ -91,7 +91,7 @@ def missing_of(needed: Iterable[Needed], reader: InventoryReader) -> Mapping[Nee
 
 
 def _not_permitted(lacking: Mapping[Needed, tuple[str, ...]], observed: Inventory) -> NotPermitted:
-    from vgpu_cfg.planning.privileges.roles import describe
+    from vgpu_cfg.planning.privileges import describe
 
     privileges = sorted({name for names in lacking.values() for name in names})
     moids = sorted({one.moid for one in lacking})

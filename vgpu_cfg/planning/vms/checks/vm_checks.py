@@ -18,7 +18,7 @@ from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.estate.site import Site, find_named, template_of_library, which_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
+from vgpu_cfg.planning.vms.devices import MOST_NICS
 from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
 from vgpu_cfg.planning.vms.lookup.nic_match import (
     NIC_PART,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from vgpu_cfg.changes.privileges import READ_ONLY, Place
 from vgpu_cfg.model.wording import shown
-from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
+from vgpu_cfg.planning.privileges import Reason, Role, Target
 from vgpu_cfg.render.layout.lines import Column, both_ends, hanging, table
 
 _COLUMNS = (Column("PRIVILEGE"), Column("COMMANDS", is_flexible=True), Column("FOR", is_flexible=True))

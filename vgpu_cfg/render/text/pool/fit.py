@@ -15,8 +15,7 @@ from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE
 from vgpu_cfg.planning.pool.shapes import Fits
-from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
-from vgpu_cfg.planning.sizing.standing import Model, RoomSheet, Sharding, StandingHosts
+from vgpu_cfg.planning.sizing import Bracket, Candidate, Model, RoomSheet, Sharding, StandingHosts
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold_hosts, hanging, size, table
 from vgpu_cfg.render.layout.most import Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.whole import lost_lines

@@ -1,1 +1,0 @@
-"""Which privileges an account needs at vCenter for a plan: on what, for what, and in which roles."""

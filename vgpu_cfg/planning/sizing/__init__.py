@@ -1,1 +1,0 @@
-"""Estimate a model's training: memory, GPUs, network, time, the room."""

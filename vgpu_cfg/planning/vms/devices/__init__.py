@@ -1,3 +1,0 @@
-"""Which edits give a VM exactly its GPUs, NICs and disks."""
-
-from __future__ import annotations
