@@ -87,12 +87,10 @@ from vgpu_cfg.planning.vms.checks.twin_checks import check_twins
 from vgpu_cfg.planning.vms.checks.vm_checks import check_groups, check_settings
 from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
-from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
-from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
 from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
@@ -100,10 +98,15 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_numa_residents,
     check_pack,
 )
-from vgpu_cfg.planning.vms.relocate import within_windows
-from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
-from vgpu_cfg.planning.vms.selection import only_chosen, report_included
-from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
+from vgpu_cfg.planning.vms.relocate import NamePlanner, within_windows
+from vgpu_cfg.planning.vms.rules import (
+    after_rules,
+    plan_host_rules,
+    plan_rules,
+    remove_host_rules,
+    remove_rules,
+)
+from vgpu_cfg.planning.vms.sequence import check_left_out, only_chosen, order_power_ons, report_included
 from vgpu_cfg.planning.vms.settings.cluster_rows import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
 

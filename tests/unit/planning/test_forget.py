@@ -14,8 +14,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
-from vgpu_cfg.planning.vms.import_vms import make_import_plan
+from vgpu_cfg.planning.vms.ownership import make_forget_plan, make_import_plan
 
 OFF = own(power="poweredOff")
 CLUSTER = {

@@ -16,7 +16,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
-from vgpu_cfg.planning.vms.import_vms import make_allowance_plan, make_import_plan, with_marks
+from vgpu_cfg.planning.vms.ownership import make_allowance_plan, make_import_plan, with_marks
 
 STRANGER = own() | {"mark": None}
 

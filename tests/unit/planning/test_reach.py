@@ -23,8 +23,7 @@ from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of, within_reach
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 from vgpu_cfg.planning.vms.expiry import make_expiry_plan
-from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
-from vgpu_cfg.planning.vms.import_vms import make_import_plan
+from vgpu_cfg.planning.vms.ownership import make_forget_plan, make_import_plan
 
 GPUS = {"gpus": [{"board": "A100", "pci": "0000:21:00.0", "node": 0}]}
 TWO: dict[str, Any] = {"beside": {"dc2": {"hosts": {"esx-02": GPUS}}, "unread": {"hosts": {"esx-03": GPUS}}}}

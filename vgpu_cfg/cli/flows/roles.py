@@ -77,8 +77,7 @@ def roles_for(
     from vgpu_cfg.planning.hosts.needed import shell_access
     from vgpu_cfg.planning.privileges import Asked, Command, make_roles, needs_of
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
-    from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
-    from vgpu_cfg.planning.vms.import_vms import make_import_plan
+    from vgpu_cfg.planning.vms.ownership import make_forget_plan, make_import_plan
 
     connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:

@@ -45,9 +45,8 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.host_rules import remove_host_rules
 from vgpu_cfg.planning.vms.new_vms import change_id, plan_about_vms
-from vgpu_cfg.planning.vms.rules import remove_rules
+from vgpu_cfg.planning.vms.rules import remove_host_rules, remove_rules
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, joined, shown
 from vgpu_cfg.planning.vms.settings.setting import Topic
 

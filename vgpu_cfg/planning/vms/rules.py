@@ -1,6 +1,10 @@
-"""The DRS rules that keep the VMs of a plan line on different hosts; owned by the prefix of their name.
+"""The DRS rules of a plan's VMs, owned by their names' prefix: on different hosts, or on a host group.
 
-Belief: rule-goes-with-its-last-vm.
+One task makes a VM group with its rule. Removal takes two: vCenter refuses to drop a group that a rule names,
+which is assumed, not proven.
+
+Belief: rule-goes-with-its-last-vm, must-rules-hold, group-and-rule-in-one-request, stopped-vm-in-a-group,
+named-group-stays.
 """
 
 from __future__ import annotations
@@ -9,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Change, RemoveRule, SetRule
+from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.wording import as_counted
@@ -248,3 +253,216 @@ def removal_of(cluster: Cluster, rule: ClusterRule | VmHostRule) -> RemoveRule:
 def cluster_subject(cluster: Cluster) -> Subject:
     """Return a cluster as changes are about it."""
     return Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
+
+
+def plan_host_rules(
+    desired: DesiredPlan,
+    observed: Inventory,
+    members: Iterable[Member],
+    staying: frozenset[str],
+    findings: Findings,
+) -> list[Change]:
+    """List the groups and rules to set or remove; `staying` as in `plan_rules`."""
+    names = _group_names(desired)
+    tied: dict[tuple[str, str], list[Member]] = {}
+    for member in members:
+        vm = member.resolved.desired
+        if vm.place.host_group and member.cluster.host_group(vm.place.host_group) is not None:
+            name = names[vm.line, vm.place.host_group.casefold()]
+            tied.setdefault((member.cluster.moid, name), []).append(member)
+    changes: list[Change] = []
+    kept: set[tuple[str, str]] = set()
+    for (cluster_moid, name), group in tied.items():
+        cluster = observed.cluster_by_moid[cluster_moid]
+        host_group = cluster.host_group(group[0].resolved.desired.place.host_group or "")
+        if host_group is None or not cluster.drs_enabled:
+            _report_no_drs(cluster, group, findings)
+            continue
+        kept.add((cluster_moid, name))
+        is_ignored = any("place" in member.resolved.desired.ignore for member in group)
+        if not is_ignored and not _are_kept_there(cluster, name, group, host_group):
+            changes += _compare(cluster, name, group, host_group)
+    for cluster in observed.clusters:
+        wanted = {name for moid, name in kept if moid == cluster.moid}
+        changes += _host_leftovers(cluster, desired.name, wanted, staying, changes)
+    return changes
+
+
+def remove_host_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
+    """List the removal of a plan's VM groups that hold none of the VMs that stay, and of their rules."""
+    return [
+        change
+        for cluster in observed.clusters
+        for change in _host_leftovers(cluster, plan, set(), staying, ())
+    ]
+
+
+def leave_host_rules(
+    plan: str, observed: Inventory, leaving: AbstractSet[str]
+) -> Iterator[SetHostRule | RemoveRule | RemoveVmGroup]:
+    """Yield what takes VMs, by moid, out of a plan's VM groups; a group without others goes with its rule.
+
+    A group that has no rule of the plan, or another's too, is left alone.
+    """
+    for cluster in observed.clusters:
+        for group in cluster.vm_groups:
+            users = [rule for rule in cluster.host_rules if rule.vm_group == group.name]
+            is_own = is_of_plan(group.name, plan) and [rule.name for rule in users] == [_rule_of(group.name)]
+            if not is_own or leaving.isdisjoint(group.vm_moids):
+                continue
+            rule, left = users[0], remaining(group.vm_moids, leaving, observed)
+            if not left:
+                removal = removal_of(cluster, rule)
+                yield removal
+                yield _group_removal(cluster, group, (removal.id,))
+            elif rule.host_group:
+                yield _without(cluster, group, rule, left, observed)
+
+
+def _without(
+    cluster: Cluster, group: VmGroup, rule: VmHostRule, left: tuple[VmRef, ...], observed: Inventory
+) -> SetHostRule:
+    return SetHostRule(
+        id=f"set rule {rule.name} in {cluster.name}",
+        subject=cluster_subject(cluster),
+        edits=leaving_edits("VM group", rule, group.vm_moids, left, observed),
+        cluster_moid=cluster.moid,
+        rule_name=rule.name,
+        rule_key=rule.key,
+        vm_group=group.name,
+        has_group=True,
+        host_group=rule.host_group,
+        vms=left,
+        is_mandatory=rule.is_mandatory,
+    )
+
+
+def _are_kept_there(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> bool:
+    """Whether a rule that is no plan's keeps the VMs on the hosts already, as firmly as is asked."""
+    if any(rule.name == _rule_of(name) for rule in cluster.host_rules):
+        return False
+    moids = {member.ref.moid for member in group}
+    must = any(member.resolved.desired.place.must for member in group)
+    return any(
+        rule.is_enabled
+        and rule.host_group == host_group.name
+        and not rule.avoided_group
+        and rule.is_mandatory is must
+        and not is_of_a_plan(rule.name)
+        and (found := cluster.vm_group(rule.vm_group)) is not None
+        and moids <= set(found.vm_moids)
+        for rule in cluster.host_rules
+    )
+
+
+def _group_names(desired: DesiredPlan) -> Mapping[tuple[str, str], str]:
+    """Name the VM groups by line and host group: by the line alone, unless its VMs name several."""
+    lines: dict[str, dict[str, str]] = {}
+    for vm in desired.vms:
+        if vm.place.host_group:
+            lines.setdefault(vm.line, {}).setdefault(vm.place.host_group.casefold(), vm.place.host_group)
+    names: dict[tuple[str, str], str] = {}
+    for line, groups in lines.items():
+        for folded, host_group in groups.items():
+            plain = rule_name(desired.name, line)
+            names[line, folded] = plain if len(groups) == 1 else f"{plain}:{host_group}"
+    return names
+
+
+def _rule_of(group_name: str) -> str:
+    """Name the rule of a VM group; a spread's rule has the line's own name."""
+    return f"{group_name}:hosts"
+
+
+def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings) -> None:
+    for member in group:
+        vm = member.resolved.desired
+        message = (
+            f"DRS is off in {cluster.name}: the VMs start on hosts in {vm.place.host_group}, but no rule "
+            "keeps them there"
+        )
+        findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn on DRS, at least in manual mode")
+
+
+def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> Iterator[Change]:
+    ordered = sorted(group, key=lambda member: as_counted(member.resolved.name))
+    is_mandatory = any(member.resolved.desired.place.must for member in group)
+    found_group = cluster.vm_group(name)
+    found = next((rule for rule in cluster.host_rules if rule.name == _rule_of(name)), None)
+    needs = [member.made_by for member in ordered if member.made_by is not None]
+    if found is not None and found.avoided_group:
+        # An edit sets only what it names, so that the group to avoid would stay.
+        removal = removal_of(cluster, found)
+        yield removal
+        needs.append(removal.id)
+        found = None
+    edits = [
+        *member_edits("VM group", None if found_group is None else found_group.vm_moids, ordered),
+        *_rule_edits(found, name, host_group, is_mandatory=is_mandatory),
+    ]
+    if edits:
+        yield SetHostRule(
+            id=f"set rule {_rule_of(name)} in {cluster.name}",
+            subject=cluster_subject(cluster),
+            edits=tuple(edits),
+            needs=tuple(needs),
+            cluster_moid=cluster.moid,
+            rule_name=_rule_of(name),
+            rule_key=found.key if found else None,
+            vm_group=name,
+            has_group=found_group is not None,
+            host_group=host_group.name,
+            vms=tuple(member.ref for member in ordered),
+            is_mandatory=is_mandatory,
+        )
+
+
+def _rule_edits(
+    found: VmHostRule | None, vm_group: str, host_group: HostGroup, *, is_mandatory: bool
+) -> Iterator[Edit]:
+    if found is not None and found.vm_group != vm_group:
+        yield Edit(key="rule of", before=found.vm_group or "none", after=vm_group)
+    if found is None or found.host_group != host_group.name:
+        yield Edit(
+            key="hosts", before=None if found is None else found.host_group or "none", after=host_group.name
+        )
+    yield from firmness_edits(found, is_mandatory=is_mandatory)
+
+
+def _host_leftovers(
+    cluster: Cluster, plan: str, kept: set[str], staying: frozenset[str], changes: Iterable[Change]
+) -> Iterator[Change]:
+    """Yield the removal of the plan's rules, then of its VM groups, that no line requests.
+
+    A group that a rule outside the plan names is left alone.
+    """
+    rule_names = {_rule_of(name) for name in kept}
+    members = {group.name: group.vm_moids for group in cluster.vm_groups}
+    own = [rule for rule in cluster.host_rules if is_of_plan(rule.name, plan)]
+    gone = [
+        rule
+        for rule in own
+        if rule.name not in rule_names and staying.isdisjoint(members.get(rule.vm_group, ()))
+    ]
+    removals = {rule.key: removal_of(cluster, rule) for rule in gone}
+    yield from removals.values()
+    set_by = {change.rule_key: change.id for change in of_kind(changes, SetHostRule)}
+    for group in cluster.vm_groups:
+        if not is_of_plan(group.name, plan) or group.name in kept or not staying.isdisjoint(group.vm_moids):
+            continue
+        users = [rule for rule in cluster.host_rules if rule.vm_group == group.name]
+        if any(rule not in own for rule in users):
+            continue
+        freeing = (removals[rule.key].id if rule.key in removals else set_by.get(rule.key) for rule in users)
+        yield _group_removal(cluster, group, tuple(key for key in freeing if key is not None))
+
+
+def _group_removal(cluster: Cluster, group: VmGroup, needs: tuple[str, ...]) -> RemoveVmGroup:
+    return RemoveVmGroup(
+        id=f"remove VM group {group.name} in {cluster.name}",
+        subject=cluster_subject(cluster),
+        edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
+        needs=needs,
+        cluster_moid=cluster.moid,
+        group_name=group.name,
+    )

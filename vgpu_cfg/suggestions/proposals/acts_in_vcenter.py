@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.inventory import Inventory, Network
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
+from vgpu_cfg.planning.vms.ownership import make_import_plan, with_marks
 from vgpu_cfg.suggestions.acts import (
     gone,
     path_of,

@@ -30,8 +30,7 @@ from vgpu_cfg.planning.privileges import (
     needs_of,
 )
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
-from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
-from vgpu_cfg.planning.vms.import_vms import make_import_plan
+from vgpu_cfg.planning.vms.ownership import make_forget_plan, make_import_plan
 
 STORED = Path(__file__).with_name("roles.txt")
 CHOSEN = (

@@ -57,7 +57,7 @@ def take_in(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions, *, dry_run: bool
 ) -> int:
     """Show which VMs are taken in, and what `apply` would change then; ask, and mark them."""
-    from vgpu_cfg.planning.vms.import_vms import make_import_plan
+    from vgpu_cfg.planning.vms.ownership import make_import_plan
 
     marking = _Marking(make_import_plan, "Import the VMs shown above", "import", then=_plan_after)
     return _run(request, flags, options, how, marking, dry_run=dry_run)
@@ -67,7 +67,7 @@ def allow_to_destroy(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions, *, dry_run: bool
 ) -> int:
     """Show which imported VMs may be deleted from now on; ask, and mark them."""
-    from vgpu_cfg.planning.vms.import_vms import make_allowance_plan
+    from vgpu_cfg.planning.vms.ownership import make_allowance_plan
 
     question = "Allow deletion of these VMs as if the plan had created them"
     marking = _Marking(make_allowance_plan, question, "import", ("--may-destroy",))
@@ -78,7 +78,7 @@ def give_up(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions, *, dry_run: bool
 ) -> int:
     """Show which VMs the plan gives up; ask, and take its marks away."""
-    from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
+    from vgpu_cfg.planning.vms.ownership import make_forget_plan
 
     marking = _Marking(
         make_forget_plan, "Stop managing the VMs shown above", "forget", check="", gives_back=True
@@ -179,7 +179,7 @@ def _plan_after(
     """Plan on the estate as it will be once a plan's marks are written: what `plan` says then."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
-    from vgpu_cfg.planning.vms.import_vms import with_marks
+    from vgpu_cfg.planning.vms.ownership import with_marks
 
     options = with_fingerprints(plan.desired, observed, options, connection, secrets)
     return make_plan(plan.desired, with_marks(plan, observed), load_catalog(), options)
