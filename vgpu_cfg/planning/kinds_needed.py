@@ -22,12 +22,11 @@ from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_gpus
-from vgpu_cfg.planning.vms.checks.nvlink_checks import check_peers
+from vgpu_cfg.planning.vms.checks.topology_checks import check_peers
 from vgpu_cfg.planning.vms.checks.vm_checks import least_hardware
 from vgpu_cfg.planning.vms.expiry import with_expired_at_rest
-from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
+from vgpu_cfg.planning.vms.lookup.baseline import demands_of, make_baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.shapes import demands_of
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 _MANY = 1_000

@@ -72,8 +72,7 @@ from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.advice import report_cordons
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
-from vgpu_cfg.planning.vms.checks.mixture_checks import check_mixtures
-from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
+from vgpu_cfg.planning.vms.checks.mixture_checks import check_mixtures, check_twins
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
     check_datastores,
@@ -82,8 +81,7 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
     check_own_cores,
     check_spread,
 )
-from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
-from vgpu_cfg.planning.vms.checks.twin_checks import check_twins
+from vgpu_cfg.planning.vms.checks.topology_checks import check_lone_members, check_peers, check_topology
 from vgpu_cfg.planning.vms.checks.vm_checks import check_groups, check_settings
 from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest

@@ -21,10 +21,16 @@ from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.vms.devices import compare_functions, compare_gpus
-from vgpu_cfg.planning.vms.lookup.gpu_match import going_groups, has_wanted_gpus, held_groups, own_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
-from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions, nic_needs
+from vgpu_cfg.planning.vms.lookup.own_devices import (
+    going_groups,
+    has_wanted_functions,
+    has_wanted_gpus,
+    held_groups,
+    nic_needs,
+    own_gpus,
+)
 
 A80, A40 = "grid_a100d-80c", "grid_a100d-40c"
 PAIR, QUAD = f"Nvidia:2@{A80}%NVLink", f"Nvidia:4@{A80}%NVLink"

@@ -26,12 +26,11 @@ from vgpu_cfg.model.plan_file import VmKeys
 from vgpu_cfg.model.plan_file.device_entries import OPTIONS
 from vgpu_cfg.model.plan_file.entries import MANAGED
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.compare import Needs, SharedNeeds, compare_vm
+from vgpu_cfg.planning.vms.compare import OWN_KEYS, Needs, Numbers, SharedNeeds, compare_vm, likeness
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
-from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, Numbers, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
 from vgpu_cfg.vsphere.wire.leaves import leaves_of, set_path
 

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.kinds.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm, VmDetail
 from vgpu_cfg.planning.estate.devices import made_by
-from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
+from vgpu_cfg.planning.vms.settings.table import kept_keys
 
 
 def is_marking(spec: VmSpec) -> bool:

@@ -25,9 +25,8 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, demands_of, starting_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
 
 _MOST_DROPS = 8
 """How many prepared hosts are tried without, or prepared with less."""

@@ -34,9 +34,8 @@ from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.start_queues import Start
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
+from vgpu_cfg.planning.vms.lookup.baseline import demands_of, make_baseline, starting_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 MOST_MOVES = 3

@@ -56,6 +56,7 @@ from vgpu_cfg.planning.estate.devices import own_datastores, owned_disks, record
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.rollback.attempt import FailedRun
 from vgpu_cfg.planning.rollback.undo_sites import overrides_again
+from vgpu_cfg.planning.vms.compare import tag_edit
 from vgpu_cfg.planning.vms.destroy import plan_removal
 from vgpu_cfg.planning.vms.devices import disk_edit, has_uvm, home_edit
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
@@ -73,7 +74,6 @@ from vgpu_cfg.planning.vms.settings.edits import (
 )
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
-from vgpu_cfg.planning.vms.tags import tag_edit
 
 _IS_NEW = NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewPvrdmaNic | NewTpm
 _WhatWas = VgpuDevice | PassthroughDevice | VirtualNic

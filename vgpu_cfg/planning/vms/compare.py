@@ -1,17 +1,28 @@
 """The necessary changes of a VM, or of a template's clone, to reach the wanted state.
 
 One function for both: a new VM is compared with its template in everything, a VM that exists only in the keys
-that the plan file states. Settings are the rows of the table; devices are compared by code of their own.
+that the plan file states. Settings are the rows of the table; devices are compared by code of their own. New
+VMs that are alike in all that their settings, GPUs and disks follow from share the comparison.
+
+Of tags only the categories that the plan file names are compared. Neither a tag nor a category is ever made:
+a name that is not there is more likely mistyped than wanted.
+
+Belief: clone-has-no-tags, clone-and-attributes.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 
 from vgpu_cfg.changes.kinds.vm_spec import NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.changes.values import Edit
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredVm, asks_gpudirect
+from vgpu_cfg.model.observed.own_items import Tag, TagCategory
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.devices import made_by
@@ -41,18 +52,80 @@ from vgpu_cfg.planning.vms.settings.edits import (
     setting_spec,
 )
 from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW, OWN_ROWS
-from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
-from vgpu_cfg.planning.vms.settings.sharing import Numbers, likeness
-from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
-from vgpu_cfg.planning.vms.tags import compare_tags
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, dropped_keys, kept_keys
+
+OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes"})
+"""The keys that are not compared for a VM of the plan: they differ within a line."""
+
+_shared = itemgetter(*(key for key in DesiredVm.model_fields if key not in OWN_KEYS))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers for what plan files say: equal values have the same one. VMs of one line share their values."""
+
+    _by_id: dict[int, tuple[object, int]] = field(default_factory=dict)
+    _by_value: dict[Hashable, int] = field(default_factory=dict)
+    _by_ids: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    def of_all(self, values: Sequence[object]) -> tuple[int, ...]:
+        """Return the numbers of values, in their order."""
+        ids = tuple(map(id, values))
+        if ids not in self._by_ids:
+            self._by_ids[ids] = tuple(self.of(value) for value in values)
+        return self._by_ids[ids]
+
+    def of(self, value: object) -> int:
+        """Return the number of a value."""
+        known = self._by_id.get(id(value))
+        if known is None:
+            content = tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+            number = self._by_value.setdefault((type(value), content), len(self._by_value))
+            known = self._by_id[id(value)] = value, number
+        return known[1]
+
+
+def likeness(vm: PlacedVm, numbers: Numbers) -> Hashable:
+    """Return the common key of new VMs with the same edits, except their NICs, attributes and own rows.
+
+    Objects of vCenter are compared by identity: to keep a likeness, keep the VM, too.
+    """
+    desired, resolved = vm.desired, vm.resolved
+    return (
+        numbers.of_all(_shared(desired.__dict__)),
+        asks_gpudirect(desired),
+        None if vm.nics is None else tuple(nic.kind for nic in vm.nics),
+        vm.functions,
+        id(resolved.base),
+        id(resolved.template),
+        id(resolved.datastore),
+        id(resolved.known_policies),
+        tuple((name, policy.id) for name, policy in resolved.policies.items()),
+        resolved.cpus,
+        resolved.memory_mib,
+        None if vm.host is None else vm.host.cpu_mhz,
+        id(vm.cluster),
+        vm.hardware_version,
+        vm.gpus,
+        vm.gpu_notes,
+        tuple(vm.device_groups.items()),
+        vm.mmio_gb,
+        vm.inherited_disks,
+        vm.affinity,
+        vm.affinity_note,
+        vm.nodes,
+        vm.cores_per_numa_node,
+        vm.addresses is None,
+    )
+
 
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
 _OTHER_KEYS = ", with different keys"
 
-
 Asked = Sequence[tuple[VmSetting, Wanted | None]]
 """The rows of the table with what each asks of a VM."""
+
 _OWN = {row.key for row in OWN_ROWS}
 
 
@@ -339,3 +412,84 @@ def _attributes(vm: PlacedVm) -> Iterable[Edit]:
         if (found or "") != value or (vm.is_new and found):
             before = found if found != value else None
             yield Edit(key=name, before=before, after=value or None, sets={f"customValue[{name}]": value})
+
+
+def compare_tags(vm: PlacedVm) -> Iterator[TagEdit]:
+    """Yield, by category, a VM's missing and excess tags, compared with the plan file; a new VM has none.
+
+    A missing category or tag is reported by `check_tags`, and nothing is done in its category.
+    """
+    found = {} if vm.is_new else vm.base.tags
+    if found is None or vm.tag_categories is None:
+        return
+    categories = {one.name: one for one in vm.tag_categories}
+    for name, wanted in _asked(vm):
+        category = categories.get(name)
+        tags = [category.tag(tag) for tag in wanted] if category is not None else []
+        if category is None or None in tags:
+            continue
+        had = found.get(name, ())
+        detach = tuple(tag for tag in category.tags if tag.name in had and tag.name not in wanted)
+        attach = tuple(tag for tag in tags if tag is not None and tag.name not in had)
+        if detach or attach:
+            yield tag_edit(name, had, wanted, detach, attach)
+
+
+def tag_edit(
+    category: str,
+    before: Sequence[str],
+    after: Sequence[str],
+    detach: tuple[Tag, ...],
+    attach: tuple[Tag, ...],
+) -> TagEdit:
+    """Return the edit of a VM's tags of one category: before, after, and which ids are sent for it."""
+    sets = {f"detach[{tag.id}]": tag.id for tag in detach} | {f"attach[{tag.id}]": tag.id for tag in attach}
+    edit = Edit(key=category, before=", ".join(before) or None, after=", ".join(after) or None, sets=sets)
+    return TagEdit(edit=edit, detach=detach, attach=attach)
+
+
+def check_tags(vm: PlacedVm, findings: Findings) -> None:
+    """Say why tags that are asked for cannot be given."""
+    asked = list(_asked(vm))
+    if not asked:
+        return
+    if vm.tag_categories is None or (not vm.is_new and vm.base.tags is None):
+        message = "its tags could not be read, so they are not compared"
+        remedy = "recordings contain no tags; connect to the vCenter and plan again"
+        findings.add_vm(Code.TAGS_NOT_READ, vm.desired, message, remedy)
+        return
+    categories = {one.name: one for one in vm.tag_categories}
+    for name, wanted in asked:
+        category = categories.get(name)
+        if category is None:
+            hint = did_you_mean(name, categories, noun="categories")
+            message = f"this vCenter has no tag category {name!r}" + (f": {hint}" if hint else "")
+            remedy = f"use an existing one, or create it: govc tags.category.create {shlex.quote(name)}"
+            findings.refuse_vm(Code.TAG_CATEGORY_ABSENT, vm.desired, message, remedy)
+            continue
+        _check_category(vm, category, wanted, findings)
+
+
+def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...], findings: Findings) -> None:
+    name = category.name
+    for absent in (tag for tag in wanted if category.tag(tag) is None):
+        hint = did_you_mean(absent, (tag.name for tag in category.tags), noun="tags")
+        message = f"the category {name} has no tag {absent!r}" + (f": {hint}" if hint else "")
+        words = shlex.join(["tags.create", "-c", name, absent])
+        remedy = f"use an existing one, or create it: govc {words}"
+        findings.refuse_vm(Code.TAG_ABSENT, vm.desired, message, remedy)
+    if category.is_single and len(wanted) > 1:
+        message = (
+            f"{listed(wanted)} are requested, but an object can have only one tag from the category {name}"
+        )
+        findings.refuse_vm(Code.TAG_CATEGORY_SINGLE, vm.desired, message, "use only one of them")
+    if wanted and not category.is_for_vms:
+        message = f"tags in the category {name} apply to {listed(sorted(category.types))}, not to VMs"
+        remedy = "use a category that applies to VMs, or extend this one to VMs"
+        findings.refuse_vm(Code.TAG_CATEGORY_OF_OTHERS, vm.desired, message, remedy)
+
+
+def _asked(vm: PlacedVm) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each category that the plan file names, and its wanted tags of the VM, each once."""
+    for name, wanted in sorted((vm.desired.tags or {}).items()) if vm.manages("tags") else ():
+        yield name, tuple(sorted(dict.fromkeys(wanted)))

@@ -48,13 +48,13 @@ from vgpu_cfg.model.wording import gib
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.estate.devices import FIRST_PCI_KEY, OwnedDisks
-from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
-from vgpu_cfg.planning.vms.lookup.nic_match import (
+from vgpu_cfg.planning.vms.lookup.own_devices import (
     FunctionDevice,
     is_of_peers,
     need_of,
     pair_functions,
     single_functions,
+    staying_groups,
 )
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import (

@@ -31,8 +31,15 @@ from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity
-from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
-from vgpu_cfg.planning.vms.lookup.nic_match import functions_of, group_key, vgpu_part, with_groups
+from vgpu_cfg.planning.vms.lookup.own_devices import (
+    DeviceNames,
+    functions_of,
+    group_key,
+    held_groups,
+    is_wanted_device,
+    vgpu_part,
+    with_groups,
+)
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic

@@ -25,14 +25,13 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions
-from vgpu_cfg.planning.vms.checks.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_assignable,
     check_moves,
     check_place,
     check_running,
 )
-from vgpu_cfg.planning.vms.checks.topology_checks import check_nics_near, check_one_node
+from vgpu_cfg.planning.vms.checks.topology_checks import check_nics_near, check_one_node, check_peers_place
 from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_creation_keys,
     check_hardware,
@@ -45,6 +44,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
 from vgpu_cfg.planning.vms.compare import (
     SharedNeeds,
     check_options,
+    check_tags,
     compare_vm,
     differing_at_creation,
     report_dropped,
@@ -59,8 +59,8 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_covering,
     numa_pin,
 )
+from vgpu_cfg.planning.vms.lookup.baseline import device_kinds
 from vgpu_cfg.planning.vms.lookup.gpu_choice import why_chosen
-from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds
 from vgpu_cfg.planning.vms.lookup.own_devices import report_others
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
@@ -76,7 +76,6 @@ from vgpu_cfg.planning.vms.relocate import relocation
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.cluster_rows import Overridden
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
-from vgpu_cfg.planning.vms.tags import check_tags
 
 
 @dataclass(slots=True)

@@ -1,4 +1,6 @@
-"""Mixtures that vSphere accepts and training suffers from: boards, subnets, speeds, and MTUs that differ.
+"""Checks of VMs against each other: mixtures that slow training down, MAC addresses and GPUs that two have.
+
+vSphere accepts all of these. NICs with the same MAC address lose packets, and a GPU serves one running VM.
 
 Sources: the kernel's ip-sysctl (arp_ignore, arp_announce, rp_filter); netplan's documentation on routes; NCCL
 issues 1581, 1269 and 1109, UCX issue 5598 (NICs in one subnet).
@@ -15,6 +17,7 @@ from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredNic, DesiredPlan, mtu_of, network_of
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.capacity.passthrough_slots import unlike
@@ -87,6 +90,7 @@ def check_mixtures(
 
 
 _ALIKE = "place them on identical hosts: see `place.hosts`"
+
 _UNEQUAL = {
     Code.BOARDS_MIXED: ("GPUs are different models", _SLOWEST, _ALIKE),
     Code.SPEEDS_DIFFER: ("NICs have different speeds", _SLOWEST, _ALIKE),
@@ -104,16 +108,11 @@ def _rdma_mtus(desired: DesiredPlan, nics: Sequence[DesiredNic]) -> str:
     return ", ".join(map(str, sorted(filter(None, found))))
 
 
-# ------------------------------------------------------------------ boards
-
 _AND = " and "
 
 
 def _board(board: Board | None, name: str) -> str:
     return f"{board.name} ({board.framebuffer_mib // 1024} GB)" if board is not None else name
-
-
-# ------------------------------------------------------------------ speeds
 
 
 def _speeds(nics: Sequence[DesiredNic], functions: Sequence[str], host: Host, observed: Inventory) -> str:
@@ -145,8 +144,6 @@ def _uplinks(nics: Sequence[DesiredNic], host: Host, observed: Inventory) -> set
         uuids.discard(None)
     return {vmnic for one in facts.switches if one.switch_uuid in uuids for vmnic in one.uplinks}
 
-
-# ----------------------------------------------------------------- subnets
 
 _OWN_SUBNETS = (
     "give each NIC its own subnet; otherwise set arp_ignore, arp_announce, rp_filter, and source routes "
@@ -186,9 +183,6 @@ def _subnets(desired: DesiredPlan, nic: DesiredNic, guest: NicAddress) -> list[I
     return [ip_interface(one).network for one in guest.addresses] or stated
 
 
-# -------------------------------------------------------------------- MTUs
-
-
 def _check_mtus(
     desired: DesiredPlan, observed: Inventory, places: Iterable[Placement], findings: Findings
 ) -> None:
@@ -226,3 +220,35 @@ def _check_mtus(
             message = f"NICs on it have different MTUs ({which}): larger packets are silently dropped"
             remedy = "set one `mtu` for the network, and for `vmknics` on it"
             findings.add(Code.MTUS_DIFFER, Subject(kind="network", name=path), message, remedy)
+
+
+def check_twins(
+    observed: Inventory,
+    resolved_vms: Sequence[ResolvedVm],
+    deleted: Sequence[Vm],
+    places: Mapping[str, Placement],
+    findings: Findings,
+) -> None:
+    """Report MAC addresses of running VMs, and GPUs that powered-off VMs have, too."""
+    own = {one.existing.moid for one in resolved_vms if one.existing is not None}
+    own |= {vm.moid for vm in deleted}
+    others = [
+        (vm, vm.detail)
+        for vm in observed.vms
+        if vm.moid not in own and vm.detail is not None and not vm.is_template
+    ]
+    macs = {nic.mac.lower(): vm for vm, detail in others if vm.is_on for nic in detail.nics if nic.mac}
+    pins = {(vm.host_moid, one.pci_id): vm for vm, detail in others for one in detail.passthrough}
+    for resolved in resolved_vms:
+        vm, place = resolved.desired, places.get(resolved.name)
+        for nic in vm.nics:
+            twin = macs.get(nic.mac) if nic.mac and nic.function is None else None
+            if twin is not None:
+                message = f"{twin.name}, which is running, also has the MAC address {nic.mac}"
+                findings.refuse_vm(Code.MAC_TAKEN, vm, message, "use another `mac`, or omit it")
+        for pin in dict.fromkeys(gpu.pin for gpu in vm.gpus if gpu.pin):
+            twin = pins.get((place.host_moid, pin)) if place is not None else None
+            if twin is not None and not twin.is_on:
+                message = f"{twin.name}, which is off, also has {pin}; only one of them can run"
+                remedy = f"remove the GPU from {twin.name}, or pin another"
+                findings.add_vm(Code.PIN_SHARED, vm, message, remedy)

@@ -25,9 +25,8 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
-from vgpu_cfg.planning.vms.lookup.elsewhere import is_outside_clusters, other_datastore
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm, is_outside_clusters, other_datastore
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
 from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
 from vgpu_cfg.planning.vms.settings.edits import current

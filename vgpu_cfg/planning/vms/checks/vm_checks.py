@@ -19,8 +19,8 @@ from vgpu_cfg.planning.estate.site import Site, find_named, template_of_library,
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices import MOST_NICS
-from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
-from vgpu_cfg.planning.vms.lookup.nic_match import (
+from vgpu_cfg.planning.vms.lookup.baseline import device_kinds, least_of_devices
+from vgpu_cfg.planning.vms.lookup.own_devices import (
     NIC_PART,
     functions_of,
     nic_parts,

@@ -1,4 +1,7 @@
-"""The estate set up for placement: without capacity in use or reserved, with capacity to be freed."""
+"""The input of placement: the plan's VMs as demands on a host, and the estate with its available capacity.
+
+Capacity in use or reserved is not available; capacity that the plan frees is.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,127 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
+from vgpu_cfg.planning.capacity.hardware import least_version, nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
+from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.alike import made_alike
-from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.candidates import Ranked
+from vgpu_cfg.planning.placement.demand import (
+    Demand,
+    Shape,
+    Variant,
+    dynamic_needs,
+    fixed_addresses,
+)
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
 from vgpu_cfg.planning.placement.few_hosts import on_few_hosts
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.vms.lookup.own_devices import nic_needs, own_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.shapes import demands_of, line_of, starting_of
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
+
+
+def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> Shape:
+    """Return a VM's needs of a host; one that stays on its own is free of its line's spread."""
+    vm = resolved.desired
+    is_chosen = not _stays(resolved)
+    if _asks_memory(resolved) and not vm.clusters:
+        # Only an order of clusters that the plan file states outweighs the size of a profile.
+        ranked = tuple((index, 0) for index, _ in ranked)
+    return Shape(
+        hosts=ranked,
+        variants=_variants(resolved, reader),
+        fixed=fixed_addresses(resolved.gpus),
+        dynamic=dynamic_needs(resolved.gpus),
+        cpus=resolved.cpus,
+        memory_mib=resolved.memory_mib,
+        numa=vm.numa.policy,
+        numa_nodes=vm.numa.nodes,
+        spread=vm.place.spread if is_chosen else None,
+        must=vm.place.must,
+        pack=vm.place.pack and is_chosen,
+        keep_free=vm.place.keep_free if is_chosen else 0,
+        max_per_host=(vm.place.max_per_host or 0) if is_chosen else 0,
+        max_hosts=(vm.place.max_hosts or 0) if is_chosen else 0,
+        line=line_of(resolved),
+        nics=(*nic_needs(resolved.nics, resolved.kept_devices, resolved.host), *own_needs(resolved.others)),
+    )
+
+
+def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ...]:
+    """Return a VM's possible GPUs; one that moves as it runs gets GPUs of the boards that it leaves."""
+    variants = reader.variants(resolved.gpus)
+    if resolved.move is None or resolved.move.why_cold or not resolved.keeps_gpus:
+        return variants
+    found = (reader.board_of(gpu.pci) for gpu in resolved.move.source.gpus)
+    boards = {board.key for board in found if board is not None}
+    return tuple(one for one in variants if all(need.board_key in boards for need in one))
+
+
+def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
+    """List the demands of the VMs that need a place."""
+    return [
+        Demand(
+            resolved.name,
+            line_of(resolved),
+            resolved.shape,
+            stays=_stays(resolved),
+            alike=resolved.desired.line if _asks_memory(resolved) else "",
+        )
+        for resolved in resolved_vms
+        if resolved.shape is not None and not resolved.is_stuck
+    ]
+
+
+def _asks_memory(resolved: ResolvedVm) -> bool:
+    return any(gpu.memory for gpu in resolved.asked_gpus)
+
+
+def _stays(resolved: ResolvedVm) -> bool:
+    return resolved.existing is not None and not resolved.changes_host
+
+
+def starting_of(resolved_vms: Iterable[ResolvedVm]) -> set[str]:
+    """Return the names of the VMs that are to run."""
+    return {resolved.name for resolved in resolved_vms if resolved.desired.power is DesiredPower.ON}
+
+
+def line_of(resolved: ResolvedVm) -> str:
+    """Name the line where its VMs depend on one another."""
+    place = resolved.desired.place
+    depends = place.spread is not None or place.pack or place.max_per_host or place.max_hosts
+    return resolved.desired.line if depends else ""
+
+
+def device_kinds(resolved: ResolvedVm) -> list[str]:
+    """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
+    needs = nic_needs(resolved.nics, resolved.kept_devices, resolved.host)
+    whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
+    return [
+        *(gpu.kind for gpu in resolved.gpus),
+        *("passthrough" if need.pin or not need.label else "dynamic_passthrough" for need in whole),
+    ]
+
+
+def least_of_devices(resolved: ResolvedVm) -> int:
+    """Return the lowest hardware version that can have the VM's devices; 0 if any can."""
+    kinds = device_kinds(resolved)
+    return least_version(
+        kinds.count("vgpu"),
+        kinds.count("dynamic_passthrough"),
+        len(kinds),
+        groups=bool(resolved.new_groups) or (resolved.fit is not None and bool(resolved.fit.groups)),
+        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in resolved.nics or ()),
+        nvme=any(one.kind == "new" and one.controller == "nvme" for one in resolved.desired.disks),
+    )
 
 
 @dataclass(slots=True)

@@ -1,19 +1,31 @@
 """One VM of the plan with every name looked up: the input of the rest of planning.
 
-Whether a template supports the plan's settings, as far as vCenter shows before it is cloned.
+A name is looked up once, here, and reported if it is not there: networks, datastores, storage policies, the
+template, which must support the plan's settings as far as vCenter shows before it is cloned.
+
+Belief: policy-of-a-running-gpu-vm, encryption-policy-needs-a-key-provider.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.changes.kinds.vm_spec import NicBacking
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY
-from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network, StoragePolicy
+from vgpu_cfg.model.observed.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Host,
+    Inventory,
+    Network,
+    StoragePolicy,
+)
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import is_at_least, listed
@@ -29,27 +41,21 @@ from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import Fit
-from vgpu_cfg.planning.vms.lookup.gpu_match import (
+from vgpu_cfg.planning.vms.lookup.moving import Moving
+from vgpu_cfg.planning.vms.lookup.own_devices import (
     DEVICE_GROUPS_SINCE,
+    AnyNic,
     DeviceNames,
+    devices_of,
     effective_gpus,
     going_groups,
+    group_key,
     has_wanted_gpus,
     new_groups,
     own_gpus,
-)
-from vgpu_cfg.planning.vms.lookup.moving import Moving
-from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic, group_key
-from vgpu_cfg.planning.vms.lookup.own_devices import devices_of
-from vgpu_cfg.planning.vms.lookup.storage_policies import (
-    check_datastore,
-    fitting,
-    is_unread,
-    named_policies,
-    policies_of,
-    refuse_unread,
 )
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
@@ -58,6 +64,7 @@ _MAY_READ = "make sure that its host is connected, and that the account has read
 # Belief: guest-tools-state-of-templates.
 NO_TOOLS = "guestToolsNotInstalled"
 """vim `VirtualMachineToolsVersionStatus`: VMware Tools were never installed, or never ran."""
+
 _GUEST_ID = re.compile(r"Guest(64)?$")
 
 
@@ -303,22 +310,6 @@ def _resolve_existing(
     return resolved
 
 
-def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
-    """Look up the storage policies for an existing VM, if they were read."""
-    vm, base = resolved.desired, resolved.base
-    names = named_policies(vm, is_new=False)
-    if not names:
-        return
-    policies = policies_of(vm, names, site, findings)
-    if policies and is_unread(base):
-        refuse_unread(vm, findings)
-        return
-    resolved.policies, resolved.known_policies = policies, site.observed.vcenter.storage_policies or ()
-    own = [store for store in site.datastores if store.moid in base.datastore_moids]
-    goal = site.datastore_of(vm, base.datastore_moids) if vm.is_managed("datastore") else None
-    check_datastore(vm, own if goal is None else (goal,), policies, site, findings)
-
-
 def _nics(
     vm: DesiredVm, site: Site, new_macs: Mapping[tuple[str, int], str], *, is_new: bool
 ) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
@@ -438,3 +429,130 @@ def _without(vm: DesiredVm) -> str:
     if by == "ssh":
         return "vCenter does not report the guest's address, so the address must be set in the plan file"
     return "cloud-init cannot access its data, and the guest reports neither its address nor its status"
+
+
+def is_elsewhere(resolved: ResolvedVm, observed: Inventory, site: Site) -> bool:
+    """Whether the plan file states a place that the VM is not at."""
+    if other_datastore(resolved, site) is not None or is_outside_clusters(resolved):
+        return True
+    host = resolved.host
+    if host is None or "place" in resolved.desired.ignore:
+        return False
+    cluster = observed.cluster_of(host)
+    return bool(forbidden_by(resolved.desired.place, host, cluster))
+
+
+def is_outside_clusters(resolved: ResolvedVm) -> bool:
+    """Whether a VM runs in none of the clusters that the plan file names for it."""
+    host = resolved.host
+    if host is None or not resolved.desired.clusters or not resolved.clusters:
+        return False
+    return host.owner_moid not in {cluster.moid for cluster in resolved.clusters}
+
+
+def other_datastore(resolved: ResolvedVm, site: Site) -> Datastore | None:
+    """Return the datastore that the plan file states where the VM lies on another, None where it does not."""
+    vm, own = resolved.desired, resolved.own_datastores
+    if not vm.is_managed("datastore") or not own:
+        return None
+    found = site.datastore_of(vm, own)
+    return None if found is None or found.moid in own else found
+
+
+_READ = "grant the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
+
+
+def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
+    """Look up the storage policies for an existing VM, if they were read."""
+    vm, base = resolved.desired, resolved.base
+    names = named_policies(vm, is_new=False)
+    if not names:
+        return
+    policies = policies_of(vm, names, site, findings)
+    if policies and is_unread(base):
+        refuse_unread(vm, findings)
+        return
+    resolved.policies, resolved.known_policies = policies, site.observed.vcenter.storage_policies or ()
+    own = [store for store in site.datastores if store.moid in base.datastore_moids]
+    goal = site.datastore_of(vm, base.datastore_moids) if vm.is_managed("datastore") else None
+    check_datastore(vm, own if goal is None else (goal,), policies, site, findings)
+
+
+def named_policies(vm: DesiredVm, *, is_new: bool) -> frozenset[str]:
+    """Return the policies that count: of a new VM all that are named, of another the compared ones."""
+    if is_new:
+        return vm.storage_policies
+    found = {vm.storage_policy} if vm.is_managed("storage_policy") else set()
+    if vm.is_managed("disks"):
+        found |= {disk.storage_policy for disk in vm.disks}
+    return frozenset(name for name in found if name)
+
+
+def policies_of(
+    vm: DesiredVm, names: Iterable[str], site: Site, findings: Findings
+) -> Mapping[str, StoragePolicy]:
+    """Look policies up, by the plan file's names for them; a missing one is a finding."""
+    known = site.observed.vcenter.storage_policies
+    found: dict[str, StoragePolicy] = {}
+    for name in sorted(names):
+        if known is None:
+            message = (
+                f"the storage policy {name!r} cannot be checked because vCenter's policies were not read"
+            )
+            findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)
+            return {}
+        same = [one for one in known if one.name == name]
+        same = same or [one for one in known if one.name.casefold() == name.casefold()]
+        if same:
+            found[name] = same[0]
+            continue
+        remedy = (
+            did_you_mean(name, (one.name for one in known), noun="storage policies")
+            or "create it in vCenter first"
+        )
+        message = f"storage policy {name!r} not found"
+        findings.refuse_vm(Code.STORAGE_POLICY_NOT_FOUND, vm, message, remedy)
+    return found
+
+
+def fitting(policies: Iterable[StoragePolicy], datastores: Sequence[Datastore]) -> list[Datastore]:
+    """Return the datastores that fit all of some policies."""
+    chosen = list(policies)
+    return [store for store in datastores if all(store.moid in one.datastore_moids for one in chosen)]
+
+
+def check_datastore(
+    vm: DesiredVm,
+    stores: Sequence[Datastore],
+    policies: Mapping[str, StoragePolicy],
+    site: Site,
+    findings: Findings,
+) -> None:
+    """See that the datastores of a VM fit its policies, as vCenter judges it."""
+    for policy in policies.values():
+        unfit = [store for store in stores if store.moid not in policy.datastore_moids]
+        if not unfit:
+            continue
+        others = fitting(policies.values(), site.datastores)
+        message = f"the datastore {unfit[0].name} is not compatible with the storage policy {policy.name!r}"
+        all_of_them = listed((repr(name) for name in policies), separator=" and ")
+        remedy = f"use another policy; no datastore is compatible with {all_of_them}"
+        if others:
+            names = listed((store.name for store in others), shown=6)
+            remedy = f"set `datastore` to a compatible one: {names}"
+        findings.add_vm(Code.DATASTORE_UNFIT, vm, message, remedy)
+        return
+
+
+def is_unread(base: VmDetail) -> bool:
+    """Whether a VM's policies are unknown."""
+    return base.home_policy is None or any(disk.policy is None for disk in base.disks)
+
+
+def refuse_unread(vm: DesiredVm, findings: Findings) -> None:
+    """Say of a VM that exists that its policies cannot be compared."""
+    message = "vCenter does not report its storage policies, so they cannot be compared"
+    findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)
+
+
+_READ += "; recordings contain no storage policies"

@@ -23,15 +23,18 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Fitness, Ranked, make_query
-from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
-from vgpu_cfg.planning.vms.lookup.elsewhere import is_elsewhere, other_datastore
+from vgpu_cfg.planning.vms.lookup.baseline import device_kinds, hosts_in_order, least_of_devices, make_shape
 from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
-from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
-from vgpu_cfg.planning.vms.lookup.hardware_needs import device_kinds, least_of_devices
 from vgpu_cfg.planning.vms.lookup.moving import Moving, is_known, stun_ms, why_bound, why_cold
-from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm, leave_protected, resolve_vm
-from vgpu_cfg.planning.vms.lookup.shapes import make_shape
+from vgpu_cfg.planning.vms.lookup.own_devices import device_names, has_wanted_functions
+from vgpu_cfg.planning.vms.lookup.resolved_vm import (
+    Lookup,
+    ResolvedVm,
+    is_elsewhere,
+    leave_protected,
+    other_datastore,
+    resolve_vm,
+)
 
 
 @dataclass(slots=True)
