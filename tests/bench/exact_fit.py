@@ -21,9 +21,8 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, assess_starts, order_starts
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 
 GPUS_PER_HOST = 8
 _MOST_POSITIONS = 1_000

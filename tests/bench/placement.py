@@ -12,9 +12,8 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.place import Placer
+from vgpu_cfg.planning.placement.place import Placer, place_greedily
 from vgpu_cfg.planning.placement.solver import place_by_program
 
 GPUS_PER_HOST = 8

@@ -19,8 +19,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.placement.candidates import Candidates
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_gpus
 from vgpu_cfg.planning.vms.checks.topology_checks import check_peers
 from vgpu_cfg.planning.vms.checks.vm_checks import least_hardware

@@ -9,14 +9,12 @@ import pytest
 
 from tests.bench.exact_fit import MEMORY_SHARES, make_instance, uncertain_hosts
 from tests.unit.planning.test_placement import a100s, demands, shape, states
-from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.kinds import Kinds
 from vgpu_cfg.planning.placement.milp import Program, Solution
-from vgpu_cfg.planning.placement.place import NoPlace, place
-from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.place import NoPlace, place, place_greedily
 from vgpu_cfg.planning.placement.solver import place_by_program
 from vgpu_cfg.planning.placement.start_queues import Start, assess_starts, order_starts
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 
 
 def test_vms_that_fit_exactly_are_placed_and_start_whatever_esxi_chooses() -> None:

@@ -10,11 +10,9 @@ from tests.bench.makers import MAKERS, check, make_strangers
 from tests.unit.planning.test_placement import demands, hosts_of, shape, states
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
-from vgpu_cfg.planning.placement.greedy import FIGURES, score
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.place import FIGURES, Placed, score
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 
 H100 = "nvidia_h100xm-80c"
 

@@ -7,8 +7,7 @@ from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Attempt
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import improve, place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, improve, place_startable
 
 
 def put(hosts: list[HostState], *places: tuple[Demand, int]) -> Attempt:

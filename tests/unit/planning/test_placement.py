@@ -18,13 +18,12 @@ from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
-from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.place import NoPlace, Placed, Placer
+from vgpu_cfg.planning.placement.place import NoPlace, Placed, Placer, place_greedily
 from vgpu_cfg.planning.placement.place import place as place_with
-from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.solver import place_by_program
 from vgpu_cfg.planning.placement.start_queues import Start, power_on_tiers, simulate_starts
+from vgpu_cfg.planning.placement.startable import PLACERS
 from vgpu_cfg.planning.remedies.refusals import explain_refusal
 
 CATALOG = load_catalog()

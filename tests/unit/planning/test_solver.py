@@ -11,11 +11,10 @@ from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program, SolverStatus
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem, stack
-from vgpu_cfg.planning.placement.place import Attempt
+from vgpu_cfg.planning.placement.place import Attempt, place_greedily
 from vgpu_cfg.planning.placement.solver import place_by_program
 
 PAIR = "Nvidia:2@grid_a100d-80c%NVLink"

@@ -17,14 +17,11 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
-from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.demand import Demand
-from vgpu_cfg.planning.placement.few_hosts import on_few_hosts
-from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.place import Placed, place
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.line_limits import made_alike, on_few_hosts
+from vgpu_cfg.planning.placement.place import Placed, place, place_greedily
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, demands_of, starting_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

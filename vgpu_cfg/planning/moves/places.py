@@ -30,8 +30,7 @@ from vgpu_cfg.planning.moves.movables import (
 )
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
 

@@ -31,9 +31,8 @@ from vgpu_cfg.planning.moves.movables import (
 from vgpu_cfg.planning.moves.places import settle
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, Placer
-from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.start_queues import Start
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import demands_of, make_baseline, starting_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import FIGURES, may_use, score
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import ShapeFits, SharedFits
-from vgpu_cfg.planning.placement.place import Placed, in_order
+from vgpu_cfg.planning.placement.place import FIGURES, Placed, in_order, may_use, score
 from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, order_starts, simulate_starts
 
 _MOST_LOOKS = 3_000

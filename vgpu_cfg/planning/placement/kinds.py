@@ -14,9 +14,8 @@ from math import ceil
 
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.placement.block_maker import BlockMaker, Wanted
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.host_block import BlockKey, HostBlock
+from vgpu_cfg.planning.placement.host_block import BlockKey, BlockMaker, HostBlock, Wanted
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem

@@ -1,9 +1,8 @@
-"""Place VMs so that all of a host can be started for certain, if that is possible.
+"""Place VMs so that all of a host can be started for certain, if that is possible, and improve the result.
 
-Improve a good placement: more whole GPUs, more free 4g starts, more whole NVLink sets.
-
-One VM at a time goes to another host if that gains more than it costs and breaks no preference; a bounded
-number of looks, in a fixed order.
+The ways to place are tried in order. An improvement is more whole GPUs, more free 4g starts, more whole
+NVLink sets: one VM at a time goes to another host if that gains more than it costs and breaks no preference;
+a bounded number of looks, in a fixed order.
 """
 
 from __future__ import annotations
@@ -12,13 +11,34 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.planning.placement.demand import Demand, Variant
-from vgpu_cfg.planning.placement.greedy import FIGURES, may_use, score
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import stack
-from vgpu_cfg.planning.placement.place import Attempt, KeptFree, Placed, Placer, in_order, kept_free, place
+from vgpu_cfg.planning.placement.place import (
+    FIGURES,
+    Attempt,
+    KeptFree,
+    Placed,
+    Placer,
+    in_order,
+    kept_free,
+    may_use,
+    place,
+    place_greedily,
+    score,
+)
 from vgpu_cfg.planning.placement.start_queues import BoardStarts, Start, StartOrder, order_starts
 
+
+def _solve(hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+    """Load the solver only if the greedy way has left VMs without a place."""
+    from vgpu_cfg.planning.placement.solver import place_by_program
+
+    return place_by_program(hosts, demands)
+
+
+PLACERS = (place_greedily, _solve)
 _MOST_TRIES = 4
+
 _MANY = 300
 """So many VMs are not placed anew: the solver has shared them out so that they start where it could."""
 

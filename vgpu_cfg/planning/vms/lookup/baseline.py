@@ -17,7 +17,6 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, Host
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.alike import made_alike
 from vgpu_cfg.planning.placement.candidates import Ranked
 from vgpu_cfg.planning.placement.demand import (
     Demand,
@@ -27,11 +26,10 @@ from vgpu_cfg.planning.placement.demand import (
     fixed_addresses,
 )
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus
-from vgpu_cfg.planning.placement.few_hosts import on_few_hosts
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
+from vgpu_cfg.planning.placement.line_limits import made_alike, on_few_hosts
 from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 from vgpu_cfg.planning.vms.lookup.own_devices import nic_needs, own_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
